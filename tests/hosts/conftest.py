@@ -14,6 +14,8 @@ from tests.graph.kit import Numbered, make
 from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database
 
+collect_ignore = ["writer_child.py"]
+
 
 def in_memory(_: Path, __: ExitStack) -> dict[str, Any]:
     """LangGraph's saver and store in memory."""

@@ -120,7 +120,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             UnsayError: As `say`.
         """
         handle = self._talk
-        drive(handle.take_lock())
+        hold = drive(handle.take())
         try:
             with translated(handle.database.path):
                 opened = drive(open_turn(handle, text, documents, turn_id))
@@ -137,7 +137,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                                 yield event
                     reply = drive(close_turn(handle, turn_id))
         finally:
-            handle.lock.release()
+            hold.release()
         # After the release: a reader that stops at the reply must not keep the thread locked.
         yield reply_event(reply)
 
@@ -169,7 +169,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
         handle = self._talk
-        await adrive(handle.take_lock())
+        hold = await adrive(handle.take())
         try:
             with translated(handle.database.path):
                 opened = await adrive(open_turn(handle, text, documents, turn_id))
@@ -186,7 +186,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
                                 yield event
                     reply = await adrive(close_turn(handle, turn_id))
         finally:
-            handle.lock.release()
+            hold.release()
         yield reply_event(reply)
 
 

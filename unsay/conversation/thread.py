@@ -33,7 +33,7 @@ from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.base import Database, translated
-from unsay.storage.leases import WriterLock
+from unsay.storage.writer_lock import Hold, take_thread
 
 NAME_CHARS = 200
 
@@ -53,34 +53,33 @@ T = TypeVar("T")
 
 Confirm = Callable[[Compensation], bool]  # decides whether a tool call may be compensated
 
-# By path, so that all handles of this process on a thread share one lock.
-_LOCKS: dict[tuple[str, str], WriterLock] = {}
 # Updates from outside a run are written as this node's, because no node comes after it.
 _END = "create_checkpoint"
 
 
-def lock_of(database: Database, thread_id: str) -> WriterLock:
-    """Return the lock on a thread, the same one for every caller in this process."""
-    return _LOCKS.setdefault((database.path, thread_id), WriterLock())
+def take(database: Database, thread_id: str, settings: Settings) -> Steps[Hold]:
+    """Wait for the right to write to a thread and return it; the caller releases it.
 
-
-def take_lock(database: Database, thread_id: str, settings: Settings) -> Steps[None]:
-    """Wait for a thread's lock and take it; `ThreadBusyError` after `thread_wait_seconds`."""
+    Raises:
+        ThreadBusyError: Another writer had the thread for the setting `thread_wait_seconds`.
+    """
     wait, lease = settings.thread_wait_seconds, settings.lease_seconds
     with translated(database.path):
-        yield from lock_of(database, thread_id).take(
-            database.leases, thread_id, wait_seconds=wait, lease_seconds=lease
+        return (
+            yield from take_thread(
+                database.leases, thread_id, wait_seconds=wait, lease_seconds=lease
+            )
         )
 
 
 def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[T]) -> Steps[T]:
-    """Run steps with a thread's lock held, and turn SQLite's errors into errors of unsay."""
-    yield from take_lock(database, thread_id, settings)
+    """Run steps as a thread's only writer, and turn SQLite's errors into errors of unsay."""
+    hold = yield from take(database, thread_id, settings)
     try:
         with translated(database.path):
             return (yield from steps)
     finally:
-        lock_of(database, thread_id).release()
+        hold.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,17 +122,12 @@ class ThreadHandle:
             run_id=run_id,
         )
 
-    @property
-    def lock(self) -> WriterLock:
-        """The lock on the thread: one writer at a time, in this process and in all others."""
-        return lock_of(self.database, self.thread_id)
-
-    def take_lock(self) -> Steps[None]:
-        """Wait for the lock and take it; `ThreadBusyError` after the setting `thread_wait_seconds`."""
-        yield from take_lock(self.database, self.thread_id, self.services.settings)
+    def take(self) -> Steps[Hold]:
+        """Wait for the right to write to the thread; `ThreadBusyError` if it is not free in time."""
+        return (yield from take(self.database, self.thread_id, self.services.settings))
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
-        """Run steps with the thread's lock held, and turn SQLite's errors into errors of unsay."""
+        """Run steps as the thread's only writer, and turn SQLite's errors into errors of unsay."""
         return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
     def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:

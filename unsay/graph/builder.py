@@ -25,6 +25,7 @@ from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
 from unsay.graph.routing import NEXT_NODES, after_process_message
+from unsay.graph.single_writer import inside
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.model_factory import ModelLike
 from unsay.nodes.create_checkpoint import create_checkpoint
@@ -242,7 +243,10 @@ class Lifted(Runnable[State, Update]):
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
         """Return the node's update."""
-        return drive(self.node(input, Scope.of(self.services, config or {})))
+        with inside(config) as hold:
+            update = drive(self.node(input, Scope.of(self.services, config or {})))
+            drive(hold.verify())
+            return update
 
     async def ainvoke(
         self,
@@ -253,7 +257,10 @@ class Lifted(Runnable[State, Update]):
         """Return the node's update, on an event loop."""
         scope = Scope.of(self.services, config or {})
         try:
-            return await adrive(self.node(input, scope))
+            with inside(config) as hold:
+                update = await adrive(self.node(input, scope))
+                await adrive(hold.verify())
+                return update
         except asyncio.CancelledError:
             # Shielded, so that a second cancellation cannot leave the run open in the list of runs.
             await asyncio.shield(adrive(canceled(input, scope)))

@@ -1,4 +1,4 @@
-"""The compiled graph with checks at its four entry points.
+"""The compiled graph with checks at its four entry points; each is the thread's only writer.
 
 A host enters the graph through `stream`, `astream`, `bulk_update_state` or `abulk_update_state`;
 `invoke`, `ainvoke`, `batch`, `astream_events` and `update_state` call one of these. A check must be
@@ -16,6 +16,7 @@ from langgraph.types import StateUpdate
 
 from unsay.effects import adrive, drive
 from unsay.graph.host_input import checked_input, checked_update
+from unsay.graph.single_writer import one_writer, one_writer_awaited
 from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.runtime import Services
 
@@ -48,12 +49,13 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         **options: Any,
     ) -> Iterator[Any]:
         """Check the input, then run the graph; `invoke` calls this as well."""
-        if isinstance(input, Trusted):
-            yield from super().stream(input.value, config, **options)
-            return
-        entry = Entry(value=checked_input(input), config=config, options=options)
-        entry = drive(begin_run(self, self.services, entry))
-        yield from super().stream(entry.value, entry.config, **entry.options)
+        is_ours = isinstance(input, Trusted)
+        value = input.value if is_ours else checked_input(input)
+        with one_writer(self, config, self.services.settings, is_held=is_ours) as own_config:
+            entry = Entry(value=value, config=own_config, options=options)
+            if not is_ours:
+                entry = drive(begin_run(self, self.services, entry))
+            yield from super().stream(entry.value, entry.config, **entry.options)
 
     async def astream(
         self,
@@ -62,23 +64,26 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Check the input, then run the graph; `ainvoke` calls this as well."""
-        if isinstance(input, Trusted):
-            entry = Entry(value=input.value, config=config, options=options)
-        else:
-            entry = Entry(value=checked_input(input), config=config, options=options)
-            entry = await adrive(begin_run(self, self.services, entry))
-        running: Any = super().astream(entry.value, entry.config, **entry.options)
-        async with aclosing(running) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        is_ours = isinstance(input, Trusted)
+        value = input.value if is_ours else checked_input(input)
+        held = one_writer_awaited(self, config, self.services.settings, is_held=is_ours)
+        async with held as own_config:
+            entry = Entry(value=value, config=own_config, options=options)
+            if not is_ours:
+                entry = await adrive(begin_run(self, self.services, entry))
+            running: Any = super().astream(entry.value, entry.config, **entry.options)
+            async with aclosing(running) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Check the updates, then write them; `update_state` calls this as well."""
         values, checked = _checked(supersteps)
-        start = drive(begin_update(self, self.services, config, values)) if values else config
-        return super().bulk_update_state(start, checked)
+        with one_writer(self, config, self.services.settings, is_held=not values):
+            start = drive(begin_update(self, self.services, config, values)) if values else config
+            return super().bulk_update_state(start, checked)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -86,9 +91,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Check the updates, then write them; `aupdate_state` calls this as well."""
         values, checked = _checked(supersteps)
         start = config
-        if values:
-            start = await adrive(begin_update(self, self.services, config, values))
-        return await super().abulk_update_state(start, checked)
+        async with one_writer_awaited(self, config, self.services.settings, is_held=not values):
+            if values:
+                start = await adrive(begin_update(self, self.services, config, values))
+            return await super().abulk_update_state(start, checked)
 
 
 def _checked(

@@ -4,7 +4,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -20,6 +20,7 @@ from unsay.errors import (
     ThreadBusyError,
 )
 from unsay.storage.leases import LOST, Leases
+from unsay.storage.saver_leases import leases_of
 
 THREADS = ("unsay", "threads")
 
@@ -64,7 +65,11 @@ class Database:
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore
-    leases: Leases = field(default_factory=Leases)
+
+    @property
+    def leases(self) -> Leases:
+        """The leases on its threads, which every user of the checkpointer shares."""
+        return leases_of(self.saver)
 
     def close(self) -> None:
         """Give up all leases and close all connections."""
@@ -96,6 +101,12 @@ def check_layout(path: str, version: int) -> None:
         )
 
 
+LOST_ADVICE = (
+    "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and another process "
+    "took over the thread: check its timeline, then repeat this. Nothing that was stored is lost"
+)
+
+
 @contextmanager
 def translated(path: str) -> Iterator[None]:
     """Turn an error of SQLite in the block into one of unsay that names the next step."""
@@ -106,11 +117,7 @@ def translated(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         waited = getattr(error, "busy_seconds", BUSY_SECONDS)
         if str(error) == LOST:
-            raise ThreadBusyError(
-                "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and "
-                "another process took over the thread: check its timeline, then repeat this. "
-                "Nothing that was stored is lost"
-            ) from error
+            raise ThreadBusyError(LOST_ADVICE) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise DatabaseLockedError(
                 f"{path!r} was locked by another process for {waited:g} s: try again when that "

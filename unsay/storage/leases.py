@@ -12,72 +12,20 @@ that died lasts longer.
 
 import asyncio
 import hashlib
-import os
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakValueDictionary
 
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import ThreadBusyError
-
-
-def this_process() -> str:
-    """Return a name of this process; on Linux it is unique across machines and containers."""
-    process = os.getpid()
-    return f"{_PLACE} {process} {_life_of(process)[1]}"
-
-
-def is_gone(owner: str) -> bool:
-    """Return whether the owner of a lease has certainly ended; `False` if this is not certain.
-
-    Only processes of the same machine, boot and container can be checked.
-    """
-    place, process, began = owner.rsplit(" ", 2)
-    if not _PLACE or place != _PLACE:
-        return False
-    # A process that began at another time only has the same number. Source: Linux, proc(5).
-    state, since = _life_of(int(process))
-    if state:
-        return state in "ZX" or since != began
-    try:  # signal 0 also finds processes that `/proc` hides. Source: kill(2)
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _life_of(process: int) -> tuple[str, str]:
-    """Return a process's state and its start in ticks since boot; empty texts if unknown."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "", ""
-    # The name before it may have spaces and parentheses itself. Source: Linux, proc(5).
-    found = text.rpartition(") ")[2].split()
-    return found[0], found[19]
-
-
-def _place() -> str:
-    """Return an id of this machine, boot and container; empty if unknown, as on macOS."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-_PLACE = _place()
+from unsay.storage.processes import is_gone, this_process
 
 # SQLite's message for a write by an owner that lost its lease.
 LOST = "the lease on the thread was lost"
@@ -93,7 +41,6 @@ BUSY = (
     "{wait_seconds:.3g} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing "
     "was stored"
 )
-
 _FENCE = (
     "CREATE TEMP TRIGGER unsay_{event}_{table} BEFORE {event} ON main.{table} "
     "WHEN {token} NOT NULL "
@@ -120,6 +67,8 @@ class Leases:
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
+        # The locks of this process on the threads; each exists while somebody uses it.
+        self.locks: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
     def hold(
         self, thread_id: str, *, wait_seconds: float, lease_seconds: float
@@ -157,6 +106,14 @@ class Leases:
         if self._held.get(thread_id) is lease:
             del self._held[thread_id]
 
+    def verify(self, lease: Any) -> Steps[None]:
+        """Raise `ThreadBusyError` if a lease was lost; checkpointers of LangGraph need this.
+
+        Databases of unsay check it in the transaction that writes, so here nothing happens.
+        """
+        del lease
+        yield from ()
+
     def close(self) -> None:
         """Give up all leases; here there are none."""
 
@@ -171,22 +128,48 @@ class Leases:
 
 
 @dataclass(slots=True, eq=False)
-class FileLease(Lease):
-    """A place in the queue of a thread; at its head, the right to write."""
+class KeptLease(Lease):
+    """A lease that a background thread renews until it is released."""
 
     token: int | None = None
     keeper: threading.Thread | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
-        """Leave the queue; if this takes long, the background thread finishes it alone."""
+        """Give the lease up; if this takes long, the background thread finishes it alone."""
         self.leases.forget(self)
         self.ended.set()
         if self.keeper is not None and not on_loop():
             self.keeper.join(timeout=RELEASE_SECONDS)
 
 
-class FileLeases(Leases):
+class KeptLeases(Leases):
+    """Leases that end unless they are renewed in time."""
+
+    def _keep(self, lease: Any) -> None:
+        """Renew a lease in a background thread until it is released."""
+
+        def keep() -> None:
+            while not lease.ended.wait(lease.seconds / RENEWALS):
+                self._renew(lease)
+            self._end(lease)
+
+        if lease.keeper is None:
+            keeper = threading.Thread(target=keep, daemon=True, name="unsay-lease")
+            keeper.start()
+            # Only once it runs: another thread may join it when it ends the lease.
+            lease.keeper = keeper
+
+    def _renew(self, lease: Any) -> None:
+        """Extend a lease by its time, unless it was taken away."""
+        raise NotImplementedError
+
+    def _end(self, lease: Any) -> None:
+        """Let the next writer have a released lease."""
+        raise NotImplementedError
+
+
+class FileLeases(KeptLeases):
     """The leases of one SQLite file."""
 
     def __init__(
@@ -196,7 +179,7 @@ class FileLeases(Leases):
         self._connection = connection
         self._clock = clock
         self._mutex = threading.Lock()
-        self._queued: set[FileLease] = set()
+        self._queued: set[KeptLease] = set()
         self._leaving: set[int | None] = set()
         # AUTOINCREMENT: a token is never given twice, even after its row was deleted.
         connection.execute(
@@ -204,15 +187,15 @@ class FileLeases(Leases):
             " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
         )
 
-    def _make(self, thread_id: str, seconds: float) -> FileLease:
-        return FileLease(self, thread_id, seconds)
+    def _make(self, thread_id: str, seconds: float) -> KeptLease:
+        return KeptLease(self, thread_id, seconds)
 
     def token(self, thread_id: str | None) -> int | None:
         """Return the token of the lease that this process holds; `None` without one."""
-        lease: FileLease | None = self._held.get(thread_id or "")
+        lease: KeptLease | None = self._held.get(thread_id or "")
         return None if lease is None else lease.token
 
-    def forget(self, lease: FileLease) -> None:
+    def forget(self, lease: KeptLease) -> None:
         """Remove a lease from those held; its background thread deletes the row."""
         super().forget(lease)
         self._leaving.add(lease.token)  # so the next in this process need not wait for that
@@ -235,8 +218,8 @@ class FileLeases(Leases):
     ) -> None:
         """Make writes over a connection by an owner that lost its lease fail with the message `LOST`.
 
-        Writes without a lease, by a graph that a host runs itself, are accepted, and so are rows
-        for which `thread_of`, called with the values of the columns, returns `None`.
+        Writes to threads without a lease here are accepted, and so are rows for which
+        `thread_of`, called with the values of the columns, returns `None`.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
@@ -254,7 +237,7 @@ class FileLeases(Leases):
                 _FENCE.format(lost=LOST, event=event, table=table, token=f"{name}({values})")
             )
 
-    def _ask(self, lease: FileLease, *, waits: bool) -> str:
+    def _ask(self, lease: KeptLease, *, waits: bool) -> str:
         # Hashed, since an id may be personal and no purge cleans this table.
         thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
         with self._mutex:
@@ -279,14 +262,8 @@ class FileLeases(Leases):
                     ).fetchone()
                     lease.token = int(found[0])
                 before = [row for row in waiting if row[0] < lease.token]
-        if lease.keeper is None:
-            self._queued.add(lease)
-            keeper = threading.Thread(
-                target=self._keep, args=(lease,), daemon=True, name="unsay-lease"
-            )
-            keeper.start()
-            # Only once it runs: another thread may join it when it ends the lease.
-            lease.keeper = keeper
+        self._queued.add(lease)
+        self._keep(lease)
         return _where(before)
 
     def _rows(self, thread: str) -> list[tuple[int, str, float]]:
@@ -299,12 +276,12 @@ class FileLeases(Leases):
         token, owner, expires = row
         return expires <= self._clock() or token in self._leaving or is_gone(owner)
 
-    def _keep(self, lease: FileLease) -> None:
-        """Renew a lease until it is released, then delete its row; runs in a background thread."""
-        while not lease.ended.wait(lease.seconds / RENEWALS):
-            # An update, never an insert: a lease that was taken away must not come back.
-            expires = self._clock() + lease.seconds
-            self._write("UPDATE leases SET expires = ? WHERE token = ?", expires, lease.token)
+    def _renew(self, lease: KeptLease) -> None:
+        # An update, never an insert: a lease that was taken away must not come back.
+        expires = self._clock() + lease.seconds
+        self._write("UPDATE leases SET expires = ? WHERE token = ?", expires, lease.token)
+
+    def _end(self, lease: KeptLease) -> None:
         if self._write("DELETE FROM leases WHERE token = ?", lease.token):
             self._leaving.discard(lease.token)
         self._queued.discard(lease)
@@ -336,61 +313,3 @@ def on_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-class WriterLock:
-    """The lock on one conversation thread; its users get it in the order of their requests."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._queue: deque[Future[None]] = deque()
-        self._lease: Lease | None = None
-
-    def take(
-        self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
-    ) -> Steps[None]:
-        """Wait for other users in this process, then for other processes, as `Leases.hold` does."""
-        deadline = time.monotonic() + wait_seconds
-        place: Future[None] = Future()
-        place.set_running_or_notify_cancel()  # else a timeout on an event loop would cancel it
-        with self._mutex:
-            self._queue.append(place)
-            if len(self._queue) == 1:
-                place.set_result(None)
-        try:
-            if not place.done():
-                yield Call(
-                    blocking=lambda: place.result(timeout=wait_seconds),
-                    awaitable=lambda: asyncio.wait_for(
-                        asyncio.wrap_future(place), timeout=wait_seconds
-                    ),
-                )
-            left = max(0.0, deadline - time.monotonic())
-            self._lease = yield from leases.hold(
-                thread_id, wait_seconds=left, lease_seconds=lease_seconds
-            )
-        except TimeoutError as error:
-            self._leave(place)
-            raise ThreadBusyError(
-                BUSY.format(thread_id=thread_id, where=" here", wait_seconds=wait_seconds)
-            ) from error
-        except BaseException:  # also when cancelled: a place that stays would block the queue
-            self._leave(place)
-            raise
-
-    def release(self) -> None:
-        """Give up the lock and its lease; the next user in the queue gets it."""
-        lease, self._lease = self._lease, None
-        try:
-            if lease is not None:
-                lease.release()
-        finally:
-            self._leave(self._queue[0])
-
-    def _leave(self, place: Future[None]) -> None:
-        """Remove a place from the queue; if it was the first, the next place gets the lock."""
-        with self._mutex:
-            was_first = self._queue[0] is place
-            self._queue.remove(place)
-            if was_first and self._queue:
-                self._queue[0].set_result(None)

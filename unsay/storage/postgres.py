@@ -30,6 +30,7 @@ from unsay.storage.postgres_schema import (
     to_json,
     unreadable,
 )
+from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop
 
 try:
@@ -346,13 +347,9 @@ def open_postgres(url: str) -> PostgresDatabase:
     )
     leases = PostgresLeases(Session(url, path))
     server = Server(path=path, pool=pool, leases=leases)
-    return PostgresDatabase(
-        path=path,
-        saver=PoolSaver(server, serde=CompressedSerializer()),
-        store=PoolStore(server),
-        leases=leases,
-        server=server,
-    )
+    saver = PoolSaver(server, serde=CompressedSerializer())
+    set_leases(saver, leases)
+    return PostgresDatabase(path=path, saver=saver, store=PoolStore(server), server=server)
 
 
 def connect(url: str, path: str) -> Connection:

@@ -30,7 +30,8 @@ from unsay.storage.base import (
     translated,
 )
 from unsay.storage.items import damaged, quoted, sound, summed, unsummed
-from unsay.storage.leases import FileLeases, Leases, thread_of_item
+from unsay.storage.leases import FileLeases, thread_of_item
+from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 
 # Largest file whose pages are all checked when it is opened: the check costs about 1.5 ms of CPU a
@@ -272,18 +273,18 @@ def open_database(
         store = FileStore(second)
         _set_up(store)
         second.execute("PRAGMA synchronous=NORMAL")
-        leases = Leases()
         if path != MEMORY:
             # Separate, so that renewing a lease never waits for a long call over another connection.
             third = connect(path, busy_seconds=busy, isolation_level=None)
             failed.callback(third.close)
             third.execute("PRAGMA synchronous=NORMAL")
             leases = FileLeases(third)
+            set_leases(saver, leases)
             for table in ("checkpoints", "writes"):
                 leases.guard(first, table, ("thread_id",), str)
             leases.guard(second, "store", ("prefix", "key"), thread_of_item)
         failed.pop_all()
-    return FileDatabase(path=path, saver=saver, store=store, leases=leases)
+    return FileDatabase(path=path, saver=saver, store=store)
 
 
 def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:

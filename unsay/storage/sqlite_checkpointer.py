@@ -28,6 +28,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from unsay.storage.items import Memo, damaged, guard, sound, unguard, unstorable
+from unsay.storage.leases import Leases
+from unsay.storage.saver_leases import set_leases
 
 COMPRESSED = "+z"
 
@@ -147,6 +149,8 @@ class FileSaver(OffLoop, SqliteSaver):
     def __init__(self, conn: sqlite3.Connection, *, serde: SerializerProtocol) -> None:
         super().__init__(conn, serde=serde)
         self.memo = Memo()
+        # Of its process alone; `open_database` replaces them for a file.
+        set_leases(self, Leases())
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the newest checkpoint of a thread, or the one that `config` names; else `None`."""

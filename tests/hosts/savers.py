@@ -1,0 +1,117 @@
+"""The checkpointers that hosts use, by name, over one folder or one server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from unsay.graph import build_graph
+from unsay.graph.compiled import HostGraph
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedJudge
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+
+
+@contextmanager
+def opened(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """A checkpointer for blocking and perhaps for awaited callers, and a store if it has one."""
+    with ExitStack() as stack:
+        if kind == "memory":
+            yield {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
+        elif kind.startswith("ours"):
+            url = folder / "url"
+            database = open_database(url.read_text() if url.exists() else folder / "talk.db")
+            stack.callback(database.close)
+            yield {"checkpointer": database.saver, "store": database.store}
+        elif kind.startswith("postgres"):
+            from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - an extra
+
+            url = (folder / "url").read_text()
+            saver: Any = stack.enter_context(PostgresSaver.from_conn_string(url))
+            yield {"checkpointer": saver}
+        else:
+            path = str(folder / "talk.db")
+            found: dict[str, Any] = {
+                "checkpointer": stack.enter_context(SqliteSaver.from_conn_string(path))
+            }
+            if kind == "sqlite and store":
+                found["store"] = stack.enter_context(SqliteStore.from_conn_string(path))
+                found["store"].setup()
+            yield found
+
+
+@asynccontextmanager
+async def opened_awaited(kind: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
+    """The same for awaited callers."""
+    if not kind.startswith("sqlite"):
+        with opened(kind, folder) as found:
+            yield found
+        return
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "talk.db")) as saver:
+        yield {"checkpointer": saver}
+
+
+def answering(**options: Any) -> HostGraph:
+    """A graph whose answers name their question."""
+    model = options.pop("model", None) or answer
+    return build_graph(model, judge=ScriptedJudge(), **options)
+
+
+def answer(messages: list[Any]) -> str:
+    """The answer to the newest question."""
+    return f"This answers {messages[-1].text}"
+
+
+def asked(question: str) -> Any:
+    """The input of a turn."""
+    return {"messages": [("user", question)]}
+
+
+def invoke(graph: HostGraph, question: str) -> str:
+    """Run a turn by `invoke`."""
+    state: Any = graph.invoke(asked(question), CONFIG)
+    return str(state["messages"][-1].text)
+
+
+def stream(graph: HostGraph, question: str) -> str:
+    """Run a turn by `stream`."""
+    chunks: Any = list(graph.stream(asked(question), CONFIG, stream_mode="values"))
+    return str(chunks[-1]["messages"][-1].text)
+
+
+async def ainvoke(graph: HostGraph, question: str) -> str:
+    """Run a turn by `ainvoke`."""
+    state: Any = await graph.ainvoke(asked(question), CONFIG)
+    return str(state["messages"][-1].text)
+
+
+def awaited(graph: HostGraph, question: str) -> str:
+    """Run a turn by `ainvoke`, on a loop of this Python thread."""
+    return asyncio.run(ainvoke(graph, question))
+
+
+WAYS: dict[str, Callable[[HostGraph, str], str]] = {
+    "invoke": invoke,
+    "stream": stream,
+    "ainvoke": awaited,
+}
+
+
+def questions_of(graph: HostGraph) -> list[str]:
+    """The questions of a transcript in which each turn is whole."""
+    return whole(graph.get_state(CONFIG).values.get("messages", []))
+
+
+def whole(messages: list[Any]) -> list[str]:
+    """The questions among messages; each must be followed by its own answer."""
+    texts = [message.text for message in messages]
+    assert [f"This answers {each}" for each in texts[::2]] == texts[1::2]
+    return texts[::2]

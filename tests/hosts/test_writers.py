@@ -1,0 +1,509 @@
+"""One writer per thread, for every way in which a host runs the compiled graph."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Send
+
+from tests.children import Child as ChildProcess
+from tests.hosts.savers import (
+    CONFIG,
+    WAYS,
+    ainvoke,
+    answer,
+    answering,
+    asked,
+    invoke,
+    opened,
+    opened_awaited,
+    questions_of,
+    whole,
+)
+from unsay.conversation.conversation import Conversation
+from unsay.errors import ConflictError, ThreadBusyError
+from unsay.graph.single_writer import HOLD
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedJudge
+
+KINDS = ["memory", "ours", "sqlite", "sqlite and store"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
+Starts = Callable[..., "Child"]
+
+
+class Child:
+    """Another process that runs the graph."""
+
+    def __init__(self, folder: Path, wanted: dict[str, Any]) -> None:
+        self._reached = folder / f"{wanted['name']}.reached"
+        self.process = ChildProcess("tests.hosts.writer_child", str(folder), json.dumps(wanted))
+
+    def until_it_asks_its_model(self) -> None:
+        """Wait until it is in the middle of its turn."""
+        while not self._reached.exists():
+            assert self.process.is_running, self.process.wait().stderr
+            time.sleep(0.01)
+
+    def told(self) -> list[list[str]]:
+        """What became of each of its turns, once it has ended."""
+        ended = self.process.wait()
+        assert ended.returncode == 0, ended.stderr
+        return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Starts]:
+    """Starts processes over one folder; none outlives the test."""
+    children: list[Child] = []
+
+    def starts(name: str, kind: str, **wanted: Any) -> Child:
+        defaults = {"turns": 1, "seconds": 0, "way": "invoke", "settings": {}}
+        given = {"name": name, "kind": kind, **defaults, **wanted}
+        children.append(Child(tmp_path, given))
+        return children[-1]
+
+    yield starts
+    for child in children:
+        child.process.kill()
+        child.process.wait()
+
+
+class Slow:
+    """A model that waits until it is let go, and records which questions it was paid for."""
+
+    def __init__(self) -> None:
+        self.reached, self.free = threading.Event(), threading.Event()
+        self.asked: list[str] = []
+
+    def __call__(self, messages: list[Any]) -> str:
+        """The answer to the newest question."""
+        self.asked.append(messages[-1].text)
+        self.reached.set()
+        assert self.free.wait(60)
+        return answer(messages)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_all_parallel_turns_land(tmp_path: Path, kind: str, way: str) -> None:
+    """Each of six Python threads waits for the others, and no question vanishes."""
+    wanted = [f"q{number}" for number in range(6)]
+    with opened(kind, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
+        graph = answering(**savers)
+        answers = list(pool.map(lambda question: WAYS[way](graph, question), wanted))
+        found = questions_of(graph)
+
+    assert [f"This answers {each}" for each in wanted] == answers
+    assert wanted == sorted(found)
+
+
+@pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
+async def test_all_parallel_tasks_land(tmp_path: Path, kind: str) -> None:
+    """So do six tasks of one event loop."""
+    wanted = [f"q{number}" for number in range(6)]
+    async with opened_awaited(kind, tmp_path) as savers:
+        graph = answering(**savers)
+        await asyncio.gather(*(ainvoke(graph, each) for each in wanted))
+        state = await graph.aget_state(CONFIG)
+
+    assert wanted == sorted(whole(state.values["messages"]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refused_turn_costs_nothing(tmp_path: Path, kind: str) -> None:
+    """Who does not wait gets an error that says what to do, before the model is called."""
+    model = Slow()
+    with opened(kind, tmp_path) as savers, ThreadPoolExecutor(1) as pool:
+        graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
+        first = pool.submit(invoke, graph, "first")
+        model.reached.wait(60)
+        for run in (
+            lambda: invoke(graph, "second"),
+            lambda: WAYS["stream"](graph, "second"),
+            lambda: graph.update_state(CONFIG, asked("second"), as_node="process_message"),
+        ):
+            with pytest.raises(ConflictError, match=r"running.*try again when it has ended"):
+                run()
+        model.free.set()
+        first.result()
+
+        assert ["first"] == model.asked
+        assert ["first"] == questions_of(graph)
+        assert "This answers third" == invoke(graph, "third")
+
+
+@pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
+async def test_a_refused_task_costs_nothing(tmp_path: Path, kind: str) -> None:
+    """So it is on an event loop, for runs and for updates."""
+    reached, free = asyncio.Event(), asyncio.Event()
+
+    async def model(messages: list[Any]) -> str:
+        reached.set()
+        await free.wait()
+        return answer(messages)
+
+    async with opened_awaited(kind, tmp_path) as savers:
+        graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
+        first = asyncio.create_task(ainvoke(graph, "first"))
+        await reached.wait()
+        with pytest.raises(ConflictError):
+            await ainvoke(graph, "second")
+        with pytest.raises(ConflictError):
+            await graph.aupdate_state(CONFIG, asked("second"), as_node="process_message")
+        free.set()
+        await first
+        state = await graph.aget_state(CONFIG)
+
+    assert ["first"] == whole(state.values["messages"])
+
+
+def test_another_process_of_the_same_checkpointer_is_refused(tmp_path: Path) -> None:
+    """Two connections to one file of LangGraph's checkpointer share no lock in a process."""
+    model = Slow()
+    with (
+        opened("sqlite", tmp_path) as one,
+        opened("sqlite", tmp_path) as two,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(invoke, answering(model=model, **one), "first")
+        model.reached.wait(60)
+        other = answering(settings={"thread_wait_seconds": 0}, **two)
+        with pytest.raises(ThreadBusyError, match=f"in process {os.getpid()}"):
+            invoke(other, "second")
+        model.free.set()
+        first.result()
+
+        assert "This answers second" == invoke(other, "second")
+        assert ["first", "second"] == questions_of(other)
+
+
+@pytest.mark.parametrize("path", ["talk.db", ":memory:"])
+def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: str) -> None:
+    """`Conversation.say` is refused beside a run of the graph, and a run beside `say`."""
+    model = Slow()
+    database = open_database(path if path == ":memory:" else tmp_path / path)
+    settings = {"thread_wait_seconds": 0}
+    talk = Conversation.open(
+        database, thread="t", model=model, judge=ScriptedJudge(), settings=settings
+    )
+    graph = answering(
+        model=model, settings=settings, checkpointer=database.saver, store=database.store
+    )
+    for begin, other in ((talk.say, invoke), (None, None)):
+        model.reached.clear()
+        model.free.clear()
+        with ThreadPoolExecutor(1) as pool:
+            running = (
+                pool.submit(begin, "by say") if begin else pool.submit(invoke, graph, "by graph")
+            )
+            model.reached.wait(60)
+            with pytest.raises(ConflictError):
+                other(graph, "refused") if other else talk.say("refused")
+            with pytest.raises(ConflictError):
+                invoke(talk.graph, "refused")
+            with pytest.raises(ConflictError):
+                talk.undo()
+            model.free.set()
+            running.result()
+
+    assert ["by say", "by graph"] == model.asked
+    assert ["by say", "by graph"] == whole(talk.messages())
+    database.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
+def test_a_stream_that_is_left_frees_the_thread(tmp_path: Path, kind: str) -> None:
+    """Closing the generator ends the run; the next one need not wait."""
+    with opened(kind, tmp_path) as savers:
+        graph = answering(settings={"thread_wait_seconds": 0}, **savers)
+        chunks: Any = graph.stream(asked("left"), CONFIG, stream_mode="updates")
+        next(chunks)
+        with pytest.raises(ConflictError):
+            invoke(graph, "refused")
+        chunks.close()
+
+        assert "This answers next" == invoke(graph, "next")
+
+
+@pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
+async def test_a_cancelled_run_frees_the_thread(tmp_path: Path, kind: str) -> None:
+    """So do a cancelled task and an asynchronous generator that is closed."""
+    reached = asyncio.Event()
+
+    async def model(messages: list[Any]) -> str:
+        if messages[-1].text == "cancelled":
+            reached.set()
+            await asyncio.Event().wait()
+        return answer(messages)
+
+    async with opened_awaited(kind, tmp_path) as savers:
+        graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
+        task = asyncio.create_task(ainvoke(graph, "cancelled"))
+        await reached.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        chunks: Any = graph.astream(asked("left"), CONFIG, stream_mode="updates")
+        await anext(chunks)
+        await chunks.aclose()
+
+        assert "This answers next" == await ainvoke(graph, "next")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_run_frees_the_thread(tmp_path: Path, kind: str) -> None:
+    """An error of the model releases everything."""
+
+    def model(messages: list[Any]) -> str:
+        if messages[-1].text == "broken":
+            raise RuntimeError("broken")
+        return answer(messages)
+
+    with opened(kind, tmp_path) as savers:
+        graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
+        with pytest.raises(Exception, match="broken"):
+            invoke(graph, "broken")
+
+        assert "This answers next" == invoke(graph, "next")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", ["invoke", "update"])
+def test_a_turn_that_uses_its_own_thread_is_refused_at_once(
+    tmp_path: Path, kind: str, way: str
+) -> None:
+    """A model or a tool that runs the graph on the thread of its turn never waits for that turn."""
+    found: list[Exception] = []
+
+    def model(messages: list[Any]) -> str:
+        try:
+            if way == "invoke":
+                invoke(graph, "inner")
+            else:
+                graph.update_state(CONFIG, asked("inner"), as_node="process_message")
+        except ConflictError as error:
+            found.append(error)
+        return answer(messages)
+
+    with opened(kind, tmp_path) as savers:
+        graph = answering(model=model, **savers)
+        invoke(graph, "outer")
+
+        assert "give it a thread of its own" in str(found[0])
+        assert ["outer"] == questions_of(graph)
+
+
+def test_a_tool_that_talks_on_its_own_thread_is_refused_at_once() -> None:
+    """The same for `Conversation`."""
+    found: list[Exception] = []
+
+    def model(messages: list[Any]) -> str:
+        try:
+            talk.say("inner")
+        except ConflictError as error:
+            found.append(error)
+        return answer(messages)
+
+    talk = Conversation.open(":memory:", thread="t", model=model, judge=ScriptedJudge())
+    talk.say("outer")
+
+    assert "give it a thread of its own" in str(found[0])
+    assert ["outer"] == whole(talk.messages())
+    talk.close()
+
+
+@pytest.mark.parametrize("forged", ["x", True, {"lock": 1, "lease": None}])
+def test_the_right_to_write_cannot_be_forged(forged: Any) -> None:
+    """A value from a client's JSON does not count as holding the thread."""
+    model = Slow()
+    graph = answering(
+        model=model, settings={"thread_wait_seconds": 0}, checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t", HOLD: forged, "__pregel_read": forged}}
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(invoke, graph, "first")
+        model.reached.wait(60)
+        with pytest.raises(ConflictError):
+            graph.invoke(asked("second"), config)
+        model.free.set()
+        first.result()
+
+    assert ["first"] == model.asked
+
+
+def test_the_hold_is_shown_nowhere() -> None:
+    """No stream and no stored metadata of a run names it."""
+    saver = InMemorySaver()
+    graph = answering(checkpointer=saver)
+    modes: Any = ["debug", "checkpoints", "tasks", "updates", "values"]
+    chunks = list(graph.stream(asked("q"), CONFIG, stream_mode=modes))
+
+    assert "unsay_hold" not in repr(chunks)
+    assert "unsay_hold" not in repr(list(saver.list(CONFIG)))
+
+
+def test_without_a_thread_nothing_waits() -> None:
+    """Runs that store nothing, and runs on different threads, are independent."""
+    barrier = threading.Barrier(2, timeout=60)
+
+    def model(messages: list[Any]) -> str:
+        barrier.wait()
+        return answer(messages)
+
+    plain = answering(model=model)
+    stored = answering(model=model, checkpointer=InMemorySaver())
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: plain.invoke(asked("q")), range(2)))
+        configs: Any = [{"configurable": {"thread_id": each}} for each in ("a", "b")]
+        found = list(pool.map(lambda each: stored.invoke(asked("q"), each), configs))
+
+    assert [2, 2] == [len(each["messages"]) for each in found]
+
+
+def test_nodes_of_another_graph_run_side_by_side() -> None:
+    """Under `Send` two runs of the graph belong to one run of the parent."""
+    barrier = threading.Barrier(2, timeout=60)
+
+    def model(messages: list[Any]) -> str:
+        barrier.wait()
+        return answer(messages)
+
+    parent: Any = StateGraph(MessagesState)
+    parent.add_node("talk", answering(model=model))
+    parent.add_conditional_edges(START, lambda _: [Send("talk", asked(each)) for each in "ab"])
+    graph = parent.compile(checkpointer=InMemorySaver())
+    state = graph.invoke({"messages": []}, CONFIG)
+
+    answers = [message.text for message in state["messages"] if message.type == "ai"]
+    assert ["This answers a", "This answers b"] == sorted(answers)
+
+
+@pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
+@pytest.mark.parametrize("ways", [("invoke", "ainvoke"), ("stream", "invoke")], ids="-".join)
+def test_every_turn_of_every_process_lands(
+    start: Starts, tmp_path: Path, kind: str, ways: tuple[str, str]
+) -> None:
+    """Processes wait for each other as Python threads do."""
+    with opened(kind, tmp_path) as savers:
+        invoke(answering(**savers), "before")
+    children = [start(name, kind, turns=4, way=way) for name, way in zip("ab", ways, strict=True)]
+    told = [outcome for child in children for outcome in child.told()]
+    with opened(kind, tmp_path) as savers:
+        found = questions_of(answering(**savers))
+
+    wanted = [f"{name}-{number}" for name in "ab" for number in range(4)]
+    assert [[each, f"This answers {each}"] for each in wanted] == told
+    assert ["before", *wanted] == [found[0], *sorted(found[1:])]
+
+
+def rounds_of_six(start: Starts, folder: Path, kind: str, rounds: int) -> None:
+    """Let six processes write at once, none of which waits; what was not refused must be there."""
+    with opened(kind, folder) as savers:
+        invoke(answering(**savers), "before")
+    ways = ["invoke", "ainvoke", "stream"] * 2
+    children = [
+        start(name, kind, turns=rounds, way=way, settings={"thread_wait_seconds": 0.2})
+        for name, way in zip("abcdef", ways, strict=True)
+    ]
+    told = [outcome for child in children for outcome in child.told()]
+    landed = [question for question, outcome in told if outcome != "refused"]
+    with opened(kind, folder) as savers:
+        found = questions_of(answering(**savers))
+
+    assert 6 * rounds == len(told)
+    assert sorted(["before", *landed]) == sorted(found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
+def test_twenty_rounds_of_six_writers(start: Starts, tmp_path: Path, kind: str) -> None:
+    """Each turn lands whole or is refused; none vanishes."""
+    rounds_of_six(start, tmp_path, kind, 20)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
+def test_two_hundred_rounds_of_six_writers(start: Starts, tmp_path: Path, kind: str) -> None:
+    """The same ten times as long."""
+    rounds_of_six(start, tmp_path, kind, 200)
+
+
+@linux
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("kind", ["ours", "sqlite"])
+def test_a_killed_writer_keeps_nobody_out(
+    start: Starts, tmp_path: Path, kind: str, way: str
+) -> None:
+    """Another process goes on at once, long before the lease expires."""
+    child = start("a", kind, seconds=60, way=way, settings={"lease_seconds": 600})
+    child.until_it_asks_its_model()
+    child.process.kill()
+    child.process.wait()
+    with opened(kind, tmp_path) as savers:
+        graph = answering(settings={"thread_wait_seconds": 10}, **savers)
+
+        assert "This answers next" == invoke(graph, "next")
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("kind", ["ours", "sqlite"])
+def test_a_slow_model_does_not_cost_the_thread(
+    start: Starts, tmp_path: Path, kind: str, way: str
+) -> None:
+    """A run may take many times the lease's time, and a waiting caller comes after it."""
+    child = start("a", kind, seconds=2, way=way, settings={"lease_seconds": 0.5})
+    child.until_it_asks_its_model()
+    with opened(kind, tmp_path) as savers:
+        graph = answering(**savers)
+        invoke(graph, "next")
+
+        assert [["a-0", "This answers a-0"]] == child.told()
+        assert ["a-0", "next"] == questions_of(graph)
+
+
+def freeze(child: Child, file: Path) -> None:
+    """Stop a process at an instant at which it does not write to the file."""
+    with closing(sqlite3.connect(file, timeout=0.1, isolation_level=None)) as connection:
+        while True:
+            os.kill(child.process.pid, signal.SIGSTOP)
+            with suppress(sqlite3.OperationalError):
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+                return
+            os.kill(child.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
+def test_a_frozen_writer_commits_nothing(
+    start: Starts, tmp_path: Path, kind: str, way: str
+) -> None:
+    """Waking up after its lease, it is refused, and the turn of the other stays as it is."""
+    with opened(kind, tmp_path) as savers:
+        invoke(answering(**savers), "before")
+    child = start("a", kind, seconds=1, way=way, settings={"lease_seconds": 0.5})
+    child.until_it_asks_its_model()
+    freeze(child, tmp_path / "talk.db")
+    with opened(kind, tmp_path) as savers:
+        graph = answering(**savers)
+        invoke(graph, "meanwhile")
+        os.kill(child.process.pid, signal.SIGCONT)
+
+        assert [["a-0", "refused"]] == child.told()
+        texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
+        assert ["before", "This answers before"] == texts[:2]
+        assert ["meanwhile", "This answers meanwhile"] == texts[-2:]
+        assert "This answers a-0" not in texts

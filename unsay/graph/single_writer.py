@@ -1,0 +1,142 @@
+"""One writer per thread: a run or an update holds the thread's lock and lease to its end."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._config import ensure_config
+from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER, CONFIG_KEY_READ
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+
+from unsay.effects import Steps, adrive, drive
+from unsay.errors import ThreadBusyError
+from unsay.settings import Settings
+from unsay.storage.base import LOST_ADVICE
+from unsay.storage.leases import LOST, Leases
+from unsay.storage.saver_leases import leases_of
+from unsay.storage.writer_lock import AROUND, Hold, WriterLock, lock_on, take_thread
+
+# Where the config of a run carries its `Hold` to the nodes. Only a Python object counts, so the
+# JSON of a server's client cannot claim to hold a thread. LangGraph leaves keys that begin like
+# this out of its streams.
+HOLD = "__pregel_unsay_hold"
+
+
+@contextmanager
+def one_writer(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    config: RunnableConfig | None,
+    settings: Settings,
+    *,
+    is_held: bool,
+) -> Iterator[RunnableConfig | None]:
+    """Hold the thread that a run or an update writes to; yield the config for it.
+
+    It holds nothing if nothing is stored for a thread, or if the graph is a node of another graph,
+    whose run writes the thread.
+
+    Args:
+        graph: The graph that will run.
+        config: As the host gave it.
+        settings: How long to wait for other writers.
+        is_held: Whether the caller holds the thread already and will release it.
+
+    Raises:
+        ThreadBusyError: Another writer has the thread, or took it over during the run.
+    """
+    thread = _thread_of(graph, config)
+    hold = None if thread is None else drive(_take(*thread, settings, is_held=is_held))
+    try:
+        with _translated():
+            yield _with_hold(config, hold)
+    finally:
+        if hold is not None and not is_held:
+            hold.release()
+
+
+@asynccontextmanager
+async def one_writer_awaited(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    config: RunnableConfig | None,
+    settings: Settings,
+    *,
+    is_held: bool,
+) -> AsyncIterator[RunnableConfig | None]:
+    """Hold the thread as `one_writer` does, on an event loop."""
+    thread = _thread_of(graph, config)
+    hold = None if thread is None else await adrive(_take(*thread, settings, is_held=is_held))
+    try:
+        with _translated():
+            yield _with_hold(config, hold)
+    finally:
+        if hold is not None and not is_held:
+            # To its end: the host may close the checkpointer or the loop right afterwards.
+            await asyncio.shield(asyncio.to_thread(hold.release))
+
+
+@contextmanager
+def inside(config: RunnableConfig | None) -> Iterator[Hold]:
+    """Yield the hold of a run while one of its nodes works, so that what it calls never waits for it.
+
+    For a run that holds nothing, `verify` of the yielded hold does nothing.
+    """
+    hold = (config or {}).get("configurable", {}).get(HOLD)
+    if not isinstance(hold, Hold):
+        yield Hold(WriterLock(), lease=None)
+        return
+    token = AROUND.set((*AROUND.get(), hold))
+    try:
+        yield hold
+    finally:
+        AROUND.reset(token)
+
+
+def _thread_of(
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
+) -> tuple[Leases, str] | None:
+    found = ensure_config(graph.config, config)["configurable"]
+    thread_id, saver = (
+        found.get("thread_id"),
+        found.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer),
+    )
+    # Only LangGraph puts a function there, for a graph that is a node of another one.
+    is_nested = callable(found.get(CONFIG_KEY_READ))
+    if thread_id is None or is_nested or graph.checkpointer is False:
+        return None
+    return (leases_of(saver), str(thread_id)) if isinstance(saver, BaseCheckpointSaver) else None
+
+
+def _take(
+    leases: Leases, thread_id: str, settings: Settings, *, is_held: bool
+) -> Steps[Hold | None]:
+    if is_held:
+        return lock_on(leases, thread_id).hold
+    return (
+        yield from take_thread(
+            leases,
+            thread_id,
+            wait_seconds=settings.thread_wait_seconds,
+            lease_seconds=settings.lease_seconds,
+        )
+    )
+
+
+def _with_hold(config: RunnableConfig | None, hold: Hold | None) -> RunnableConfig | None:
+    if hold is None:
+        return config
+    given: RunnableConfig = config or {}
+    return {**given, "configurable": {**given.get("configurable", {}), HOLD: hold}}
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if str(error) != LOST:
+            raise
+        raise ThreadBusyError(LOST_ADVICE) from error

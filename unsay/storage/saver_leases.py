@@ -1,0 +1,151 @@
+"""One writer per thread over a checkpointer of LangGraph: leases among its checkpoints.
+
+Checkpointers have no lock, but they store the first write of a task only if it is absent. So each
+lease is a checkpoint of the thread in a namespace of its own, its id is a term number that counts
+up, and the writer whose claim is stored under the fixed task id has the term. The next term can be
+claimed when the writer released its lease, ended, or did not renew it in time.
+
+A writer that lost its lease is refused by `verify`, before its step is committed: a checkpointer
+cannot check that in the transaction that writes.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
+
+from unsay.effects import Steps, off_loop
+from unsay.errors import ThreadBusyError
+from unsay.storage.leases import KeptLease, KeptLeases, Leases
+from unsay.storage.processes import is_gone, this_process
+
+NAMESPACE = "unsay-lease"
+# The fixed task id of all claims; ids are UUIDs, because some databases store no others.
+CLAIM = str(UUID(int=0))
+# A renewal replaces the one before: checkpointers do this for LangGraph's own channels alone.
+# Source: langgraph-checkpoint, WRITES_IDX_MAP.
+RENEWED = "__scheduled__"
+_ATTRIBUTE = "unsay_leases"
+
+
+def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
+    """Return the leases on a checkpointer's threads, the same object for each of its users."""
+    found: Leases | None = getattr(saver, _ATTRIBUTE, None)
+    if found is not None:
+        return found
+    in_memory = isinstance(saver, InMemorySaver)
+    made: Leases = Leases() if in_memory else SaverLeases(saver)
+    shared: Leases = vars(saver).setdefault(_ATTRIBUTE, made)
+    return shared
+
+
+def set_leases(saver: BaseCheckpointSaver[Any], leases: Leases) -> None:
+    """Make `leases_of` return these leases for a checkpointer."""
+    setattr(saver, _ATTRIBUTE, leases)
+
+
+@dataclass(slots=True, eq=False)
+class SaverLease(KeptLease):
+    """A lease among a checkpointer's checkpoints; `claim_id` tells its claims from all others."""
+
+    claim_id: str = field(default_factory=lambda: str(uuid4()))
+
+
+class SaverLeases(KeptLeases):
+    """The leases on the threads of a checkpointer that other processes may use as well.
+
+    A checkpointer that cannot be called from a background thread has no leases: there the lock
+    in this process is the only protection.
+    """
+
+    def __init__(
+        self, saver: BaseCheckpointSaver[Any], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__()
+        self._saver = saver
+        self._clock = clock
+
+    def _make(self, thread_id: str, seconds: float) -> SaverLease:
+        return SaverLease(self, thread_id, seconds)
+
+    def verify(self, lease: SaverLease) -> Steps[None]:
+        """Raise `ThreadBusyError` if another writer has claimed a later term."""
+        if lease.token is None:
+            return
+        term, _ = yield off_loop(partial(self._newest, lease.thread_id))
+        # 0: the rows were deleted, by a retention job for example, and nobody claimed a term since.
+        if term not in (0, lease.token):
+            raise ThreadBusyError(
+                f"This process did not renew its lease on the thread {lease.thread_id!r} for "
+                f"{lease.seconds:g} s, and another one took over the thread: read its messages, "
+                "then repeat this. This step was not stored"
+            )
+
+    def _ask(self, lease: SaverLease, *, waits: bool) -> str:
+        del waits  # terms keep no queue
+        try:
+            term, holder = self._newest(lease.thread_id)
+        except NotImplementedError:
+            return ""
+        if holder is not None and not self._is_over(holder):
+            return _where(holder)
+        # A term whose claim is missing is claimed again: its owner may have died before the claim.
+        if holder is not None or term == 0:
+            term += 1
+        place = _place(lease.thread_id, term)
+        checkpoint = empty_checkpoint()
+        checkpoint["id"] = place["configurable"]["checkpoint_id"]
+        self._saver.put(_place(lease.thread_id), checkpoint, {"source": "update", "step": -1}, {})
+        claim = self._claim(lease)
+        self._saver.put_writes(place, [("claim", claim)], CLAIM)
+        newest, holder = self._newest(lease.thread_id)
+        if newest != term or holder is None or holder["id"] != lease.claim_id:
+            return _where(holder)
+        lease.token = term
+        self._keep(lease)
+        return ""
+
+    def _claim(self, lease: SaverLease) -> dict[str, Any]:
+        expires = self._clock() + lease.seconds
+        return {"id": lease.claim_id, "owner": this_process(), "expires": expires}
+
+    def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
+        """Return the newest term and its claim, renewed if it was; 0 and `None` without one."""
+        found = self._saver.get_tuple(_place(thread_id))
+        if found is None:
+            return 0, None
+        writes = {task: value for task, _, value in found.pending_writes or ()}
+        claim = writes.get(CLAIM)
+        return UUID(found.checkpoint["id"]).int, claim and writes.get(claim["id"], claim)
+
+    def _is_over(self, claim: dict[str, Any]) -> bool:
+        return bool(claim["expires"] <= self._clock() or is_gone(claim["owner"]))
+
+    def _renew(self, lease: SaverLease) -> None:
+        self._write(lease, self._claim(lease))
+
+    def _end(self, lease: SaverLease) -> None:
+        self._write(lease, {**self._claim(lease), "expires": 0.0})
+
+    def _write(self, lease: SaverLease, claim: dict[str, Any]) -> None:
+        # If this fails, the lease expires in time.
+        with suppress(Exception):
+            place = _place(lease.thread_id, lease.token or 0)
+            self._saver.put_writes(place, [(RENEWED, claim)], lease.claim_id)
+
+
+def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
+    """Return the config of a term of a thread's lease; without a term, of the newest one."""
+    named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}
+
+
+def _where(claim: dict[str, Any] | None) -> str:
+    return f" in process {claim['owner'].rsplit(' ', 2)[1]}" if claim else " in another process"

@@ -1,0 +1,131 @@
+"""One writer per thread: a lock in this process, and the lease against all others."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from unsay.effects import Call, Steps
+from unsay.errors import ThreadBusyError
+from unsay.storage.leases import BUSY, Lease, Leases
+
+INSIDE = (
+    "The thread {thread_id!r} runs a turn, and a model or a tool of this turn asked to write to the "
+    "same thread: give it a thread of its own. Nothing was stored"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """The right of one run or verb to write to a thread, among this process and all others.
+
+    `lease` is `None` if no other process can write.
+    """
+
+    lock: "WriterLock"
+    lease: Lease | None
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        self.lock.release()
+
+    def verify(self) -> Steps[None]:
+        """Raise `ThreadBusyError` if the lease was lost and no transaction would notice it."""
+        if self.lease is not None:
+            yield from self.lease.leases.verify(self.lease)
+
+
+AROUND: ContextVar[tuple[Hold, ...]] = ContextVar("unsay_holds", default=())
+"""The threads of the runs in whose nodes the current code is: it must not wait for these."""
+
+
+class WriterLock:
+    """The lock on one conversation thread; its users get it in the order of their requests.
+
+    `hold` is the current user's right to write; `None` while the lock is free.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._queue: deque[Future[None]] = deque()
+        self.hold: Hold | None = None
+
+    def take(
+        self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
+    ) -> Steps[Hold]:
+        """Wait for other users in this process, then for other processes, as `Leases.hold` does."""
+        if self.hold is not None and self.hold in AROUND.get():
+            raise ThreadBusyError(INSIDE.format(thread_id=thread_id))
+        deadline = time.monotonic() + wait_seconds
+        place: Future[None] = Future()
+        place.set_running_or_notify_cancel()  # else a timeout on an event loop would cancel it
+        with self._mutex:
+            self._queue.append(place)
+            if len(self._queue) == 1:
+                place.set_result(None)
+        try:
+            if not place.done():
+                yield Call(
+                    blocking=lambda: place.result(timeout=wait_seconds),
+                    awaitable=lambda: asyncio.wait_for(
+                        asyncio.wrap_future(place), timeout=wait_seconds
+                    ),
+                )
+            left = max(0.0, deadline - time.monotonic())
+            lease = yield from leases.hold(
+                thread_id, wait_seconds=left, lease_seconds=lease_seconds
+            )
+        except TimeoutError as error:
+            self._leave(place)
+            raise ThreadBusyError(
+                BUSY.format(thread_id=thread_id, where=" here", wait_seconds=wait_seconds)
+            ) from error
+        except BaseException:  # also when cancelled: a place that stays would block the queue
+            self._leave(place)
+            raise
+        self.hold = Hold(self, lease)
+        return self.hold
+
+    def release(self) -> None:
+        """Give up the lock and its lease; the next user in the queue gets it."""
+        hold, self.hold = self.hold, None
+        try:
+            if hold is not None and hold.lease is not None:
+                hold.lease.release()
+        finally:
+            self._leave(self._queue[0])
+
+    def _leave(self, place: Future[None]) -> None:
+        """Remove a place from the queue; if it was the first, the next place gets the lock."""
+        with self._mutex:
+            was_first = self._queue[0] is place
+            self._queue.remove(place)
+            if was_first and self._queue:
+                self._queue[0].set_result(None)
+
+
+_MUTEX = threading.Lock()
+
+
+def lock_on(leases: Leases, thread_id: str) -> WriterLock:
+    """Return the lock of this process on a thread; the caller must keep it while it is used."""
+    with _MUTEX:
+        lock: WriterLock = leases.locks.setdefault(thread_id, WriterLock())
+    return lock
+
+
+def take_thread(
+    leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
+) -> Steps[Hold]:
+    """Wait for the right to write to a thread and return it; the caller releases it.
+
+    Raises:
+        ThreadBusyError: Another writer had the thread for longer than `wait_seconds`, or the caller
+            is a part of the turn that has it.
+    """
+    lock = lock_on(leases, thread_id)
+    taking = lock.take(leases, thread_id, wait_seconds=wait_seconds, lease_seconds=lease_seconds)
+    return (yield from taking)
