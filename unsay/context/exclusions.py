@@ -156,6 +156,7 @@ def compaction_without(
 def _span_without(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
+    """Return the span without forgotten messages; `None` if the whole span must be dropped."""
     if span["through"] not in ids:
         return span
     first = ids.index(span["first"]) if span["first"] in ids else 0

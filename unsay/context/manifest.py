@@ -208,6 +208,7 @@ def ids_checksum(ids: Iterable[str]) -> str:
 
 
 def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
+    """Return the places under each rule; messages sent unchanged are under `sent`."""
     fates = _fates(call)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():

@@ -122,6 +122,7 @@ class SlidingWindow(Strategy):
         return plan
 
     def _trimmed(self, ctx: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
+        """Return the plan without the `surplus` oldest messages, up to the next question."""
         if surplus <= 0:
             return ctx.keep()
         if self.window_size == 0:

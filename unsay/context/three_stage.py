@@ -229,8 +229,7 @@ class ThreeStage(Strategy):
         return truncate_large(ctx, goal) if reached else ctx.keep()
 
     def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
-        # The oldest messages of the middle that reach the goal with a summary in their place. The
-        # recents stay whole if that leaves at most `room` tokens.
+        """Return the oldest messages of the middle that, once summarized, leave `goal` tokens."""
         messages = ctx.conversation
         first = safe_split(messages, min(self.primers, len(messages)), towards="newer")
         ends = [index for index in safe_indices(messages)[:-1] if index > first]
@@ -246,6 +245,7 @@ class ThreeStage(Strategy):
 
         floor = safe_split(messages, max(0, len(messages) - self.recents), towards="older")
         end = ends[min(bisect_left(ends, -goal, key=lambda index: -left(index)), len(ends) - 1)]
+        # The recents stay whole if that leaves at most `room` tokens.
         if first < floor < end and left(floor) <= room:
             end = floor
         return list(messages[first:end])

@@ -195,6 +195,7 @@ def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
 
 
 def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
+    """Yield the places in a message's dict whose values get separate events."""
     content, calls = data["content"], data["tool_calls"]
     blocks = [
         (index, block)

@@ -280,6 +280,7 @@ def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _labelled(prose: str) -> list[_Found]:
+    """Return the scores that follow a label such as `Score:`."""
     found = []
     for match in _LABELLED.finditer(prose):
         lead = re.split(r"[\n.。!?]", prose[max(0, match.start() - 24) : match.start()])[-1]
@@ -291,7 +292,7 @@ def _labelled(prose: str) -> list[_Found]:
 
 
 def _choose(found: list[_Found], prose: str) -> float | None:
-    # The last of the strongest scores; a weak one only if no other number follows it.
+    """Return the last of the strongest scores; a weak one counts only if no number follows it."""
     best = max(found, key=lambda candidate: (candidate.strength, candidate.position))
     rivals = not best.strength and _scorelike(prose[best.position :]) - {best.score}
     return None if rivals else best.score

@@ -189,6 +189,7 @@ class Gate:
         return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 
     def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
+        """Call the models in order; skip those whose circuit is open."""
         failure: Exception | None = None
         for model, call in calls.items():
             with self._mutex:

@@ -214,7 +214,7 @@ class TokenCounter:
         return replace(self, calibration={**learned, "anchor": anchor})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
-        # The last reported prompt, if these messages continue it.
+        """Return the last reported prompt if these messages continue it, else `None`."""
         anchor = self.calibration.get("anchor")
         if anchor is None or not 0 < anchor["messages"] <= len(messages):
             return None

@@ -129,7 +129,7 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    # Long words without a break, such as keys, have more tokens than their characters tell.
+    """Return the tokens that long unbroken words, such as keys, have beyond the estimate."""
     letters = narrow.translate(_UNBROKEN)
     if _LONG not in letters:
         return 0.0
