@@ -6,6 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from unsay import Conversation, Registry
+from unsay.errors import InputError
+from unsay.operations.command_table import NOT_IN_GRAPH
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -80,3 +82,58 @@ def test_usage_runs_threads_and_calls_print(talk: Conversation) -> None:
     replay = str(talk.replay(turn=1, model=ScriptedChat(default="Lyon."))).splitlines()
     assert replay[0] == "Turn 1, attempt 1: Capital of France?"
     assert replay[-1] == "Lyon."
+
+
+def test_lists_print_one_line_for_each_item(talk: Conversation) -> None:
+    """Checkpoints, branches, pins and matches are tuples that read like a table."""
+    talk.pin(turn=1)
+    talk.forget(turns=2)
+    talk.rollback("start")
+    lists = (talk.checkpoints(), talk.branches(), talk.pins(), talk.recall("capital France"))
+    for each in (*lists, talk.undo() and talk.forgotten()):
+        assert isinstance(each, tuple)
+        assert len(each) == len(str(each).splitlines())
+        assert not {"{", "Branch(", "Find("} & set(str(each).split("'"))
+        assert "content=" not in str(each)
+    assert "turn 1" in str(lists[0])
+    assert "user: “Capital of France?”" in str(lists[3])
+
+
+def test_a_closed_conversation(talk: Conversation) -> None:
+    """It says that it is closed, and what to do."""
+    talk.close()
+    for use in (talk.messages, talk.undo, talk.timeline, lambda: talk.say("Hi?")):
+        with pytest.raises(InputError, match="The conversation is closed: open it again"):
+            use()
+
+
+@pytest.mark.parametrize("verb", sorted(NOT_IN_GRAPH))
+def test_a_command_that_the_chat_does_not_have(talk: Conversation, verb: str) -> None:
+    """It is answered with a notice, in a chat over the compiled graph too; no model is asked."""
+    before = len(talk.messages())
+    state = talk.graph.invoke(
+        {"messages": [("user", f"/{verb} branch-1")]},
+        {"configurable": {"thread_id": talk.thread_id}},
+    )
+    notice = state["messages"][-1].content
+    assert notice.startswith(f"/{verb} is not available in this chat. Nothing was changed")
+    assert len(talk.timeline().turns) == before / 2
+
+
+def test_the_language_is_that_of_words() -> None:
+    """A message of signs or digits does not change the language of notices."""
+    model = ScriptedChat(default="京都は二日で十分です。")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("京都には何日必要ですか?")
+        opened.say("??? 123 :-)")
+        assert "元に戻しました" in opened.say("/undo").text
+        assert "ターン" in opened.say("/rollback 1").text
+
+
+def test_a_branch_counts_what_a_rollback_counts(talk: Conversation) -> None:
+    """Commands and their notices are not counted on the timeline."""
+    talk.say("/timeline")
+    talk.say("/tokens")
+    assert 4 == len(talk.preview("start").message_ids)
+    assert 4 == talk.rollback("start").removed
+    assert "rolled back, 4 messages" in str(talk.timeline())

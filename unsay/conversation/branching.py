@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.topics import by_topic
 from unsay.conversation.memory import remember
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import RollbackResult, counted
+from unsay.conversation.results import RollbackResult, Rows, counted
 from unsay.conversation.svg import table_html
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
@@ -98,7 +98,7 @@ class Side:
 
     def __str__(self) -> str:
         scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
-        head = f"{self.name}: {self.messages} messages, score {scores}, {self.tokens}"
+        head = f"{self.name}: {counted(self.messages, 'message')}, score {scores}, {self.tokens}"
         topics = [f"  own topics: {', '.join(self.topics)}"] if self.topics else []
         own = [f"  {each.type}: {preview(text_of(each))}" for each in self.only]
         return "\n".join([head, *topics, *own])
@@ -113,7 +113,7 @@ class Diff:
     b: Side
 
     def __str__(self) -> str:
-        return f"common: {self.common} messages\n{self.a}\n{self.b}"
+        return f"common: {counted(self.common, 'message')}\n{self.a}\n{self.b}"
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, str, str]] = []
@@ -224,7 +224,7 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
                     created_at=entry.created_at,
                 )
             )
-    return tuple(found)
+    return Rows(found)
 
 
 def _branch(

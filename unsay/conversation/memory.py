@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from unsay.context.compaction import with_partners
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import RollbackResult
+from unsay.conversation.results import RollbackResult, Rows
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
@@ -36,7 +36,7 @@ from unsay.types import Forgotten, Operation, Pin
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
     """List the pins, oldest first; `page` is the id of the offloaded segment with the message."""
-    return tuple((yield from thread.known()).get("pins", []))
+    return Rows((yield from thread.known()).get("pins", []))
 
 
 def pin(
@@ -68,7 +68,7 @@ def pin(
         names, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
     update = visibility.pin(state, scope, names, page)
     yield from thread.write(state, scope, update)
-    return tuple(update["pins"])
+    return Rows(update["pins"])
 
 
 def unpin(
@@ -95,12 +95,12 @@ def unpin(
         names = [message.id or "" for message in said]
     update = visibility.unpin(state, scope, names)
     yield from thread.write(state, scope, update)
-    return tuple(update["pins"])
+    return Rows(update["pins"])
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
     """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
-    return tuple((yield from thread.known()).get("forgotten", []))
+    return Rows((yield from thread.known()).get("forgotten", []))
 
 
 def forget(

@@ -1,6 +1,6 @@
 """Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
 
-from unsay.conversation.results import Preview, Reply, RollbackResult
+from unsay.conversation.results import Preview, Reply, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
@@ -76,7 +76,7 @@ def checkpoints(
     start = 0
     if start_after is not None:
         start = stored.index(find_checkpoint(stored, start_after)) + 1
-    return stored[start:] if limit is None else stored[start : start + limit]
+    return Rows(stored[start:] if limit is None else stored[start : start + limit])
 
 
 def rollback(
@@ -128,7 +128,7 @@ def preview(
         at=place_name(state, base, thread.scope().texts(state["messages"])).strip(),
         turns=len(answered_turns(removed)),
         questions=tuple(text_of(m) for m in said if is_question(m)),
-        message_ids=tuple(m.id or "" for m in removed),
+        message_ids=tuple(m.id or "" for m in said),
         checkpoints=tuple(change.branch["checkpoints"]),
         tool_calls=tuple(call.name for m in said for call in calls_of(m)),
         compensations=tuple(compensations_of(change, thread.services)),
@@ -245,4 +245,4 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
     finds = yield from search_command(state, scope, words)
     if finds:
         yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))
-    return tuple(finds)
+    return Rows(finds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
@@ -10,9 +10,12 @@ from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import preview, text_of
+from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
 from unsay.prompts.fields import ENGLISH
 from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
+
+T = TypeVar("T")
 
 EventKind = Literal[
     "token",
@@ -134,6 +137,24 @@ class Preview:
                 *(f"  {label}: {text}" for label, text in rows.items() if text),
             ]
         )
+
+
+class Rows(tuple[T, ...]):
+    """A tuple that prints one line for each item."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(_row, self)) or "Nothing here."
+
+
+def _row(item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return str(item)
+    if "turn" in item and "score" in item:
+        return checkpoints_text([cast("Checkpoint", item)], ENGLISH)
+    values = (counted(len(v), "message") if isinstance(v, list) else v for v in item.values())
+    return "  ".join(str(value) for value in values if value)
 
 
 def counted(number: int, noun: str) -> str:

@@ -64,7 +64,8 @@ def newest_language(messages: list[AnyMessage]) -> Language:
     """Return the language of the user's newest message that is not a command, else English."""
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
-        if text and not text.startswith("/"):
+        # Digits, signs and pasted code without a sentence say nothing about the language.
+        if not text.startswith("/") and re.search(r"[^\W\d_]{2}", text):
             return language_of(text)
     return "en"
 

@@ -215,6 +215,10 @@ VERBS = {each.name: bool(each.argument) for each in SLASH_COMMANDS if not each.b
 """The name of each command that the graph carries out, and whether it takes an argument."""
 
 
+NOT_IN_GRAPH = frozenset(each.name for each in COMMANDS) - VERBS.keys()
+"""Commands that the graph answers with a notice: the command line's, and the terminal chat's own."""
+
+
 def chat_help(language: Language, *, by_chat: bool = False) -> str:
     """Return the help, a command a line: the graph's commands, or with `by_chat` the chat's own."""
     listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat]

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.command_table import VERBS
+from unsay.operations.command_table import NOT_IN_GRAPH, VERBS
 from unsay.operations.pin import pinned_ids
 from unsay.prompts.fields import Texts
 from unsay.state import Command, State
@@ -33,7 +33,7 @@ def parse_command(text: str) -> Command | None:
     if not line.startswith("/") or "\n" in line:
         return None
     verb, _, argument = line[1:].partition(" ")
-    takes = VERBS.get(verb.lower())
+    takes = True if verb.lower() in NOT_IN_GRAPH else VERBS.get(verb.lower())
     if takes is None or (argument.strip() and not takes):
         return None
     return Command(verb=verb.lower(), argument=argument.strip())

@@ -7,7 +7,7 @@ from functools import partial
 from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.operations import visibility
-from unsay.operations.command_table import chat_help, in_terms_of
+from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of
 from unsay.operations.commands import (
     TIMELINE_TURNS,
     checkpoints_text,
@@ -60,6 +60,8 @@ def read_orders(
     try:
         if command is not None:
             verb = command["verb"]
+            if verb in NOT_IN_GRAPH:
+                return Orders(notice=texts.not_in_chat.format(verb=verb))
             order = _Order(
                 state=state,
                 scope=scope,

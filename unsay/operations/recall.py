@@ -16,7 +16,7 @@ from unsay.events import event_types
 from unsay.history.recall_cache import Memory
 from unsay.messages.content import preview
 from unsay.operations.recall_source import RecallSource, keep_vectors, source_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.fields import ENGLISH, Texts
 from unsay.retrieval.excerpts import quoting, speaker
 from unsay.retrieval.selection import Bars, Recalled, Recollection, recall
 from unsay.retrieval.vectors import Vectors, embed
@@ -196,6 +196,9 @@ class Find:
     turn: int
     reason: Recollection
 
+    def __str__(self) -> str:
+        return find_line(self, ENGLISH)
+
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
     """Search the whole transcript for a person and log the matches; raise `InputError` without words."""
@@ -235,13 +238,15 @@ def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
     """Return the matches as text for a person, one per line, or a text that says there are none."""
     if not finds:
         return texts.recalled_none.format(words=preview(query))
-    lines = [
-        texts.recalled_line.format(
-            turn=each.turn,
-            speaker=speaker(each.message),
-            words=preview(words_of(each.message, texts), QUOTED_CHARS),
-            why=texts.recall_reasons[each.reason.why].format(words=", ".join(each.reason.words)),
-        )
-        for each in finds
-    ]
+    lines = [find_line(each, texts) for each in finds]
     return "\n".join([texts.recalled_list, *lines])
+
+
+def find_line(find: Find, texts: Texts) -> str:
+    """Return a match as one line for a person: its turn, speaker, first words and the reason."""
+    return texts.recalled_line.format(
+        turn=find.turn,
+        speaker=speaker(find.message),
+        words=preview(words_of(find.message, texts), QUOTED_CHARS),
+        why=texts.recall_reasons[find.reason.why].format(words=", ".join(find.reason.words)),
+    )

@@ -29,6 +29,10 @@ class Texts(ModelTexts):
         "この操作により、ツール呼び出し{call}が会話から取り除かれます。その実行結果も取り消しますか?",
     )
     refused: Text = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
+    not_in_chat: Text = Text(
+        "/{verb} is not available in this chat. Nothing was changed; /help lists the commands.",
+        "/{verb} はこのチャットでは使えません。何も変更していません。/help でコマンドの一覧を表示できます。",
+    )
     declined: Text = Text(
         "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
         "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",

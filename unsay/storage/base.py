@@ -16,6 +16,7 @@ from unsay.errors import (
     DatabaseLockedError,
     DatabaseTooNewError,
     DatabaseTooOldError,
+    InputError,
     StorageError,
     ThreadBusyError,
 )
@@ -116,6 +117,8 @@ def translated(path: str) -> Iterator[None]:
         # The low byte of an extended error code is the primary code. Source: SQLite.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         waited = getattr(error, "busy_seconds", BUSY_SECONDS)
+        if "closed database" in str(error):
+            raise InputError("The conversation is closed: open it again") from error
         if str(error) == LOST:
             raise ThreadBusyError(LOST_ADVICE) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
