@@ -197,7 +197,7 @@ class Find:
     reason: Recollection
 
     def __str__(self) -> str:
-        return find_line(self, ENGLISH)
+        return find_text(self, ENGLISH)
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
@@ -238,11 +238,11 @@ def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
     """Return the matches as text for a person, one per line, or a text that says there are none."""
     if not finds:
         return texts.recalled_none.format(words=preview(query))
-    lines = [find_line(each, texts) for each in finds]
+    lines = [find_text(each, texts) for each in finds]
     return "\n".join([texts.recalled_list, *lines])
 
 
-def find_line(find: Find, texts: Texts) -> str:
+def find_text(find: Find, texts: Texts) -> str:
     """Return a match as one line for a person: its turn, speaker, first words and the reason."""
     return texts.recalled_line.format(
         turn=find.turn,
