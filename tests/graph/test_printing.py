@@ -137,3 +137,26 @@ def test_a_branch_counts_what_a_rollback_counts(talk: Conversation) -> None:
     assert 4 == len(talk.preview("start").message_ids)
     assert 4 == talk.rollback("start").removed
     assert "rolled back, 4 messages" in str(talk.timeline())
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("/pin 9", "ターン9はありません。ターンは1から1までです。/timeline で一覧を表示できます"),
+        ("/pin abc", "'abc'はターンではありません。"),
+        ("/rollback 9", "9ターンは戻れません。回答済みのターンは1件です"),
+        ("/rollback 京都", "チェックポイント'京都'はありません。"),
+        ("/redo", "やり直せる操作はありません"),
+        ("/recall", "検索語を入力してください"),
+        ("/unpin", "ピン留めされていません"),
+        ("/forget 大阪", "'大阪'に一致するメッセージや話題はありません。"),
+        ("/checkpoint live", "'live'は予約されています。"),
+    ],
+)
+def test_a_refusal_in_japanese(command: str, reason: str) -> None:
+    """The reason is in the conversation's language, with the values of the English one."""
+    model = ScriptedChat(default="京都は二日で十分です。")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(default=0.6)) as opened:
+        opened.say("京都には何日必要ですか?")
+        assert opened.say(command).text.startswith(f"何も変更していません: {reason}")
+        assert str(opened.rollback(turns=1)).startswith("現在地: 会話の先頭(0ターン)")

@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
-from unsay.prompts.fields import ENGLISH
+from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
 
 T = TypeVar("T")
@@ -95,6 +95,14 @@ class RollbackResult:
     report: Report = field(default_factory=Report)
 
     def __str__(self) -> str:
+        if language_of(self.at) == "ja":
+            lines = [
+                f"現在地: {self.at}({self.turns}ターン)",
+                f"取り除いたメッセージ: {self.removed}件、復元したメッセージ: {self.restored}件",
+                report_text(self.report, JAPANESE),
+                f"取り除いた最初の質問: {preview(self.question)}" if self.question else "",
+            ]
+            return "\n".join(filter(None, lines))
         lines = [
             f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}.",
             f"Messages removed: {self.removed}; restored: {self.restored}.",

@@ -160,7 +160,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
         refusal = NoticeDue(
-            text=texts.refused.format(reason=in_terms_of("chat", str(error))),
+            text=texts.refusal(in_terms_of("chat", str(error))),
             answers=turn["pending"],
         )
         return Update(notice=refusal, turn={**turn, "done": True})

@@ -84,7 +84,7 @@ def read_orders(
             reason = target or "the host's order"
             return Orders(rollback=RollbackRequest(kind="person", to=base, reason=reason))
     except UnsayError as error:
-        return Orders(notice=texts.refused.format(reason=in_terms_of("chat", str(error))))
+        return Orders(notice=texts.refusal(in_terms_of("chat", str(error))))
     return Orders()
 
 

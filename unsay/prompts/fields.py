@@ -1,5 +1,6 @@
 """Every text that a model or a person reads, with English and Japanese in one place."""
 
+import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -184,6 +185,51 @@ class Texts(ModelTexts):
         }
     )
 
+    # Refusals of commands by their English sentence, whose values stand for `{}` in both.
+    refusals: Table = Table(
+        {},
+        {
+            "There is no turn {}: the conversation has turns 1 to {}; {} lists them": (
+                "ターン{}はありません。ターンは1から{}までです。{} で一覧を表示できます"
+            ),
+            "{} is not a turn: write a turn number N or a range N-M": (
+                "{}はターンではありません。ターン番号 N または範囲 N-M を入力してください"
+            ),
+            "The conversation has no turns yet: ask a question first": "まだターンがありません。先に質問してください",
+            "This conversation has no turns to roll back yet": "ロールバックできるターンがまだありません",
+            "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
+            "Nothing was undone since the last turn or rollback, so there is nothing to redo": (
+                "やり直せる操作はありません"
+            ),
+            "There is no question to ask again": "もう一度回答できる質問がありません",
+            "{} is not a number of turns: give a whole number of 1 or more": (
+                "{}はターン数ではありません。1以上の整数を入力してください"
+            ),
+            "{} turns are too many to roll back: the conversation has {} answered turn{}": (
+                "{}ターンは戻れません。回答済みのターンは{}件です"
+            ),
+            "This thread has no checkpoint {}; the newest are {}": (
+                "チェックポイント{}はありません。最新のものは {} です"
+            ),
+            "This thread has no checkpoint {}; it has none yet": (
+                "チェックポイント{}はありません。まだ1件も作成されていません"
+            ),
+            "A checkpoint named {} exists already: choose another name": (
+                "チェックポイント{}はすでにあります。別の名前を指定してください"
+            ),
+            "{} is reserved for branches and ids: choose another name, such as {}": (
+                "{}は予約されています。{}のような別の名前を指定してください"
+            ),
+            "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
+            "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
+            "Not pinned: {}; {}": "ピン留めされていません",
+            "The query is empty: give words to search for": "検索語を入力してください",
+            "No message or topic of this thread matches {}; {} lists them": (
+                "{}に一致するメッセージや話題はありません。{} で一覧を表示できます"
+            ),
+        },
+    )
+
     # Reasons by their English sentence; one that is not listed stays English.
     rules: Table = Table(
         {},
@@ -220,6 +266,14 @@ class Texts(ModelTexts):
             "the model returned nothing": "モデルが何も返しませんでした。",
         },
     )
+
+    def refusal(self, reason: str) -> str:
+        """Return the notice for a command that failed; a reason without a translation stays English."""
+        for english, own in self.refusals.items():
+            pattern = re.escape(english).replace(r"\{\}", "(.*?)")
+            if found := re.fullmatch(pattern, reason):
+                return self.refused.format(reason=own.format(*found.groups()))
+        return self.refused.format(reason=reason)
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
         """Return sentences that count messages removed and restored, if any, and turns left."""
