@@ -112,7 +112,7 @@ def turn_that_cannot_be_saved(world: World) -> Seen:
 
 def _break_writes(conversation: Conversation, world: World) -> None:
     """Let every write fail from the model's first answer on, while the world's storage is broken."""
-    database: Any = conversation._talk.database
+    database: Any = conversation._handle.database
 
     def broken(call: Callable[..., Any]) -> Callable[..., Any]:
         def write(*arguments: Any, **options: Any) -> Any:

@@ -69,7 +69,7 @@ def main() -> None:
     with Conversation.open(
         FOLDER / "crash.db", thread="t", model=chat, judge=ScriptedJudge(), tools=[pay]
     ) as talk:
-        watched(talk._talk.database.store)
+        watched(talk._handle.database.store)
         for order in sys.argv[3:]:
             if order == "rollback":
                 talk.rollback()

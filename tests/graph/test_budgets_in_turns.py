@@ -69,7 +69,7 @@ both = pytest.mark.parametrize(
 
 def book(talk: Conversation, thread: str = "t") -> UsageAccount:
     """A thread's book, as it is kept."""
-    return drive(load_usage_account(talk._talk.database.store, thread))
+    return drive(load_usage_account(talk._handle.database.store, thread))
 
 
 def decision(state: dict[str, Any]) -> str:
@@ -276,13 +276,13 @@ def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) ->
     talk.say("How many legs does a spider have?")
     talk.say("NEW: what of the weather?")
     talk.rollback(turns=1)
-    spent = talk.graph.get_state(talk._talk.config).values["spent"]
+    spent = talk.graph.get_state(talk._handle.config).values["spent"]
 
     assert {"judge": 200, "summary": 100} == {name: each["total"] for name, each in spent.items()}
     assert 600 == book(talk)["session"]["tokens"]
     other = talk.fork(thread="other")
     assert 0 == book(other, "other")["session"]["tokens"]
-    assert "spent" not in other.graph.get_state(other._talk.config).values
+    assert "spent" not in other.graph.get_state(other._handle.config).values
 
 
 def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:

@@ -56,7 +56,7 @@ def opens(tmp_path: Path, model: Paid) -> Iterator[Opens]:
 
 def half_said(talk: Conversation, text: str, turn_id: str) -> None:
     """Leave a turn as a process leaves it that dies before its first commit."""
-    drive(open_turn(talk._talk, text, (), turn_id))
+    drive(open_turn(talk._handle, text, (), turn_id))
 
 
 def test_a_turn_that_was_answered_is_answered_from_the_store(opens: Opens, model: Paid) -> None:
@@ -435,7 +435,7 @@ def test_a_turn_that_was_sealed_is_found_by_its_run(opens: Opens, model: Paid) -
         settings={"live_messages": 8},
     )
     first = [talk.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
-    live = drive(talk._talk.reading(ThreadHandle.snapshot)).values["messages"]
+    live = drive(talk._handle.reading(ThreadHandle.snapshot)).values["messages"]
     assert "turn-0" not in [message.id for message in live]
     paid, whole = len(model.asked), talk.messages()
 

@@ -64,7 +64,7 @@ def ids(talk: Conversation) -> list[str]:
 
 def probe(talk: Conversation, question: str = "And now?") -> list[tuple[str, str]]:
     """What the model is sent for a question; the question is gone afterwards."""
-    model = talk._talk.services.answerer.func  # type: ignore[attr-defined]
+    model = talk._handle.services.answerer.func  # type: ignore[attr-defined]
     talk.say(question)
     talk.undo()
     return [(m.type, text_of(m)) for m in model.inputs[-1]]
@@ -215,7 +215,7 @@ def test_a_topic_is_forgotten(opened: Opening) -> None:
     assert any("apples" in words for _, words in before)
     entry = talk.forget("topic-1")
 
-    detector: Any = talk._talk.services.detector
+    detector: Any = talk._handle.services.detector
     detector.told.clear()
     assert "apples" not in sent(talk)
     assert not [words for words in detector.told if "apples" in words]
@@ -297,7 +297,7 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
         talk.say(f"NEW subject {number}")
     talk.forget(first)
     talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._talk.services.answerer
+    model: Any = talk._handle.services.answerer
     view = "\n".join(text_of(m) for m in model.func.inputs[-1])
 
     assert "1890" not in view
@@ -312,7 +312,7 @@ def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> 
     assert state(talk)["offloaded"]["messages"] > 2
     talk.forget("topic-1")
     talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._talk.services.answerer
+    model: Any = talk._handle.services.answerer
 
     assert "1890" not in "\n".join(text_of(m) for m in model.func.inputs[-1])
 
@@ -341,7 +341,9 @@ def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
 def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
     """The first one that is left gives the thread its name."""
     talk = opened()
-    talk.graph.invoke({"messages": [HumanMessage("The SECRET place?", id="q")]}, talk._talk.config)
+    talk.graph.invoke(
+        {"messages": [HumanMessage("The SECRET place?", id="q")]}, talk._handle.config
+    )
     talk.forget("q")
     talk.say("What is a garden?")
 
@@ -375,7 +377,7 @@ def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
     talk.pin(name)
     for number in range(8):
         talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-        model: Any = talk._talk.services.answerer
+        model: Any = talk._handle.services.answerer
         assert "The answer is 42" in "\n".join(text_of(m) for m in model.func.inputs[-1])
     (pin,) = talk.pins()
     assert "page" in pin
@@ -490,7 +492,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     talk = three(opened)
     talk.forget(turns=3)
     talk.retry()
-    model: Any = talk._talk.services.answerer
+    model: Any = talk._handle.services.answerer
 
     assert "q3" in text_of(model.func.inputs[-1][-1])
 
@@ -623,7 +625,7 @@ def _do(talk: Conversation, act: str, place: int) -> None:
 def test_commands(opened: Opening, language: str) -> None:
     """A typed command is answered by a notice, and the model never sees it."""
     talk = three(opened, settings={"language": language})
-    model: Any = talk._talk.services.answerer
+    model: Any = talk._handle.services.answerer
     asked = len(model.func.inputs)
     annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 

@@ -232,7 +232,7 @@ def kill(server: Server, script: Script, rehearsed: Rehearsed, at: int, folder: 
 
 
 def _entries(talk: Conversation) -> list[Entry]:
-    return drive(list_entries(talk._talk.database.store, THREAD))
+    return drive(list_entries(talk._handle.database.store, THREAD))
 
 
 class Aftermath:
@@ -267,7 +267,7 @@ class Aftermath:
         look = said(talk.messages())
         assert look in [self.before, self.after, *self._between()]
         transcript = {message.id for message in talk.messages()}
-        branches = drive(list_stored_branches(talk._talk.database.store, THREAD))
+        branches = drive(list_stored_branches(talk._handle.database.store, THREAD))
         branch = {message.id for each in branches for message in each["messages"]}
         met = {*self.rehearsed.ids, *(name for name in self.told if name)}
         assert set() == met - transcript - branch
@@ -322,7 +322,7 @@ class Aftermath:
         try:
             forked = talk.fork(thread=OTHER)
         except ConflictError:
-            database = talk._talk.database
+            database = talk._handle.database
             forked = Conversation.open(
                 database, **{**self.parts.options(tools=False), "thread": OTHER}
             )
@@ -364,7 +364,7 @@ class Aftermath:
     def _check_purge(self, talk: Conversation) -> None:
         """A purge that was cut short is made again, and leaves nothing."""
         talk.purge()
-        database = talk._talk.database
+        database = talk._handle.database
         assert [] == talk.messages()
         assert [] == database.store.search(("unsay",), limit=10)
         talk.say(*HELLO[1:2], turn_id=HELLO[2])

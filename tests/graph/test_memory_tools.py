@@ -245,7 +245,7 @@ def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple
     """For any length of the result, the quote says how many characters it leaves out."""
     fetched(tmp_path, *said)
     with opened(tmp_path, {}) as talk:
-        state, scope = drive(talk._talk.known()), talk._talk.scope()
+        state, scope = drive(talk._handle.known()), talk._handle.scope()
         found = drive(
             search_transcript(
                 drive(source_of(state, scope, by_hand=True)),

@@ -54,7 +54,7 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
     with open_at(tmp_path, model) as talk:
         for number in range(60):
             talk.say(f"What of number q{number}x?")
-            folds.append(talk.graph.get_state(talk._talk.config).values.get("compaction"))
+            folds.append(talk.graph.get_state(talk._handle.config).values.get("compaction"))
     requests = sent(model)
     breaks = [
         turn

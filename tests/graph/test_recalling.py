@@ -109,7 +109,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
     with opened(tmp_path, model) as talk:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
-        store = talk._talk.database.store
+        store = talk._handle.database.store
         place = thread_namespace("offloaded", "t")
         names = [item.key for item in store.search(place, limit=100) if item.key.endswith(WORDS)]
         for name in names:
@@ -251,7 +251,7 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as talk:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
-        state, scope = drive(talk._talk.known()), talk._talk.scope()
+        state, scope = drive(talk._handle.known()), talk._handle.scope()
         source = drive(source_of(state, scope))
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
@@ -266,7 +266,7 @@ def test_a_purge_forgets_what_the_process_remembers(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as talk:
         for words in (FACTS["en"][0], *OTHERS):
             talk.say(words)
-        store = talk._talk.database.store
+        store = talk._handle.database.store
         assert MEMORIES.get(store, "t").pages
         talk.purge()
         assert not MEMORIES.get(store, "t").pages
@@ -354,7 +354,7 @@ def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
         for words in (fact, *OTHERS, "The parrot is loud."):
             talk.say(words)
         shown = {m.id or "" for m in talk.messages()[-2:]}
-        state, scope = drive(talk._talk.known()), talk._talk.scope()
+        state, scope = drive(talk._handle.known()), talk._handle.scope()
         source = drive(source_of(state, scope))
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
         recalled_then = drive(search_transcript(source, shown, **asked))

@@ -47,7 +47,7 @@ def everything(talk: Conversation) -> tuple[Any, ...]:
     """What a replay must not change: transcript, state, event log, runs and store."""
     store: Any = talk.graph.store
     items = store.search(("unsay",), limit=1_000)
-    history = [each.config for each in talk.graph.get_state_history(talk._talk.config)]
+    history = [each.config for each in talk.graph.get_state_history(talk._handle.config)]
     return (
         as_stored(talk.messages()),
         history,

@@ -116,7 +116,7 @@ def opened(folder: Path, **options: Any) -> Conversation:
 
 def step_log(talk: Conversation) -> list[tuple[str, str]]:
     """Each call's tool and how far its compensation is."""
-    found = drive(list_entries(talk._talk.database.store, "t"))
+    found = drive(list_entries(talk._handle.database.store, "t"))
     return sorted((each.compensation.tool, each.status) for each in found)
 
 
@@ -336,7 +336,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
     with opened(tmp_path) as talk:
         talk.say("Hello")
         talk.say("dear")
-        inner = talk._talk
+        inner = talk._handle
         state = drive(inner.known())
         scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
         cause = Label(kind="person", reason="r", created_at=scope.now())

@@ -185,7 +185,7 @@ def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
         talk.say("Before")
         child = start("a", seconds=60)
         child.until_it_asks_its_model()
-        reader = talk._talk
+        reader = talk._handle
         timeline = drive(reader.reading(timeline_steps))
         with pytest.raises(ThreadBusyError):
             talk.say("Now")

@@ -11,7 +11,7 @@ from langgraph.types import Interrupt, StateSnapshot
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.turn_lifecycle import Stored, goes_on_with, is_opened
+from unsay.conversation.turn_lifecycle import Stored, is_turn_open, resumes_turn
 from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
 from unsay.messages.annotations import DOCUMENT, notice
 
@@ -92,7 +92,7 @@ def snapshot_of(
 
 def going_on(snapshot: StateSnapshot) -> set[str]:
     """What a person may say to resume the pending turn of a thread."""
-    return {name for name, (text, stored) in SAYS.items() if goes_on_with(snapshot, text, stored)}
+    return {name for name, (text, stored) in SAYS.items() if resumes_turn(snapshot, text, stored)}
 
 
 @UNDER_WAY
@@ -143,7 +143,7 @@ def test_a_turn_is_open_while_its_question_is_the_newest(end: str, *, done: bool
     """A turn is open until it is done, or until another question comes after its own."""
     expected = done is False and end not in ("other question", "nothing")
 
-    assert expected == is_opened(state_of(end, done=done))
+    assert expected == is_turn_open(state_of(end, done=done))
 
 
 def stopped(talk: Conversation) -> None:

@@ -156,8 +156,8 @@ def test_what_servers_report_is_booked_and_priced(
         tmp_path / "t.db", thread="t", model="answerer", tools=[read_meter], settings=settings
     ) as talk:
         talk.say(ASKED)
-        kept = drive(load_usage_account(talk._talk.database.store, "t"))
-        spent = talk.graph.get_state(talk._talk.config).values["spent"]
+        kept = drive(load_usage_account(talk._handle.database.store, "t"))
+        spent = talk.graph.get_state(talk._handle.config).values["spent"]
 
     assert {"judge": {"input": 7, "output": 5, "total": 12, "micros": 700}} == spent
     assert (36, 2 * 57 + 700) == (kept["session"]["tokens"], kept["session"]["micros"])

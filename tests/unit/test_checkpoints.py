@@ -335,7 +335,7 @@ def test_age_is_the_place_on_the_record() -> None:
     checkpoints = [stored(f"cp-{each}", message_id=each) for each in places]
 
     def found(before: int) -> list[str | None]:
-        return [each["message_id"] for each in by_age(checkpoints, positions, before=before)]
+        return [each["message_id"] for each in by_age(checkpoints, positions, through=before)]
 
     assert [[], ["m0"], ["m1", "m0"], ["m2", "m1", "m0"], ["m2", "m1", "m0"]] == [
         found(before) for before in (-1, 0, 1, 2, 9)

@@ -23,7 +23,7 @@ from langchain_core.messages import (
 )
 
 from tests.unit.ledger_kit import SAMPLES, VALUES, as_stored, messages
-from unsay.storage.items import Memo, twin
+from unsay.storage.items import Memo, clone
 from unsay.storage.sqlite_checkpointer import CompressedSerializer
 
 SERIALIZER = CompressedSerializer()
@@ -84,7 +84,7 @@ def everything(value: BaseMessage) -> tuple[Any, ...]:
 def test_a_twin_is_the_message_and_shares_nothing(name: str) -> None:
     """Every kind of message is copied whole, and nothing of the copy is the original's."""
     message = KINDS[name]
-    copy = twin(message)
+    copy = clone(message)
     assert repr(everything(message)) == repr(everything(copy))
     assert as_stored([message]) == as_stored([copy])
     assert not {*changeable(message)} & {*changeable(copy)}
@@ -93,7 +93,7 @@ def test_a_twin_is_the_message_and_shares_nothing(name: str) -> None:
 @given(messages())
 def test_any_message_is_copied_whole(message: AnyMessage) -> None:
     """A copy has the same fields and shares nothing that can be changed."""
-    copy = twin(message)
+    copy = clone(message)
     assert as_stored([message]) == as_stored([copy])
     assert repr(everything(message)) == repr(everything(copy))
     assert not {*changeable(message)} & {*changeable(copy)}
@@ -102,7 +102,7 @@ def test_any_message_is_copied_whole(message: AnyMessage) -> None:
 @given(VALUES)
 def test_plain_values_are_copied_whole(value: Any) -> None:
     """Lists in dicts in lists are equal and not shared."""
-    copy = twin(value)
+    copy = clone(value)
     assert repr(value) == repr(copy)
     assert not {*changeable(value)} & {*changeable(copy)}
 
@@ -114,7 +114,7 @@ def test_plain_values_are_copied_whole(value: Any) -> None:
 )
 def test_other_values_keep_what_they_are(value: Any) -> None:
     """What is neither a list nor a dict is copied to the last digit."""
-    assert (type(value), repr(value)) == (type(twin(value)), repr(twin(value)))
+    assert (type(value), repr(value)) == (type(clone(value)), repr(clone(value)))
 
 
 def test_private_attributes_are_the_copys_own() -> None:
@@ -125,7 +125,7 @@ def test_private_attributes_are_the_copys_own() -> None:
 
     message = Guarded("a")
     message._seen = ["x"]
-    copy = twin(message)
+    copy = clone(message)
     copy._seen.append("y")
     assert (["x"], ["x", "y"]) == (message._seen, copy._seen)
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import DatabaseCorruptError
-from unsay.storage.items import SUM, guard, sound, summed, unguard, unsummed
+from unsay.storage.items import (
+    SUM,
+    add_checksum,
+    reading,
+    strip_checksum,
+    with_checksum,
+    without_checksum,
+)
 
 PLACE = ("unsay", "branches", "t")
 JSON = st.recursive(
@@ -25,22 +32,22 @@ JSON = st.recursive(
 @given(data=st.binary(), place=st.integers(0), bits=st.integers(1, 255))
 def test_guarded_bytes_come_back_or_are_refused(data: bytes, place: int, bits: int) -> None:
     """Bytes are what they were; with any one of them changed they are refused."""
-    guarded = guard(data)
+    guarded = add_checksum(data)
     changed = bytearray(guarded)
     changed[place % len(changed)] ^= bits
 
-    assert data == unguard(guarded)
+    assert data == strip_checksum(guarded)
     with pytest.raises(ValueError, match="the checksum does not match"):
-        unguard(bytes(changed))
+        strip_checksum(bytes(changed))
 
 
 @given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON))
 def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
     """A value is unchanged; as another item's, or with another field, it is refused."""
     value.pop(SUM, None)
-    kept = summed(PLACE, "k", value)
+    kept = with_checksum(PLACE, "k", value)
 
-    assert value == unsummed(PLACE, "k", kept)
+    assert value == without_checksum(PLACE, "k", kept)
     for place, key, found in (
         (PLACE, "other", kept),
         (("unsay", "branches", "u"), "k", kept),
@@ -49,25 +56,25 @@ def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
         with pytest.raises(
             DatabaseCorruptError, match=r"the checksum does not match.*restore a backup"
         ):
-            unsummed(place, key, found)
+            without_checksum(place, key, found)
 
 
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": float("nan")}], ids=["object", "nan"])
 def test_what_is_no_plain_json_has_no_sum(value: dict[str, Any]) -> None:
     """A value that a store may still take is left as it is."""
-    assert value == summed(PLACE, "k", value)
+    assert value == with_checksum(PLACE, "k", value)
 
 
 def test_an_item_without_a_sum_is_read() -> None:
     """What another program, or an earlier unsay, wrote is taken as it is."""
-    assert {"a": 1} == unsummed(PLACE, "k", {"a": 1})
+    assert {"a": 1} == without_checksum(PLACE, "k", {"a": 1})
 
 
 @pytest.mark.parametrize("value", [[], "text", None, 1])
 def test_an_item_is_an_object(value: Any) -> None:
     """Anything else was not written by a store."""
     with pytest.raises(DatabaseCorruptError, match="it is not a JSON object"):
-        unsummed(PLACE, "k", value)
+        without_checksum(PLACE, "k", value)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,7 @@ def test_an_item_is_an_object(value: Any) -> None:
 def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
     """For any damaged bytes, the message names what was read."""
     told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*restore a backup")
-    with told as raised, sound("A value"):
+    with told as raised, reading("A value"):
         raise error
 
     assert error is raised.value.__cause__
@@ -84,7 +91,7 @@ def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
 
 def test_other_errors_stay() -> None:
     """An interruption is no damage."""
-    with pytest.raises(KeyboardInterrupt), sound("A value"):
+    with pytest.raises(KeyboardInterrupt), reading("A value"):
         raise KeyboardInterrupt
 
 
@@ -92,6 +99,6 @@ def test_the_field_of_a_checksum_is_part_of_the_format() -> None:
     """A value that another version of this library wrote is checked as well."""
     kept = {"a": 1, "unsay_sum": 1}
     with pytest.raises(DatabaseCorruptError):
-        unsummed(PLACE, "k", kept)
+        without_checksum(PLACE, "k", kept)
 
-    assert {"a", "unsay_sum"} == summed(PLACE, "k", {"a": 1}).keys()
+    assert {"a", "unsay_sum"} == with_checksum(PLACE, "k", {"a": 1}).keys()

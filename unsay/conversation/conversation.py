@@ -30,7 +30,7 @@ class _Opened:
     """What `Conversation` and `AsyncConversation` share: how they are opened, and their thread."""
 
     def __init__(self, handle: ThreadHandle) -> None:
-        self._talk = handle
+        self._handle = handle
         self._database: Database | None = handle.database
 
     @classmethod
@@ -79,12 +79,12 @@ class _Opened:
     @property
     def thread_id(self) -> str:
         """The id of this conversation's thread."""
-        return self._talk.thread_id
+        return self._handle.thread_id
 
     @property
     def graph(self) -> HostGraph:
         """The compiled graph, with this database's checkpointer and store."""
-        return self._talk.graph
+        return self._handle.graph
 
 
 class Conversation(_Opened, ConversationVerbs, Blocking):
@@ -119,7 +119,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises:
             UnsayError: As `say`.
         """
-        handle = self._talk
+        handle = self._handle
         hold = drive(handle.take())
         try:
             with translated(handle.database.path):
@@ -144,8 +144,8 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Show scores and tree in a notebook, as a picture and as text."""
         del include, exclude
-        state = drive(self._talk.reading(ThreadHandle.read))
-        return mimebundle(timeline_of(self._talk, state))
+        state = drive(self._handle.reading(ThreadHandle.read))
+        return mimebundle(timeline_of(self._handle, state))
 
 
 class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
@@ -168,7 +168,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events, as `Conversation.stream` does."""
-        handle = self._talk
+        handle = self._handle
         hold = await adrive(handle.take())
         try:
             with translated(handle.database.path):

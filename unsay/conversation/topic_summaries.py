@@ -102,9 +102,9 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
     )
     said = without_forgotten(transcript, segments, gone, texts)
     grouped = by_topic(said, segments)
-    found = list(_of_fold(said, compaction, None))
+    found = list(_of_compaction(said, compaction, None))
     for name, its_fold in compaction.get("topics", {}).items():
-        found += _of_fold(grouped.get(name, []), its_fold, name)
+        found += _of_compaction(grouped.get(name, []), its_fold, name)
     for topic in remaining_topics(state.get("topics", []), gone):
         messages = grouped.get(topic["id"], [])
         ids = [message.id for message in messages]
@@ -117,7 +117,7 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
     return found
 
 
-def _of_fold(
+def _of_compaction(
     messages: Sequence[AnyMessage], compaction: Compaction, topic_id: str | None
 ) -> Iterator[Summary]:
     """The summaries of a fold's spans, each with the messages that no earlier span left out."""

@@ -58,7 +58,7 @@ def open_turn(
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
     # No id to look up and nothing stopped: the transcript need not be loaded.
-    if turn_id is None and (yield from rests(thread)):
+    if turn_id is None and (yield from is_at_rest(thread)):
         return (yield from _announced(thread, message, documents))
     snapshot = yield from thread.snapshot()
     stored = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
@@ -74,8 +74,8 @@ def _resume_stopped(
     thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
     """Resume the run of a stopped turn, if the message is its message; return whether it is."""
-    waits = goes_on_with(snapshot, text, stored)
-    if waits and is_opened(snapshot.values):
+    waits = resumes_turn(snapshot, text, stored)
+    if waits and is_turn_open(snapshot.values):
         yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
     return waits
 
@@ -107,7 +107,7 @@ def _announced(
     return {"messages": said}
 
 
-def rests(thread: ThreadHandle) -> Steps[bool]:
+def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
     """Return whether the thread's last turn ended and nothing followed; `False` if uncertain.
 
     The transcript is not loaded for this.
@@ -125,14 +125,14 @@ def rests(thread: ThreadHandle) -> Steps[bool]:
     return not (yield from load_pending_input(*thread.address))
 
 
-def is_opened(state: Mapping[str, Any]) -> bool:
+def is_turn_open(state: Mapping[str, Any]) -> bool:
     """Return whether the newest question is that of a turn under way."""
     turn = state.get("turn")
     asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
     return bool(asked and turn and not turn["done"] and turn["question_id"] == asked.id)
 
 
-def goes_on_with(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
+def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
     """Return whether a message resumes a stopped turn: it has its id, or without one its words."""
     if not snapshot.next or snapshot.interrupts:
         return False

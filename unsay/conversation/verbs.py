@@ -179,12 +179,12 @@ def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]
 
 def _changes(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
     """Make a verb that runs with the thread's lock."""
-    return Verb(steps, lambda facade, ask: facade._talk.alone(ask(facade._talk)))
+    return Verb(steps, lambda facade, ask: facade._handle.alone(ask(facade._handle)))
 
 
 def _reads(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
     """Make a verb that writes nothing and waits for no writer."""
-    return Verb(steps, lambda facade, ask: facade._talk.reading(ask))
+    return Verb(steps, lambda facade, ask: facade._handle.reading(ask))
 
 
 def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
@@ -209,7 +209,7 @@ def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -
     """Make a verb that opens another thread; it runs without a lock."""
 
     def run(facade: Any, ask: Callable[[ThreadHandle], Steps[ThreadHandle]]) -> Steps[Any]:
-        return type(facade)((yield from ask(facade._talk)))
+        return type(facade)((yield from ask(facade._handle)))
 
     return Opener(steps, run)
 

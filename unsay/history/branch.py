@@ -117,18 +117,18 @@ def replace_tail(
     kept = [m for m in live.messages[start:] if m.id in keep]
     removed = [m for m in live.messages[start:] if m.id not in keep]
     stays = {m.id for m in (*live.messages[:start], *kept)}
-    held = {m.id: m for branch in branches for m in branch["messages"]}
-    back = [m for m in held.values() if m.id not in stays and (only is None or m.id in only)]
-    after = _live_after(live, start, branches, back, kept)
+    stored = {m.id: m for branch in branches for m in branch["messages"]}
+    restored = [m for m in stored.values() if m.id not in stays and (only is None or m.id in only)]
+    after = _live_after(live, start, branches, restored, kept)
     # The messages channel appends: what stays behind restored messages is removed and added again.
-    moved = kept if back else []
+    moved = kept if restored else []
     return Change(
         live=after,
-        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + back + moved,
+        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + restored + moved,
         branch=_removed_branch(live, after, base, removed, label),
         keep=tuple(m.id or "" for m in kept),
-        restored=tuple(each["id"] for each in branches),
-        only=None if len(back) == len(held) else tuple(m.id or "" for m in back),
+        restored=tuple(branch["id"] for branch in branches),
+        only=None if len(restored) == len(stored) else tuple(m.id or "" for m in restored),
     )
 
 
@@ -160,49 +160,49 @@ def _live_after(
     live: LiveBranch,
     start: int,
     branches: Sequence[StoredBranch],
-    back: Sequence[AnyMessage],
+    restored: Sequence[AnyMessage],
     kept: Sequence[AnyMessage],
 ) -> LiveBranch:
     """Return the branch after the change: what was before `start`, then `restored`, then `kept`."""
-    messages = (*live.messages[:start], *back, *kept)
-    before, came = {m.id for m in live.messages[:start]}, {m.id for m in back}
-    waiting = {m.id for m in kept}
-    stays = {None, *before, *waiting}
+    messages = (*live.messages[:start], *restored, *kept)
+    before, restored_ids = {m.id for m in live.messages[:start]}, {m.id for m in restored}
+    kept_ids = {m.id for m in kept}
+    stays = {None, *before, *kept_ids}
     # The message of an offloaded checkpoint is in a segment, before everything in `live`.
-    checkpoints = [e for e in live.checkpoints if e["message_id"] in stays or e.get("offloaded")]
+    checkpoints = [c for c in live.checkpoints if c["message_id"] in stays or c.get("offloaded")]
     returned = [each for branch in branches for each in branch["checkpoints"]]
     segments = [each for branch in branches for each in branch["segments"]]
     return LiveBranch(
         messages=messages,
         before=live.before,
-        checkpoints=tuple(with_returned(checkpoints, returned, came)),
+        checkpoints=tuple(with_returned(checkpoints, returned, restored_ids)),
         segments=(
             *(each for each in live.segments if each["start"] in before),
-            *(each for each in segments if each["start"] in came),
-            *(each for each in live.segments if each["start"] in waiting),
+            *(each for each in segments if each["start"] in restored_ids),
+            *(each for each in live.segments if each["start"] in kept_ids),
         ),
-        topics=_topics_after(live, branches, before | came | waiting),
+        topics=_topics_after(live, branches, before | restored_ids | kept_ids),
     )
 
 
 def with_returned(
     checkpoints: Sequence[Checkpoint],
     returning: Sequence[Checkpoint],
-    messages: Collection[str | None],
+    message_ids: Collection[str | None],
 ) -> list[Checkpoint]:
     """Return the checkpoints and those of `returning` whose message is in `messages`, by age.
 
     A restored checkpoint loses its name if another one has it.
     """
-    names = {each["name"] for each in checkpoints}
-    back = {each["id"]: each for each in returning if each["message_id"] in messages}
+    names = {checkpoint["name"] for checkpoint in checkpoints}
+    restored = {c["id"]: c for c in returning if c["message_id"] in message_ids}
     named: list[Checkpoint] = []
-    for each in back.values():
-        named.append({**each, "name": None} if each["name"] in names else each)
-        names.add(each["name"])
+    for checkpoint in restored.values():
+        named.append({**checkpoint, "name": None} if checkpoint["name"] in names else checkpoint)
+        names.add(checkpoint["name"])
     if not named:
         return list(checkpoints)
-    return sorted([*checkpoints, *named], key=lambda each: each["created_at"])
+    return sorted([*checkpoints, *named], key=lambda checkpoint: checkpoint["created_at"])
 
 
 def _topics_after(
@@ -212,8 +212,8 @@ def _topics_after(
     stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
     for topic in live.topics:
-        found = topic if topic["summary"] is not None else stored.get(topic["id"], topic)
-        summary, through = found["summary"], found["summarized_through"]
+        source = topic if topic["summary"] is not None else stored.get(topic["id"], topic)
+        summary, through = source["summary"], source["summarized_through"]
         if through not in known:  # the summary covers messages that were removed
             summary = through = None
         topics.append(Topic(**{**topic, "summary": summary, "summarized_through": through}))
@@ -326,7 +326,7 @@ def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
             answers |= dict.fromkeys(waiting, message)
             waiting = {}
         elif is_notice(message):
-            named = [each for each in annotation_of(message).get("answers", ()) if each in waiting]
+            named = [name for name in annotation_of(message).get("answers", ()) if name in waiting]
             answers |= dict.fromkeys(named, message)
             waiting = {name: None for name in waiting if name not in named}
     return answers

@@ -77,19 +77,20 @@ def add_checkpoint(
         CheckpointExistsError: Another checkpoint has this name.
         ConflictError: The thread has `NAMED_LIMIT` named checkpoints.
     """
-    others = [each for each in checkpoints if each["id"] != new["id"]]
-    if new["name"] and any(each["name"] == new["name"] for each in others):
+    others = [checkpoint for checkpoint in checkpoints if checkpoint["id"] != new["id"]]
+    if new["name"] and any(checkpoint["name"] == new["name"] for checkpoint in others):
         raise CheckpointExistsError(
             f"A checkpoint named {new['name']!r} exists already: choose another name"
         )
     merged: list[Checkpoint] = []
-    for each in checkpoints:
-        score = new["score"] if each["score"] is None else each["score"]
-        both: Checkpoint = {**each, "name": new["name"] or each["name"], "score": score}
-        merged.append(both if each["id"] == new["id"] else each)
+    for checkpoint in checkpoints:
+        score = new["score"] if checkpoint["score"] is None else checkpoint["score"]
+        name = new["name"] or checkpoint["name"]
+        both: Checkpoint = {**checkpoint, "name": name, "score": score}
+        merged.append(both if checkpoint["id"] == new["id"] else checkpoint)
     if len(others) == len(checkpoints):
         merged.append(new)
-    if sum(each["name"] is not None for each in merged) > NAMED_LIMIT:
+    if sum(checkpoint["name"] is not None for checkpoint in merged) > NAMED_LIMIT:
         raise ConflictError(
             f"The thread has {NAMED_LIMIT} named checkpoints, which is the limit: save this one unnamed"
         )
@@ -105,9 +106,9 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
     # One by one, so that thinning a list at once gives the same as thinning it while it grows.
     kept: list[Checkpoint] = []
     unnamed = 0
-    for each in checkpoints:
-        kept.append(each)
-        unnamed += each["name"] is None
+    for checkpoint in checkpoints:
+        kept.append(checkpoint)
+        unnamed += checkpoint["name"] is None
         if unnamed > limit:
             del kept[_least_missed(kept, (limit + 1) // 2)]
             unnamed -= 1
@@ -116,13 +117,13 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
 
 def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
     """Return the index of the unnamed checkpoint to drop; the newest `recent` ones are safe."""
-    unnamed = [index for index, each in enumerate(kept) if each["name"] is None]
-    turns = [1, *(each["turn"] for each in kept)]
-    now = max(turns)
+    unnamed = [index for index, checkpoint in enumerate(kept) if checkpoint["name"] is None]
+    turns = [1, *(checkpoint["turn"] for checkpoint in kept)]
+    newest = max(turns)
 
     def missed(index: int) -> float:
         gap = turns[index + 2] - turns[index]
-        return gap / (now - turns[index + 1] + 1)
+        return gap / (newest - turns[index + 1] + 1)
 
     return min(unnamed[: len(unnamed) - recent], key=missed)
 
@@ -136,18 +137,18 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
     """
     wanted = reference.strip()
     for key in ("name", "id"):
-        for each in checkpoints:
-            if wanted and each[key] == wanted:
-                return each
+        for checkpoint in checkpoints:
+            if wanted and checkpoint[key] == wanted:
+                return checkpoint
     # An empty text is the beginning of every id.
-    begins = [each for each in checkpoints if wanted and each["id"].startswith(wanted)]
-    if len(begins) > 1:
+    matches = [c for c in checkpoints if wanted and c["id"].startswith(wanted)]
+    if len(matches) > 1:
         raise AmbiguousCheckpointError(
-            f"{len(begins)} checkpoint ids begin with {reference!r}: {_listed(begins)}; "
+            f"{len(matches)} checkpoint ids begin with {reference!r}: {_listed(matches)}; "
             "give more of the id"
         )
-    if begins:
-        return begins[0]
+    if matches:
+        return matches[0]
     raise UnknownCheckpointError(
         f"This thread has no checkpoint {reference!r}; "
         + (f"the newest are {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
@@ -156,15 +157,18 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
 
 def _listed(checkpoints: Sequence[Checkpoint]) -> str:
     return ", ".join(
-        f"{each['id']} ({each['name']})" if each["name"] else each["id"] for each in checkpoints
+        f"{checkpoint['id']} ({checkpoint['name']})" if checkpoint["name"] else checkpoint["id"]
+        for checkpoint in checkpoints
     )
 
 
 def by_age(
-    checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, before: int
+    checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, through: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints whose message has an index up to `before`, newest first."""
+    """Return the checkpoints whose message has an index up to and including `through`, newest first."""
     placed = [
-        each for each in checkpoints if positions.get(each["message_id"], before + 1) <= before
+        checkpoint
+        for checkpoint in checkpoints
+        if positions.get(checkpoint["message_id"], through + 1) <= through
     ]
-    return sorted(placed, key=lambda each: positions[each["message_id"]], reverse=True)
+    return sorted(placed, key=lambda checkpoint: positions[checkpoint["message_id"]], reverse=True)

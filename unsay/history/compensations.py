@@ -86,23 +86,23 @@ class Report:
     @property
     def left(self) -> tuple[Outcome, ...]:
         """Outcomes that a person must check, because effects of the calls may remain."""
-        return tuple(each for each in self.outcomes if each.result != "undone")
+        return tuple(outcome for outcome in self.outcomes if outcome.result != "undone")
 
     def of(self, *results: Result) -> tuple[Outcome, ...]:
         """Return the outcomes with any of these results."""
-        return tuple(each for each in self.outcomes if each.result in results)
+        return tuple(outcome for outcome in self.outcomes if outcome.result in results)
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
     """Return a call that writes entries, by their keys, in one transaction."""
-    values = {each.compensation.key: pack(each) for each in entries}
+    values = {entry.compensation.key: pack(entry) for entry in entries}
     return put_items(store, _namespace(thread_id), values)
 
 
 def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
     """Read the entries with these keys; missing ones are left out."""
-    found = yield from get_items(store, _namespace(thread_id), keys)
-    return {key: unpack(value) for key, value in found.items()}
+    values = yield from get_items(store, _namespace(thread_id), keys)
+    return {key: unpack(value) for key, value in values.items()}
 
 
 def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:

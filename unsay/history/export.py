@@ -88,18 +88,18 @@ def load_snapshot(
     `fields` names those to replace, `None` all. If the messages are replaced, entries of other
     fields stay only if their message exists, and so do summaries of topics. `live` is not changed.
     """
-    chosen = snapshot.data if fields is None else [each for each in fields if each in snapshot.data]
+    chosen = snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
     if "messages" in chosen:
         known = {message.id for message in after["messages"]}
         for name, key in _MARKS.items():
             if name in live and name not in chosen:
-                after[name] = [each for each in live[name] if each[key] in known]
+                after[name] = [entry for entry in live[name] if entry[key] in known]
         if "topics" in live and "topics" not in chosen:
             lost = {"summary": None, "summarized_through": None}
             after["topics"] = [
-                each if each["summarized_through"] in known else {**each, **lost}
-                for each in live["topics"]
+                entry if entry["summarized_through"] in known else {**entry, **lost}
+                for entry in live["topics"]
             ]
     return after
 
@@ -162,7 +162,7 @@ def _portable(name: str, value: Any) -> Any:
     if name not in _LISTS:
         return deepcopy(value)
     keys = _LISTS[name].__required_keys__  # the other keys refer to items of a store
-    return [{key: each[key] for key in each if key in keys} for each in value]
+    return [{key: entry[key] for key in entry if key in keys} for entry in value]
 
 
 def _plain(message: BaseMessage) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def _messages(value: Any) -> list[BaseMessage]:
     try:
-        plain = [thaw(each[FROZEN]) if FROZEN in each else each for each in value]
+        plain = [thaw(message[FROZEN]) if FROZEN in message else message for message in value]
         return messages_from_dict(plain)
     except (DatabaseCorruptError, LookupError, TypeError, ValueError) as error:
         raise _unfit("messages") from error
@@ -229,7 +229,7 @@ def _refuse_dangling(data: Mapping[str, Any]) -> None:
         return
     known = {None, *(message.id for message in data["messages"])}
     for name, key in _MARKS.items():
-        lost = [each[key] for each in data.get(name, []) if each[key] not in known]
+        lost = [entry[key] for entry in data.get(name, []) if entry[key] not in known]
         if lost:
             raise SnapshotError(
                 f"{name!r} names the message {lost[0]!r}, which the snapshot does not have: "

@@ -39,20 +39,20 @@ class FailedRequest:
     error: str | None
 
 
-def keep_request(store: BaseStore, thread_id: str, kept: FailedRequest) -> Steps[None]:
+def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> Steps[None]:
     """Store a request, in place of that of the same attempt; the newest `MOST_KEPT` stay."""
-    place = requests_namespace(thread_id)
-    key = f"{kept.turn_id}-{kept.attempt:03}"  # padded: keys of equal times sort by attempt
-    value = {each.name: getattr(kept, each.name) for each in fields(kept)}
+    namespace = requests_namespace(thread_id)
+    key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt
+    value = {field.name: getattr(request, field.name) for field in fields(request)}
     sent = {
-        "messages": [message_to_dict(each) for each in value.pop("messages")],
+        "messages": [message_to_dict(message) for message in value.pop("messages")],
         "payload": value.pop("payload"),
     }
-    yield put_item(store, place, key, {**value, "sent": freeze(sent, dense=True)})
-    ages = yield from read_items(store, place, lambda item: (item.value["at"], item.key))
-    oldest = [name for _, name in sorted(ages)][:-MOST_KEPT]
+    yield put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
+    times = yield from read_items(store, namespace, lambda item: (item.value["at"], item.key))
+    oldest = [old_key for _, old_key in sorted(times)][:-MOST_KEPT]
     if oldest:
-        yield drop_items(store, place, oldest)
+        yield drop_items(store, namespace, oldest)
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
@@ -64,5 +64,5 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]
         messages = messages_from_dict(sent["messages"])
         return FailedRequest(**value, messages=messages, payload=sent["payload"])
 
-    kept = yield from read_items(store, requests_namespace(thread_id), read)
-    return sorted(kept, key=lambda each: (each.at, each.attempt))
+    requests = yield from read_items(store, requests_namespace(thread_id), read)
+    return sorted(requests, key=lambda request: (request.at, request.attempt))

@@ -52,8 +52,8 @@ class Memories:
         """Return a thread's cache, maybe empty; `owner` is its store, or the services without one."""
         key = (id(owner), thread_id)
         with self._lock:
-            alive, memory = self._known.get(key, (None, Memory()))
-            if alive is None or alive() is not owner:  # Python reuses the ids of deleted objects
+            ref, memory = self._known.get(key, (None, Memory()))
+            if ref is None or ref() is not owner:  # Python reuses the ids of deleted objects
                 self._known.pop(key, None)
                 return Memory()
             self._known.move_to_end(key)
@@ -66,8 +66,8 @@ class Memories:
             # Weak, so that the cache keeps no store alive.
             self._known[key] = (weakref.ref(owner), memory)
             self._known.move_to_end(key)
-            for each in [each for each, (alive, _) in self._known.items() if alive() is None]:
-                del self._known[each]
+            for stale in [key for key, (ref, _) in self._known.items() if ref() is None]:
+                del self._known[stale]
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
 

@@ -246,12 +246,12 @@ def open_run(
         started_at=now,
         updated_at=now,
     )
-    found = yield from find_run(store, thread_id, run_id)
-    if found is not None:
-        if (found.turn_id, found.parent_run_id) == (turn_id, parent_run_id):
-            return found
+    existing = yield from find_run(store, thread_id, run_id)
+    if existing is not None:
+        if (existing.turn_id, existing.parent_run_id) == (turn_id, parent_run_id):
+            return existing
         raise RunConflictError(
-            f"Run {run_id!r} was opened for turn {found.turn_id!r} under {found.parent_run_id!r}, "
+            f"Run {run_id!r} was opened for turn {existing.turn_id!r} under {existing.parent_run_id!r}, "
             f"not for {turn_id!r} under {parent_run_id!r}: give the new run a different id"
         )
     refuse_ended((yield from find_session(store, thread_id)))
@@ -262,7 +262,7 @@ def open_run(
 def put_run(store: BaseStore, run: Run) -> Call:
     """Return a call that writes a run as plain JSON, without empty fields."""
     given = {name: getattr(run, name) for name in sorted(_FIELDS)}
-    value = {name: each for name, each in given.items() if each is not None and each != {}}
+    value = {name: item for name, item in given.items() if item is not None and item != {}}
     if run.suspension is not None:  # as ASCII text, since a store's JSON refuses some characters
         value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
     return put_item(store, runs_namespace(run.thread_id), run.run_id, value)
@@ -289,12 +289,12 @@ def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
         UnknownRunError: It does not exist.
         DatabaseCorruptError: The item with this id is not a run.
     """
-    found = yield from find_run(store, thread_id, run_id)
-    if found is None:
+    run = yield from find_run(store, thread_id, run_id)
+    if run is None:
         raise UnknownRunError(
             f"Thread {thread_id!r} has no run {run_id!r}: list its runs to see their ids"
         )
-    return found
+    return run
 
 
 class RunFilters(TypedDict, total=False):
@@ -331,7 +331,7 @@ def list_runs(
     """
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
-    asked = window(
+    wanted = window(
         "runs",
         labels=filters.get("labels"),
         since=filters.get("since"),
@@ -341,28 +341,28 @@ def list_runs(
     )
     status, phase = filters.get("status"), filters.get("phase")
     statuses = {status} if isinstance(status, str) else set(status or ())
-    for each in statuses:
-        check_word("status", each, RunStatus)
+    for word in statuses:
+        check_word("status", word, RunStatus)
     if phase is not None:
         check_word("phase", phase, RunPhase)
     equal: dict[str, str | None] = {"phase": phase, "parent_run_id": filters.get("parent_run_id")}
     if len(statuses) == 1:
         equal["status"] = next(iter(statuses))
-    given = {name: value for name, value in equal.items() if value is not None}
-    fitting = (
+    filters_in_store = {name: value for name, value in equal.items() if value is not None}
+    matching = (
         run
-        for run in (yield from _runs_with(store, thread_id, given))
+        for run in (yield from _runs_with(store, thread_id, filters_in_store))
         if (status is None or run.status in statuses)
-        and asked.holds(moment_of(run.started_at), run.labels)
+        and wanted.holds(moment_of(run.started_at), run.labels)
     )
-    page = asked.page(fitting, _place, newest_first=False)
+    page = wanted.page(matching, _place, newest_first=False)
     return RunPage(runs=page.items, cursor=page.cursor)
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:
     """Return all runs that a run started, in one thread or in all, oldest first; may be empty."""
-    found = yield from _runs_with(store, thread_id, {"parent_run_id": run_id})
-    return sorted(found, key=_place)
+    runs = yield from _runs_with(store, thread_id, {"parent_run_id": run_id})
+    return sorted(runs, key=_place)
 
 
 def _runs_with(
@@ -378,14 +378,14 @@ def run_of(item: Item) -> Run | None:
     """Return the run in an item, without unknown fields; `None` if the item is not a run."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
-        waits = known.get("suspension")
-        if waits is not None:
-            known["suspension"] = Suspension(**{**waits, "body": json.loads(waits["body"])})
+        stored = known.get("suspension")
+        if stored is not None:
+            known["suspension"] = Suspension(**{**stored, "body": json.loads(stored["body"])})
         run = Run(run_id=item.key, **known)
-        at_home = tuple(item.namespace) == runs_namespace(run.thread_id)
+        in_own_namespace = tuple(item.namespace) == runs_namespace(run.thread_id)
         moment_of(run.started_at)
-        sound = are_labels(run.labels) and isinstance(run.attempt, int)
-        return run if at_home and sound and run.phase in PHASES[run.status] else None
+        is_valid = are_labels(run.labels) and isinstance(run.attempt, int)
+        return run if in_own_namespace and is_valid and run.phase in PHASES[run.status] else None
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -73,15 +73,15 @@ def entry_of(item: Item) -> ThreadInfo | None:
     except (InputError, TypeError, ValueError):
         return None
     texts = (entry.title, entry.updated_at)
-    sound = all(isinstance(each, str) for each in texts) and isinstance(entry.turns, int)
-    at_home = tuple(item.namespace) == THREADS
-    return entry if at_home and sound and are_labels(entry.labels) else None
+    is_valid = all(isinstance(text, str) for text in texts) and isinstance(entry.turns, int)
+    in_own_namespace = tuple(item.namespace) == THREADS
+    return entry if in_own_namespace and is_valid and are_labels(entry.labels) else None
 
 
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
     """Return all threads, the last changed first; for the command line, which runs blocking."""
     entries = drive(scan(store, THREADS, entry_of))
-    return sorted(entries, key=lambda each: each.updated_at, reverse=True)
+    return sorted(entries, key=lambda entry: entry.updated_at, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +107,13 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     Raises:
         UnknownThreadError: It was never begun.
     """
-    found = yield from find_session(store, thread_id)
-    if found is None:
+    session = yield from find_session(store, thread_id)
+    if session is None:
         raise UnknownThreadError(
             f"There is no thread {thread_id!r}: list the threads to see their ids, or begin this one "
             "with its first message"
         )
-    return found
+    return session
 
 
 def begin(
@@ -127,29 +127,29 @@ def begin(
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
-    kept = check_labels(labels)
-    found = yield from find_session(store, thread_id)
-    if found is not None:
-        refuse_ended(found)
-        return found
-    return (yield from revise(store, thread_id, now=now, labels=kept))
+    checked_labels = check_labels(labels)
+    session = yield from find_session(store, thread_id)
+    if session is not None:
+        refuse_ended(session)
+        return session
+    return (yield from revise(store, thread_id, now=now, labels=checked_labels))
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
     """End a session for good, until its thread is purged; ending it again changes nothing."""
-    found = yield from get_session(store, thread_id)
-    if found.status == "ended":
-        return found
+    session = yield from get_session(store, thread_id)
+    if session.status == "ended":
+        return session
     return (yield from revise(store, thread_id, now=now, status="ended", ended_at=now))
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
     """Set some labels of a session, also an ended one; `None` removes a label, and others stay."""
-    given = check_labels({name: value for name, value in labels.items() if value is not None})
-    found = yield from get_session(store, thread_id)
-    kept = {name: value for name, value in found.labels.items() if name not in labels}
+    added = check_labels({name: value for name, value in labels.items() if value is not None})
+    session = yield from get_session(store, thread_id)
+    kept = {name: value for name, value in session.labels.items() if name not in labels}
     # A label does not count as activity: the order of `list_threads` stays.
-    return (yield from revise(store, thread_id, now=found.updated_at, labels={**kept, **given}))
+    return (yield from revise(store, thread_id, now=session.updated_at, labels={**kept, **added}))
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
@@ -157,9 +157,9 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
-    found = item is not None and entry_of(item) is not None
+    exists = item is not None and entry_of(item) is not None
     # Fields that `ThreadInfo` does not have, such as `pending_input`, stay.
-    value = {**blank, **(item.value if found else {}), "updated_at": now, **changes}
+    value = {**blank, **(item.value if exists else {}), "updated_at": now, **changes}
     yield put_item(store, THREADS, thread_id, value)
     return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})
 
@@ -240,15 +240,15 @@ def search_sessions(
     """
     if status is not None:
         check_word("status", status, SessionStatus)
-    asked = window("sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
+    wanted = window("sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
     equal = None if status != "ended" else {"status": status}
     entries = yield from scan(store, THREADS, entry_of, equal=equal)
-    fitting = (
-        each
-        for each in entries
-        if status in (None, each.status) and asked.holds(_place(each)[0], each.labels)
+    matching = (
+        entry
+        for entry in entries
+        if status in (None, entry.status) and wanted.holds(_place(entry)[0], entry.labels)
     )
-    page = asked.page(fitting, _place, newest_first=True)
+    page = wanted.page(matching, _place, newest_first=True)
     return SessionPage(sessions=page.items, cursor=page.cursor)
 
 

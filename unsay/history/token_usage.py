@@ -34,7 +34,7 @@ class Tokens:
         return self.micros / MICROS
 
     def __add__(self, other: "Tokens") -> "Tokens":
-        names = [each.name for each in fields(Tokens)]
+        names = [field.name for field in fields(Tokens)]
         return Tokens(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def __str__(self) -> str:
@@ -59,11 +59,11 @@ class Spent:
     @property
     def total(self) -> Tokens:
         """Sum of all parts."""
-        return sum((getattr(self, each) for each in PURPOSES), Tokens())
+        return sum((getattr(self, purpose) for purpose in PURPOSES), Tokens())
 
     def __str__(self) -> str:
-        shown = (each for each in PURPOSES if each in PURPOSES[:2] or getattr(self, each).total)
-        return "; ".join(f"{each}: {getattr(self, each)}" for each in shown)
+        shown = (name for name in PURPOSES if name in PURPOSES[:2] or getattr(self, name).total)
+        return "; ".join(f"{name}: {getattr(self, name)}" for name in shown)
 
 
 # The fields of `Spent` that count tokens, in the order of a report.

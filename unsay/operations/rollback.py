@@ -136,7 +136,7 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
     """Return the state update that makes a change of the current branch; `refs` are all branches."""
     live = change.live
     labels = {each["id"]: each["label"] for each in live.topics}
-    checkpoints = by_age(live.checkpoints, live.positions(), before=len(live.messages))
+    checkpoints = by_age(live.checkpoints, live.positions(), through=len(live.messages))
     return Update(
         messages=change.writes,
         checkpoints=list(live.checkpoints),

@@ -25,17 +25,17 @@ def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str |
     Without a checkpoint it is `base`, where the turn starts. `failures` counts the turn's failed drafts.
     """
     last = live.positions().get(base, -1) - (failures > 1)
-    return _last_checkpoint(live, before=last, otherwise=base)
+    return _last_checkpoint(live, through=last, otherwise=base)
 
 
 def target_of_context(live: LiveBranch, start: int) -> str | None:
     """Return the last checkpoint before a failed exchange, else the message before its index `start`."""
-    return _last_checkpoint(live, before=start - 1, otherwise=live.id_at(start - 1))
+    return _last_checkpoint(live, through=start - 1, otherwise=live.id_at(start - 1))
 
 
-def _last_checkpoint(live: LiveBranch, *, before: int, otherwise: str | None) -> str | None:
+def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
     """Return the newest checkpoint up to an index, else `otherwise`, as a safe base."""
-    checkpoints = by_age(live.checkpoints, live.positions(), before=before)
+    checkpoints = by_age(live.checkpoints, live.positions(), through=through)
     return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
 
@@ -70,7 +70,7 @@ def target_of(
     while start > 0 and messages[start - 1].type == "human":
         start -= 1
     start_of_turn = live.id_at(positions[messages[start].id] - 1)
-    return _last_checkpoint(live, before=positions[messages[-1].id] - 1, otherwise=start_of_turn)
+    return _last_checkpoint(live, through=positions[messages[-1].id] - 1, otherwise=start_of_turn)
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:

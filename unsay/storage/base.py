@@ -163,20 +163,20 @@ def masked(url: str) -> str:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")
         'postgresql://ann@db.example.org:5433/talks'
     """
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         return "…"
-    scheme = "postgresql" if is_postgres(url) else found[1]
-    authority = _AUTHORITY.fullmatch(found[2])
-    asked = found[4].split("&") if found[4] else []
-    moved = "@" in (found[3] or "") or not all("=" in each for each in asked)
+    scheme = "postgresql" if is_postgres(url) else match[1]
+    authority = _AUTHORITY.fullmatch(match[2])
+    parameters = match[4].split("&") if match[4] else []
+    is_ambiguous = "@" in (match[3] or "") or not all("=" in parameter for parameter in parameters)
     # Each of these can mean that a part of the password was read as something else.
-    if authority is None or moved or ("@" in (found[4] or "") and "@" not in found[2]):
+    if authority is None or is_ambiguous or ("@" in (match[4] or "") and "@" not in match[2]):
         return f"{scheme}://…"
     user = f"{authority[1]}@" if authority[1] else ""
-    asked = [each for each in asked if each.split("=")[0] in SHOWN]
-    query = f"?{'&'.join(asked)}" if asked else ""
-    return f"{scheme}://{user}{authority[2]}{found[3] or ''}{query}"
+    parameters = [parameter for parameter in parameters if parameter.split("=")[0] in SHOWN]
+    query = f"?{'&'.join(parameters)}" if parameters else ""
+    return f"{scheme}://{user}{authority[2]}{match[3] or ''}{query}"
 
 
 def check_url(url: str) -> None:

@@ -77,8 +77,8 @@ def get_items(
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
-    found: list[Item | None] = yield Call.of(store.batch, store.abatch, ops)
-    return {item.key: item.value for item in found if item is not None}
+    items: list[Item | None] = yield Call.of(store.batch, store.abatch, ops)
+    return {item.key: item.value for item in items if item is not None}
 
 
 def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
@@ -92,8 +92,8 @@ def storable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
-        return {storable(name): storable(each) for name, each in value.items()}
-    return [storable(each) for each in value] if isinstance(value, list | tuple) else value
+        return {storable(name): storable(item) for name, item in value.items()}
+    return [storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # Size of the cache in stored bytes: about the newest thousand turns. Source: own measurement.
@@ -122,34 +122,34 @@ class Memo:
             while self._size > self._most:
                 (_, oldest), _ = self._known.popitem(last=False)
                 self._size -= len(oldest)
-        return twin(self._known[key])
+        return clone(self._known[key])
 
 
-def twin(value: Any) -> Any:
+def clone(value: Any) -> Any:
     """Return a deep copy of messages and plain values, faster than `deepcopy`."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [twin(each) for each in value]
+        return [clone(item) for item in value]
     if kind is dict:
-        return _twins(value)
+        return _clone_dict(value)
     if isinstance(value, tuple):
-        return kind(*map(twin, value)) if hasattr(kind, "_fields") else tuple(map(twin, value))
+        return kind(*map(clone, value)) if hasattr(kind, "_fields") else tuple(map(clone, value))
     if not isinstance(value, BaseMessage):
         return deepcopy(value)
     # What pydantic's `BaseModel.__copy__` does, written out: a transcript has hundreds of messages,
     # and `copy` followed by a copy of the parts would copy each of them twice.
     made: Any = object.__new__(kind)
-    object.__setattr__(made, "__dict__", _twins(vars(value)))
+    object.__setattr__(made, "__dict__", _clone_dict(vars(value)))
     object.__setattr__(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
-    object.__setattr__(made, "__pydantic_extra__", twin(value.__pydantic_extra__))
-    object.__setattr__(made, "__pydantic_private__", twin(value.__pydantic_private__))
+    object.__setattr__(made, "__pydantic_extra__", clone(value.__pydantic_extra__))
+    object.__setattr__(made, "__pydantic_private__", clone(value.__pydantic_private__))
     return made
 
 
-def _twins(values: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: each if type(each) in _PLAIN else twin(each) for key, each in values.items()}
+def _clone_dict(values: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: item if type(item) in _PLAIN else clone(item) for key, item in values.items()}
 
 
 BACKUP = "restore a backup of the database"
@@ -164,7 +164,7 @@ def damaged(what: str, error: object) -> DatabaseCorruptError:
 
 
 @contextmanager
-def sound(what: str) -> Iterator[None]:
+def reading(what: str) -> Iterator[None]:
     """Turn an error that damaged bytes cause in a deserializer into `DatabaseCorruptError`."""
     try:
         yield
@@ -182,19 +182,19 @@ def sound(what: str) -> Iterator[None]:
         raise damaged(what, f"{type(error).__name__}: {error}") from error
 
 
-def guard(data: bytes) -> bytes:
+def add_checksum(data: bytes) -> bytes:
     """Return bytes with a checksum of 4 bytes before them."""
     return zlib.crc32(data).to_bytes(4) + data
 
 
-def unguard(data: bytes) -> bytes:
+def strip_checksum(data: bytes) -> bytes:
     """Return the bytes behind a checksum; raise `ValueError` if it does not match."""
-    if guard(data[4:]) != data:
+    if add_checksum(data[4:]) != data:
         raise ValueError("the checksum does not match")
     return data[4:]
 
 
-def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def with_checksum(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item's value with a checksum of it and its key; not plain JSON gets none."""
     try:
         return {**value, SUM: _sum(namespace, key, value)}
@@ -202,12 +202,12 @@ def summed(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> di
         return dict(value)
 
 
-def unsummed(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
+def without_checksum(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
     """Return a value without its checksum, if it has one; `DatabaseCorruptError` if it is wrong."""
     what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
         raise damaged(what, "it is not a JSON object")
-    rest = {name: each for name, each in value.items() if name != SUM}
+    rest = {name: field for name, field in value.items() if name != SUM}
     if SUM in value and value[SUM] != _sum(namespace, key, rest):
         raise damaged(what, "the checksum does not match")
     return rest
@@ -240,7 +240,7 @@ def packed(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """Deserialize bytes that `packed` returned; `DatabaseCorruptError` if they are damaged."""
-    with sound("A stored value"):
+    with reading("A stored value"):
         return _SERIALIZER.loads_typed(("msgpack", data))
 
 
@@ -257,7 +257,7 @@ def frozen(plain: bytes, *, dense: bool = False) -> str:
 
 def thaw(text: str) -> Any:
     """Deserialize a text that `freeze` returned; `DatabaseCorruptError` if it is damaged."""
-    with sound("A stored value"):
+    with reading("A stored value"):
         return unpacked(bytes_of(text))
 
 
@@ -274,10 +274,10 @@ def bytes_of(text: str) -> bytes:
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
     """Serialize messages as text; `dense` is that of `freeze`."""
-    return freeze([message_to_dict(each) for each in messages], dense=dense)
+    return freeze([message_to_dict(message) for message in messages], dense=dense)
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
     """Deserialize a text that `freeze_messages` returned; damage is reported as by `thaw`."""
-    with sound("A stored message"):
+    with reading("A stored message"):
         return messages_from_dict(thaw(text))

@@ -256,11 +256,11 @@ class FileLeases(KeptLeases):
                 if lease.token not in [token for token, *_ in waiting]:
                     if lease.ended.is_set() or (waiting and not waits):
                         return _where(waiting) or " here"
-                    found: Any = self._connection.execute(
+                    inserted: Any = self._connection.execute(
                         "INSERT INTO leases (thread, owner, expires) VALUES (?, ?, ?) RETURNING token",
                         (thread, this_process(), self._clock() + lease.seconds),
                     ).fetchone()
-                    lease.token = int(found[0])
+                    lease.token = int(inserted[0])
                 before = [row for row in waiting if row[0] < lease.token]
         self._queued.add(lease)
         self._keep(lease)

@@ -25,7 +25,7 @@ from unsay.storage.items import (
     get_item,
     packed,
     put_items,
-    sound,
+    reading,
     storable,
     thaw,
     unpacked,
@@ -83,16 +83,16 @@ class Chain:
 
     def get(self, page_id: str) -> Steps[Page]:
         """Read one page, without a body that is stored separately; read that with `body`."""
-        found = self._pages((yield get_item(self.store, self.namespace, page_id)))
-        if not found:
+        pages = self._pages((yield get_item(self.store, self.namespace, page_id)))
+        if not pages:
             raise self.damaged(page_id)
-        return found[-1]  # a packed item holds several pages and has the id of its newest
+        return pages[-1]  # a packed item holds several pages and has the id of its newest
 
     def body(self, page: Page) -> Steps[Any]:
         """Read the values of a page whose body is stored separately (`apart`)."""
         item = yield get_item(self.store, self.namespace, f"{page.id}{BODY}")
         try:
-            with sound(f"Page {page.id!r}"):
+            with reading(f"Page {page.id!r}"):
                 data = b"" if item is None else bytes_of(item.value["body"])
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
@@ -112,11 +112,11 @@ class Chain:
         if page_id is None:
             return []
         listed = yield from read_items(self.store, self.namespace, self._pages)
-        found = {page.id: page for pages in listed for page in pages}
+        page_by_id = {page.id: page for pages in listed for page in pages}
         chain: list[Page] = []
         while page_id is not None:
             # A search can miss a page that another process is packing, and skips damaged ones.
-            page = found.get(page_id) or (yield from self.get(page_id))
+            page = page_by_id.get(page_id) or (yield from self.get(page_id))
             chain.append(page)
             page_id = page.before
         return chain[::-1]
@@ -133,11 +133,11 @@ class Chain:
             item = yield get_item(self.store, self.namespace, page_id)
             if item is None or "pages" in item.value:
                 break
-            found = self._pages(item)
-            if not found:
+            pages = self._pages(item)
+            if not pages:
                 raise self.damaged(page_id)
-            loose += found
-            page_id = found[-1].before
+            loose += pages
+            page_id = pages[-1].before
         if len(loose) < WORTH_PACKING:
             return
         values = [
@@ -162,7 +162,7 @@ class Chain:
         if item is None:
             return []
         try:
-            with sound(f"Page {item.key!r}"):
+            with reading(f"Page {item.key!r}"):
                 values = thaw(item.value["pages"]) if "pages" in item.value else [item.value]
                 pages = [self._page(dict(value)) for value in values]
                 return pages if pages[-1].id == item.key else []

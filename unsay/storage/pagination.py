@@ -62,7 +62,7 @@ class Window:
             for item in items
             if after is None or (place(item) < after if newest_first else place(item) > after)
         )
-        ordered = sorted(rest, key=lambda each: each[0], reverse=newest_first)
+        ordered = sorted(rest, key=lambda entry: entry[0], reverse=newest_first)
         page = ordered[: self.limit]
         cursor = None
         if len(ordered) > self.limit:
@@ -103,7 +103,7 @@ def moment_of(text: str) -> datetime:
 
 def scan(
     store: BaseStore,
-    place: tuple[str, ...],
+    namespace: tuple[str, ...],
     read: Callable[[SearchItem], T | None],
     *,
     equal: Mapping[str, str] | None = None,
@@ -116,38 +116,38 @@ def scan(
     # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
     # if the overlap is missing, an item was deleted and the previous page is read again. Items that
     # a write moved to the front are found by reading the first page once more at the end.
-    found: dict[tuple[tuple[str, ...], str], T | None] = {}
-    where, fields = tuple(place), dict(equal) if equal else None
+    values: dict[tuple[tuple[str, ...], str], T | None] = {}
+    under, fields = tuple(namespace), dict(equal) if equal else None
 
     def search(offset: int) -> Call:
-        return Call.of(store.search, store.asearch, where, filter=fields, limit=PAGE, offset=offset)
+        return Call.of(store.search, store.asearch, under, filter=fields, limit=PAGE, offset=offset)
 
     offset = furthest = 0
     while True:
         page = yield search(offset)
-        if offset and (not page or (page[0].namespace, page[0].key) not in found):
+        if offset and (not page or (page[0].namespace, page[0].key) not in values):
             offset = max(0, offset - PAGE + 1)
             continue
-        found |= {(item.namespace, item.key): read(item) for item in page}
+        values |= {(item.namespace, item.key): read(item) for item in page}
         furthest = max(furthest, offset)
         if len(page) < PAGE:
             break
         offset += PAGE - 1
     if furthest:
         front = yield search(0)
-        found |= {(item.namespace, item.key): read(item) for item in front}
-    return [line for line in found.values() if line is not None]
+        values |= {(item.namespace, item.key): read(item) for item in front}
+    return [value for value in values.values() if value is not None]
 
 
 def read_items(
-    store: BaseStore, place: tuple[str, ...], read: Callable[[SearchItem], T | None]
+    store: BaseStore, namespace: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
     """Read the items of one namespace as `scan` does, without those of namespaces below it."""
 
     def read_own(item: SearchItem) -> T | None:
-        return read(item) if tuple(item.namespace) == place else None
+        return read(item) if tuple(item.namespace) == namespace else None
 
-    return (yield from scan(store, place, read_own))
+    return (yield from scan(store, namespace, read_own))
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
@@ -174,7 +174,7 @@ def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
 
 def are_labels(value: Any) -> bool:
     """Return whether a value from JSON is a dict of labels; its keys are always text."""
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return isinstance(value, dict) and all(isinstance(label, str) for label in value.values())
 
 
 def has_labels(given: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
@@ -216,10 +216,10 @@ def decode_cursor(cursor: str) -> Any:
 def _place_in(kind: str, cursor: str) -> _Place:
     """Return the place that a cursor of this kind of list names, else raise `InputError`."""
     try:
-        own, at, *ids = decode_cursor(cursor)
+        cursor_kind, moment, *ids = decode_cursor(cursor)
         first, second = ids
-        if own == kind and isinstance(first, str) and isinstance(second, str):
-            return moment_of(at), first, second
+        if cursor_kind == kind and isinstance(first, str) and isinstance(second, str):
+            return moment_of(moment), first, second
     # A cursor can be any text, also deeply nested JSON.
     except (RecursionError, TypeError, ValueError):
         pass

@@ -66,7 +66,7 @@ OPTIONS: dict[str, Any] = {
 
 
 # Keepalive packets that may be lost before the server ends the connection of a silent machine.
-SIGNS = 4
+KEEPALIVE_PROBES = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +99,7 @@ class PostgresLeases(Leases):
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
         """Return the parameters of `GUARD`, one for each thread on which a lease is held."""
-        held = [self._held.get(each or "") for each in dict.fromkeys(thread_ids)]
+        held = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
             for lease in held
@@ -130,8 +130,8 @@ class PostgresLeases(Leases):
                 lease.key, lease.pid = row["key"], row["pid"]
         if self._tuned != (row["pid"], lease.seconds):
             half = lease.seconds / 2  # the server counts in whole seconds
-            idle, interval = max(1, int(half)), max(1, int(half / SIGNS))
-            self._session.ask(KEEP_ALIVE, str(idle), str(interval), str(SIGNS))
+            idle, interval = max(1, int(half)), max(1, int(half / KEEPALIVE_PROBES))
+            self._session.ask(KEEP_ALIVE, str(idle), str(interval), str(KEEPALIVE_PROBES))
             self._tuned = row["pid"], lease.seconds
         return "" if row["got"] else elsewhere
 
@@ -223,9 +223,9 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
         """See `PostgresSaver`."""
-        found = partial(super().list, config, **options)
+        read = partial(super().list, config, **options)
         # Read at once: a generator would run after `reach`, without its second attempt.
-        return iter(self.server.reach(lambda: [*found()]))
+        return iter(self.server.reach(lambda: [*read()]))
 
     def delete_thread(self, thread_id: str) -> None:
         """See `PostgresSaver`."""
@@ -237,10 +237,10 @@ class PoolStore(_Pooled, PostgresStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations, after checking the leases on the threads that they write to."""
-        given = list(ops)
-        puts = [each for each in given if isinstance(each, PutOp)]
-        threads = [thread_of_item(".".join(each.namespace), each.key) for each in puts]
-        return self.server.write(threads, partial(super().batch, given))
+        operations = list(ops)
+        puts = [op for op in operations if isinstance(op, PutOp)]
+        threads = [thread_of_item(".".join(op.namespace), op.key) for op in puts]
+        return self.server.write(threads, partial(super().batch, operations))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch`, off the event loop."""

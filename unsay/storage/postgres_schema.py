@@ -97,16 +97,16 @@ def erase(connection: Any, thread_id: str) -> Purged:
 
 def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
     """Return whether all tables have their newest version; refuse another layout of unsay."""
-    found = {
+    version_of = {
         table: _one(connection, query)
         for table, query in _VERSIONS.items()
         if _one(connection, "SELECT to_regclass(%s) AS one", table) is not None
     }
-    version = found.get("unsay_layout")
+    version = version_of.get("unsay_layout")
     if version is not None:
         check_layout(path, version)
     newest = (len(saver.MIGRATIONS) - 1, len(store.MIGRATIONS) - 1, LAYOUT_VERSION)
-    versions = [found.get(table) for table in _VERSIONS]
+    versions = [version_of.get(table) for table in _VERSIONS]
     return all(
         has is not None and has >= wants for has, wants in zip(versions, newest, strict=True)
     )

@@ -66,9 +66,9 @@ def put_page(
 
     The caller commits the result's `head` to the state, where it replaces `before`.
     """
-    ids = b64encode(b"".join(_print_of(each.id) for each in messages)).decode("ascii")
+    ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {
-        "messages": [message_to_dict(each) for each in messages],
+        "messages": [message_to_dict(message) for message in messages],
         "segments": list(segments),
         "topics": list(topics),
         "instructions": list(instructions),
@@ -122,7 +122,7 @@ def read_back(
     them, means the beginning of the transcript. The newest segment is first in the result.
     """
     to_the_end = wanted is None or None in wanted
-    prints = set() if to_the_end else {_print_of(each) for each in wanted or ()}
+    prints = set() if to_the_end else {_print_of(message_id) for message_id in wanted or ()}
     chain, next_id = segment_chain(store, thread_id), head["page_id"] if head else None
     pages: list[Page] = []
     needed = 0

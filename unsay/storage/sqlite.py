@@ -29,7 +29,7 @@ from unsay.storage.base import (
     masked,
     translated,
 )
-from unsay.storage.items import damaged, quoted, sound, summed, unsummed
+from unsay.storage.items import damaged, quoted, reading, with_checksum, without_checksum
 from unsay.storage.leases import FileLeases, thread_of_item
 from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
@@ -125,16 +125,16 @@ class FileStore(SqliteStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction and return their results; check what was read."""
-        given = list(ops)
-        for index, op in enumerate(given):
+        operations = list(ops)
+        for index, op in enumerate(operations):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
-                given[index] = op._replace(value=summed(op.namespace, op.key, op.value))
-        with _translated(puts=any(isinstance(op, PutOp) for op in given)):
-            results = super().batch(given)
-        for found in results:
-            for item in found if isinstance(found, list) else [found]:
+                operations[index] = op._replace(value=with_checksum(op.namespace, op.key, op.value))
+        with _translated(puts=any(isinstance(op, PutOp) for op in operations)):
+            results = super().batch(operations)
+        for result in results:
+            for item in result if isinstance(result, list) else [result]:
                 if isinstance(item, Item) and item.namespace[0] == OURS:
-                    item.value = unsummed(item.namespace, item.key, item.value)
+                    item.value = without_checksum(item.namespace, item.key, item.value)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -259,7 +259,7 @@ def open_database(
     with translated(path), ExitStack() as failed:
         first = connect(path, busy_seconds=busy)
         failed.callback(first.close)
-        with sound(repr(path)):
+        with reading(repr(path)):
             _check_layout(first, path)
         if path != MEMORY and os.path.getsize(path) <= LOOK_BYTES:
             _check_pages(first, path)
@@ -380,6 +380,6 @@ def _check_layout(connection: sqlite3.Connection, path: str) -> None:
 
 def _check_pages(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a file with a damaged page, or an index that does not match its table."""
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise damaged_file(path, found.replace("\n", " "))
+    (problem,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if problem != "ok":
+        raise damaged_file(path, problem.replace("\n", " "))

@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from unsay.storage.items import Memo, damaged, guard, sound, unguard, unstorable
+from unsay.storage.items import Memo, damaged, add_checksum, reading, strip_checksum, unstorable
 from unsay.storage.leases import Leases
 from unsay.storage.saver_leases import set_leases
 
@@ -87,7 +87,7 @@ class CompressedSerializer(JsonPlusSerializer):
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the value, compressed or not."""
         kind, packed = data
-        with sound("A checkpoint"):
+        with reading("A checkpoint"):
             if kind.endswith(COMPRESSED):
                 kind, packed = kind.removesuffix(COMPRESSED), zlib.decompress(packed)
             return super().loads_typed((kind, packed))
@@ -102,14 +102,16 @@ class CheckedSerializer(CompressedSerializer):
             kind, data = self.dumps_typed(obj.value)
             return f"{kind}{ANNOTATION_SIGN}{obj.annotation}", data
         kind, data = super().dumps_typed(obj)
-        return (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", guard(data))
+        return (
+            (kind, data) if kind.endswith(COMPRESSED) else (f"{kind}{CHECKED}", add_checksum(data))
+        )
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the value, with or without a checksum; `DatabaseCorruptError` if it is damaged."""
-        with sound("A checkpoint"):
+        with reading("A checkpoint"):
             kind, packed = data[0].partition(ANNOTATION_SIGN)[0], data[1]
             if kind.endswith(CHECKED):
-                kind, packed = kind.removesuffix(CHECKED), unguard(packed)
+                kind, packed = kind.removesuffix(CHECKED), strip_checksum(packed)
         return super().loads_typed((kind, packed))
 
 
@@ -131,8 +133,8 @@ class OffLoop(BaseCheckpointSaver[Any]):
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
         """`list`, off the event loop."""
-        for found in await asyncio.to_thread(lambda: list(self.list(config, **options))):
-            yield found
+        for checkpoint in await asyncio.to_thread(lambda: list(self.list(config, **options))):
+            yield checkpoint
 
 
 @dataclass(slots=True)
@@ -154,14 +156,14 @@ class FileSaver(OffLoop, SqliteSaver):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the newest checkpoint of a thread, or the one that `config` names; else `None`."""
-        thread = str(config["configurable"]["thread_id"])
-        with sound(f"The newest checkpoint of {thread!r}"):
-            found: CheckpointTuple | None = super().get_tuple(config)
-            if found is not None:
-                name = found.config["configurable"]["checkpoint_id"]
-                if found.checkpoint["id"] != name:
-                    raise ValueError(f"it is stored as {name!r}")
-        return found
+        thread_id = str(config["configurable"]["thread_id"])
+        with reading(f"The newest checkpoint of {thread_id!r}"):
+            checkpoint_tuple: CheckpointTuple | None = super().get_tuple(config)
+            if checkpoint_tuple is not None:
+                checkpoint_id = checkpoint_tuple.config["configurable"]["checkpoint_id"]
+                if checkpoint_tuple.checkpoint["id"] != checkpoint_id:
+                    raise ValueError(f"it is stored as {checkpoint_id!r}")
+        return checkpoint_tuple
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Return the checkpoints of a thread, newest first."""
@@ -173,9 +175,9 @@ class FileSaver(OffLoop, SqliteSaver):
     ) -> RunnableConfig:
         """Store a checkpoint, and delete those that nothing builds on any more."""
         # Metadata is read for many checkpoints, without their values.
-        noted: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
+        with_channels: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
-            stored: RunnableConfig = super().put(config, checkpoint, noted, new_versions)
+            stored: RunnableConfig = super().put(config, checkpoint, with_channels, new_versions)
             # Only a new full copy makes an older one useless.
             if TRANSCRIPT in checkpoint["channel_values"]:
                 self._prune(stored["configurable"])
@@ -194,18 +196,18 @@ class FileSaver(OffLoop, SqliteSaver):
 
     def _prune(self, newest: Mapping[str, Any]) -> None:
         """Delete the checkpoints that none of the newest full transcripts needs."""
-        place = (str(newest["thread_id"]), newest["checkpoint_ns"])
-        if place[1]:  # subgraphs are pruned below, together with their thread
+        address = (str(newest["thread_id"]), newest["checkpoint_ns"])
+        if address[1]:  # subgraphs are pruned below, together with their thread
             return
         with self.cursor() as cursor:
             cursor.execute(
                 "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints "
                 "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
-                place,
+                address,
             )
             rows = cursor.fetchall()
             whole = [
-                name for name, _, noted in rows if TRANSCRIPT in json.loads(noted).get(HOLDS, ())
+                name for name, _, text in rows if TRANSCRIPT in json.loads(text).get(HOLDS, ())
             ]
             if len(whole) <= GENERATIONS:
                 return
@@ -220,42 +222,42 @@ class FileSaver(OffLoop, SqliteSaver):
             for table in ("checkpoints", "writes"):
                 cursor.executemany(
                     f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a constant
-                    [(place[0], name) for name in doomed],
+                    [(address[0], name) for name in doomed],
                 )
                 cursor.execute(
                     f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns != ? "  # noqa: S608 - a constant
                     "AND checkpoint_id < ?",
-                    (*place, whole[-GENERATIONS]),
+                    (*address, whole[-GENERATIONS]),
                 )
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return each channel's last full value and the writes since then."""
-        place = config["configurable"]
-        thread, ns = str(place["thread_id"]), place.get("checkpoint_ns", "")
+        configurable = config["configurable"]
+        thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
         values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
-        with sound(f"The transcript of {thread!r}"):
-            found: Mapping[str, DeltaChannelHistory] | None = None
+        with reading(f"The transcript of {thread!r}"):
+            histories: Mapping[str, DeltaChannelHistory] | None = None
             rows: Sequence[tuple[str, str, str | None]] = ()
             with self.cursor(transaction=False) as cursor:
                 if values["start"]:
                     rows = cursor.execute(_ANCESTORS, values).fetchall()
                     walk = _walk(rows[1:], channels)
                     if walk is not None:
-                        found = {
+                        histories = {
                             name: self._history(cursor, (thread, ns), name, walk)
                             for name in channels
                         }
-            if found is None:
-                found = super().get_delta_channel_history(config=config, channels=channels)
+            if histories is None:
+                histories = super().get_delta_channel_history(config=config, channels=channels)
             # Without a full value the writes must reach back to the thread's first checkpoint. Another
             # process may have purged the thread meanwhile: then there are no rows at all.
             begins = not rows or any(parent is None for *_, parent in rows)
-            if not begins and not all("seed" in found[name] for name in channels):
+            if not begins and not all("seed" in histories[name] for name in channels):
                 raise ValueError(f"an ancestor of {values['start']!r} is missing")
             self._refuse_strayed(thread)
-        return found
+        return histories
 
     def _history(
         self, cursor: Any, place: tuple[str, str], channel: str, walk: _Walk
