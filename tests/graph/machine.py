@@ -141,14 +141,14 @@ class Differential(Script, RuleBasedStateMachine):
     def fail(self, name: str, who: int, then: str) -> None:
         """The model cannot be reached; another process resumes the turn, or does not."""
         line, question = self.lines[name], self._question(name, "")
-        talk = self._handle(name, who)
+        talk = self._talk(name, who)
         self.actors[name].rehearse([("unreachable",)])
         with pytest.raises(ModelError):
             talk.say(question)
         line.ask(question)
         self.readings_are_the_models()
         if then == "undo":
-            self._handle(name, 1 - who).undo()
+            self._talk(name, 1 - who).undo()
             line.undo_question()
             return
         again = question if then == "again" else self._question(name, "")
@@ -163,18 +163,18 @@ class Differential(Script, RuleBasedStateMachine):
     @rule(name=THREADS, who=WHO)
     def undo(self, name: str, who: int) -> None:
         """Somebody takes the newest step back."""
-        self._both(name, self.lines[name].undo, self._handle(name, who).undo)
+        self._both(name, self.lines[name].undo, self._talk(name, who).undo)
 
     @rule(name=THREADS, who=WHO)
     def redo(self, name: str, who: int) -> None:
         """Somebody makes the step again that was undone last."""
-        self._both(name, self.lines[name].redo, self._handle(name, who).redo)
+        self._both(name, self.lines[name].redo, self._talk(name, who).redo)
 
     @rule(name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
     def rollback(self, name: str, who: int, how: str | None, turns: int, place: int) -> None:
         """Somebody goes back."""
         way = self._way(how, turns, place)
-        line, talk = self.lines[name], self._handle(name, who)
+        line, talk = self.lines[name], self._talk(name, who)
         self._both(name, partial(line.rollback, **way), partial(talk.rollback, **way))
 
     @rule(
@@ -206,7 +206,7 @@ class Differential(Script, RuleBasedStateMachine):
     def checkpoint(self, name: str, who: int) -> None:
         """Somebody marks a point."""
         annotation = self._name()
-        line, talk = self.lines[name], self._handle(name, who)
+        line, talk = self.lines[name], self._talk(name, who)
         self._both(name, partial(line.checkpoint, annotation), partial(talk.checkpoint, annotation))
 
     @rule(name=THREADS, who=WHO)
@@ -216,13 +216,13 @@ class Differential(Script, RuleBasedStateMachine):
             return
         answer = self._answer(name, 0.9)
         self.actors[name].rehearse([("answer", answer[0], None)])
-        line, talk = self.lines[name], self._handle(name, who)
+        line, talk = self.lines[name], self._talk(name, who)
         self._both(name, partial(line.retry, answer[0]), talk.retry)
 
     @rule(name=THREADS, who=WHO, place=PLACES)
     def restore(self, name: str, who: int, place: int) -> None:
         """Somebody brings back what was taken off."""
-        line, talk = self.lines[name], self._handle(name, who)
+        line, talk = self.lines[name], self._talk(name, who)
         if not line.left:
             return
         base, tail = line.left[-1 - place % len(line.left)]
@@ -232,7 +232,7 @@ class Differential(Script, RuleBasedStateMachine):
     @rule(name=THREADS, who=WHO, other=THREADS, place=PLACES)
     def pick(self, name: str, who: int, other: str, place: int) -> None:
         """Somebody takes an answer over from a thread, maybe this one."""
-        line, talk = self.lines[name], self._handle(name, who)
+        line, talk = self.lines[name], self._talk(name, who)
         said = self.lines[other].spoken()
         found = [i for i, each in enumerate(said) if each.role == "ai"]
         if not found or not line.transcript:
@@ -249,7 +249,7 @@ class Differential(Script, RuleBasedStateMachine):
         """Continue in a fork."""
         way = self._way(how, turns, place)
         real = {"at" if key == "to" else key: value for key, value in way.items()}
-        line, talk, new = self.lines[name], self._handle(name, who), f"t{len(self.lines)}"
+        line, talk, new = self.lines[name], self._talk(name, who), f"t{len(self.lines)}"
         made = self._both(name, partial(line.fork, **way), partial(talk.fork, thread=new, **real))
         if made is None:
             return multiple()
@@ -264,7 +264,7 @@ class Differential(Script, RuleBasedStateMachine):
             (role, self._question(name, "") if role == "human" else self._answer(name, 0.9)[0])
             for role in kinds
         ]
-        self._handle(name, who).add([(role, text) for role, text in made])
+        self._talk(name, who).add([(role, text) for role, text in made])
         self.lines[name].put_in(made)
 
     @rule(name=THREADS, who=WHO, place=PLACES, node=st.booleans())
@@ -274,7 +274,7 @@ class Differential(Script, RuleBasedStateMachine):
             return
         message, message_id = found
         gone = [RemoveMessage(id=message_id)]
-        talk = self._handle(name, who)
+        talk = self._talk(name, who)
         held = talk.graph.get_state(config(name)).values.get("messages", [])
         if node and message_id in {each.id for each in held}:
             values = {"messages": gone}
@@ -291,20 +291,20 @@ class Differential(Script, RuleBasedStateMachine):
             return
         message, message_id = found
         words = self._question(name, "")
-        self._handle(name, who).add([HumanMessage(words, id=message_id)])
+        self._talk(name, who).add([HumanMessage(words, id=message_id)])
         self.lines[name].replace(message, words)
 
     @rule(name=THREADS, who=WHO)
     def clear(self, name: str, who: int) -> None:
         """A host empties the transcript."""
-        self._handle(name, who).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+        self._talk(name, who).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
         self.lines[name].clear()
 
     @rule()
     def look_for_all(self) -> None:
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
-            talk = self._handle(name)
+            talk = self._talk(name)
             kept = {text for branch in branches_of(talk) for _, text in told(branch["messages"])}
             assert set() == line.lost() - kept
             if line.transcript:
@@ -360,7 +360,7 @@ class Differential(Script, RuleBasedStateMachine):
         self, name: str, who: int, words: str, drafts: Sequence[tuple[str, float]]
     ) -> None:
         """A turn with these drafts."""
-        talk = self._handle(name, who)
+        talk = self._talk(name, who)
         self.actors[name].rehearse([("answer", text, None) for text, _ in drafts])
         reply = talk.say(words)
         assert ("answer" if drafts else "notice") == reply.kind
@@ -379,7 +379,7 @@ class Differential(Script, RuleBasedStateMachine):
         return made
 
     def _ids(self, name: str) -> list[str]:
-        return [message.id or "" for message in self._handle(name).messages()]
+        return [message.id or "" for message in self._talk(name).messages()]
 
     def _some_message(self, name: str, place: int) -> tuple[Said, str] | None:
         """A message of the conversation itself, and its id; `None` where there is none."""

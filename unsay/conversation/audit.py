@@ -77,10 +77,10 @@ def note(
         after=head["count"],
     )
     event = make_event(*planner_note(text), stamp=stamp, event_id=event_id)
-    done = yield from append(*thread.address, head, event)
-    if done.inserted:
-        yield from thread.commit(Update(event_log={**head, **done.head}))
-    return done.inserted
+    appended = yield from append(*thread.address, head, event)
+    if appended.inserted:
+        yield from thread.commit(Update(event_log={**head, **appended.head}))
+    return appended.inserted
 
 
 def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:

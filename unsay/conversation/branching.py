@@ -100,7 +100,7 @@ class Side:
         scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
         head = f"{self.name}: {counted(self.messages, 'message')}, score {scores}, {self.tokens}"
         topics = [f"  own topics: {', '.join(self.topics)}"] if self.topics else []
-        own = [f"  {each.type}: {preview(text_of(each))}" for each in self.only]
+        own = [f"  {message.type}: {preview(text_of(message))}" for message in self.only]
         return "\n".join([head, *topics, *own])
 
 
@@ -118,7 +118,7 @@ class Diff:
     def _repr_html_(self) -> str:
         rows: list[tuple[str, str, str]] = []
         for side in (self.a, self.b):
-            rows += [(side.name, each.type, text_of(each)) for each in side.only]
+            rows += [(side.name, message.type, text_of(message)) for message in side.only]
             scores = f"mean {score_text(side.mean_score)}, last {score_text(side.last_score)}"
             rows.append((side.name, "score", scores))
         return table_html(f"Messages in common: {self.common}", ("Branch", "Role", "Text"), rows)
@@ -126,24 +126,24 @@ class Diff:
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
     """Describe `live` as one side of a comparison with `other`."""
-    there = {key_of(message) for message in spoken(other.messages)}
-    said = spoken(live.messages)
-    found = [annotation_of(m).get("score") for m in said if is_answer(m)]
-    scores = [score for score in found if score is not None]
-    labels = _labels_of(other)
+    other_keys = {key_of(message) for message in spoken(other.messages)}
+    messages = spoken(live.messages)
+    answer_scores = [annotation_of(m).get("score") for m in messages if is_answer(m)]
+    scores = [score for score in answer_scores if score is not None]
+    other_labels = _labels_of(other)
     return Side(
         name=name,
-        messages=len(said),
-        topics=tuple(label for label in _labels_of(live) if label not in labels),
-        only=tuple(m for m in said if key_of(m) not in there),
+        messages=len(messages),
+        topics=tuple(label for label in _labels_of(live) if label not in other_labels),
+        only=tuple(m for m in messages if key_of(m) not in other_keys),
         mean_score=sum(scores) / len(scores) if scores else None,
         last_score=scores[-1] if scores else None,
-        tokens=tokens_of(said),
+        tokens=tokens_of(messages),
     )
 
 
 def _labels_of(live: LiveBranch) -> list[str]:
-    labels = {each["id"]: each["label"] for each in live.topics}
+    labels = {topic["id"]: topic["label"] for topic in live.topics}
     return [labels[topic] for topic in by_topic(live.messages, live.segments) if topic in labels]
 
 
@@ -209,12 +209,12 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
-    found = [_branch(transcript, id=LIVE, kind=LIVE), *_abandoned(transcript, branches)]
+    listed = [_branch(transcript, id=LIVE, kind=LIVE), *_abandoned(transcript, branches)]
     for entry in entries:
         if entry.forked_from == handle.thread_id:
             other = yield from _reader(handle, entry.thread_id).transcript()
             places = [index for index, m in enumerate(other) if m.id == entry.forked_at]
-            found.append(
+            listed.append(
                 _branch(
                     other[places[0] + 1 :] if places else other,
                     id=entry.thread_id,
@@ -224,19 +224,19 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
                     created_at=entry.created_at,
                 )
             )
-    return Rows(found)
+    return Rows(listed)
 
 
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
     """Make the entry of a branch; `named` has the fields that its messages do not tell."""
-    said = [*spoken(messages), *drafts]
-    first = next((m for m in said if is_question(m)), said[0] if said else None)
+    shown = [*spoken(messages), *drafts]
+    first = next((m for m in shown if is_question(m)), shown[0] if shown else None)
     return Branch(
         **named,
         turns=count_turns(messages),
-        messages=len(said),
+        messages=len(shown),
         tokens=tokens_of([*messages, *drafts]),
         words="" if first is None else preview(text_of(first)),
     )
@@ -251,8 +251,8 @@ def _abandoned(
     present = {key_of(message) for message in transcript}
     seen: set[tuple[object, ...]] = set()
     for branch in reversed(branches):
-        said = [*spoken(branch["messages"]), *branch["drafts"]]
-        keys = tuple(key_of(message) for message in said)
+        shown = [*spoken(branch["messages"]), *branch["drafts"]]
+        keys = tuple(key_of(message) for message in shown)
         if branch["kind"] == "order" or present.issuperset(keys) or keys in seen:
             continue
         seen.add(keys)
@@ -283,14 +283,14 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         UnknownBranchError: No branch, checkpoint or thread has this name.
         AmbiguousCheckpointError: Several checkpoints match.
     """
-    first, second = (yield from _line(handle, a)), (yield from _line(handle, b))
+    first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
     # `strict=False`: the shorter branch ends the common part.
     pairs = zip(spoken(first.messages), spoken(second.messages), strict=False)
     same = takewhile(lambda pair: key_of(pair[0]) == key_of(pair[1]), pairs)
     return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
 
 
-def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
+def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     """Return the messages that a name stands for: `live`, a branch, a checkpoint, or a thread."""
     state = yield from handle.whole()
     live = live_branch(state)
@@ -298,9 +298,9 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
         return live
     if name.startswith(BRANCH_PREFIX):
         branches = yield from list_stored_branches(*handle.address)
-        return _with_cut(live, find_stored_branch(branches, name), branches)
+        return _with_branch(live, find_stored_branch(branches, name), branches)
     try:
-        annotation = find_checkpoint(live.checkpoints, name)
+        checkpoint = find_checkpoint(live.checkpoints, name)
     except UnknownCheckpointError:
         other = yield from _reader(handle, name).read()
         if not other:
@@ -309,19 +309,19 @@ def _line(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
                 "branches() and checkpoints() list them"
             ) from None
         return live_branch(other)
-    return replace_tail(live, safe_base(live, annotation["message_id"]), label=COMPARED).live
+    return replace_tail(live, safe_base(live, checkpoint["message_id"]), label=COMPARED).live
 
 
-def _with_cut(
+def _with_branch(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
     """Return the transcript with a removed branch in its old place, rejected drafts at the end."""
     if branch["base"] is not None and branch["base"] not in live.positions():
-        others = [each for each in branches if each["id"] != branch["id"]]
+        others = [other for other in branches if other["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
         if holder is None:
             return replace(live, messages=(*branch["messages"], *branch["drafts"]))
-        live = _with_cut(live, holder, others)
+        live = _with_branch(live, holder, others)
     base = branch["base"] if branch["base"] is None or branch["base"] in live.positions() else None
     whole = replace_tail(live, base, [branch], label=COMPARED).live
     return replace(whole, messages=(*whole.messages, *branch["drafts"]))
@@ -349,8 +349,8 @@ def restore(
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)
-    if (shown := (yield from remember(handle, state, what))) is not None:
-        return shown
+    if (result := (yield from remember(handle, state, what))) is not None:
+        return result
     branches = yield from list_stored_branches(*handle.address)
     if (source := source_of(branches, what)) is not None:
         state = yield from handle.reached(state, {source["base"]})

@@ -62,11 +62,11 @@ def pin(
     state, scope = (yield from thread.known()), thread.scope()
     page = None
     if message_id is None:
-        state, said = yield from _turns(thread, state, turn)
-        names = [message.id or "" for message in said]
+        state, messages = yield from _turns(thread, state, turn)
+        ids = [message.id or "" for message in messages]
     else:
-        names, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
-    update = visibility.pin(state, scope, names, page)
+        ids, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
+    update = visibility.pin(state, scope, ids, page)
     yield from thread.write(state, scope, update)
     return Rows(update["pins"])
 
@@ -89,11 +89,11 @@ def unpin(
         InputError: No turn has this number.
     """
     state, scope = (yield from thread.known()), thread.scope()
-    names = [message_id or ""]
+    ids = [message_id or ""]
     if message_id is None:
-        state, said = yield from _turns(thread, state, turn)
-        names = [message.id or "" for message in said]
-    update = visibility.unpin(state, scope, names)
+        state, messages = yield from _turns(thread, state, turn)
+        ids = [message.id or "" for message in messages]
+    update = visibility.unpin(state, scope, ids)
     yield from thread.write(state, scope, update)
     return Rows(update["pins"])
 
@@ -139,8 +139,8 @@ def forget(
     state, scope = (yield from thread.settled()), thread.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        state, said = yield from _turns(thread, state, turns)
-        step = visibility.forget_turns(state, said, _pending(state), cause)
+        state, messages = yield from _turns(thread, state, turns)
+        step = visibility.forget_turns(state, messages, _pending(state), cause)
     else:
         ends = {what} if through is None else {what, through}
         state = yield from thread.reached(state, ends)
@@ -149,18 +149,18 @@ def forget(
             step = forget_topic(state, topic, _pending(state), cause)
         else:
             step = visibility.forget_span(state, what, through, _pending(state), cause)
-    yield from _take(thread, state, scope, step)
+    yield from _commit_step(thread, state, scope, step)
     return step["forgotten"][0]
 
 
-def _take(
+def _commit_step(
     thread: ThreadHandle, state: State, scope: Scope, step: Operation
 ) -> Steps[RollbackResult]:
     """Commit a step that forgets or restores; `restored` counts messages that contexts hold again."""
     update = yield from visibility.take_step(state, scope, step)
-    shown = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
-    moved = yield from settle(thread, state, scope, update)
-    return replace(moved, restored=len(shown))
+    visible = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
+    result = yield from settle(thread, state, scope, update)
+    return replace(result, restored=len(visible))
 
 
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
@@ -171,7 +171,9 @@ def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackRes
     state = yield from thread.reached(state, set(entry["message_ids"]))
     if what in entry["message_ids"] and what not in {m.id for m in state["messages"]}:
         return None
-    return (yield from _take(thread, state, thread.scope(), restore_step(state, entry, what)))
+    return (
+        yield from _commit_step(thread, state, thread.scope(), restore_step(state, entry, what))
+    )
 
 
 def forget_tool_results(
@@ -202,32 +204,32 @@ def forget_tool_results(
     state, scope = (yield from thread.settled()), thread.scope()
     segments = state.get("segments", [])
     messages, topic = state["messages"], current_topic_id(segments) or ""
-    said = by_topic(messages, segments).get(topic, [])
-    questions = [question] if question else [text_of(m) for m in said if is_question(m)]
-    held = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
-    fixed = {*held, *left_out(state, state.get("forgotten", [])), *_pending(state)}
-    names: list[str] = []
-    for message in said:
-        if isinstance(message, ToolMessage) and message.id not in fixed:
+    in_topic = by_topic(messages, segments).get(topic, [])
+    questions = [question] if question else [text_of(m) for m in in_topic if is_question(m)]
+    pinned = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
+    kept = {*pinned, *left_out(state, state.get("forgotten", [])), *_pending(state)}
+    ids: list[str] = []
+    for message in in_topic:
+        if isinstance(message, ToolMessage) and message.id not in kept:
             score = yield from _score(questions, message, scope)
             if score is not None and score < below:
-                names.append(message.id or "")
-    if not names:
+                ids.append(message.id or "")
+    if not ids:
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
-    entry = make_entry("tool_results", names, cause)
-    yield from _take(thread, state, scope, forget_step(state, entry))
+    entry = make_entry("tool_results", ids, cause)
+    yield from _commit_step(thread, state, scope, forget_step(state, entry))
     return entry
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:
     """Score how relevant a result is to any of the questions; `None` if it cannot be scored."""
     if scope.settings.judging == "model":
-        asked = HumanMessage("\n".join(questions))
-        return (yield from judge_document(asked, result, scope)).score
+        question = HumanMessage("\n".join(questions))
+        return (yield from judge_document(question, result, scope)).score
     words = text_of(result)
-    telling = (each for each in questions if vocabulary(each))
-    return max((relevance(each, words).score for each in telling), default=None)
+    comparable = (question for question in questions if vocabulary(question))
+    return max((relevance(question, words).score for question in comparable), default=None)
 
 
 def _turns(

@@ -78,13 +78,13 @@ class TurnCalls:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON, with places as lists."""
         calls = []
-        for each in self.calls:
+        for call in self.calls:
             rules: dict[str, Any] = {
                 rule.name: {"places": list(rule.places), "message_ids": list(rule.message_ids)}
-                for rule in (each.context.sent, *each.context.rules)
+                for rule in (call.context.sent, *call.context.rules)
             }
-            context = {**asdict(each.context), "sent": rules.pop("sent"), "rules": rules}
-            calls.append({**asdict(each), "context": context})
+            context = {**asdict(call.context), "sent": rules.pop("sent"), "rules": rules}
+            calls.append({**asdict(call), "context": context})
         return {"turn": self.turn, "question": self.question, "calls": calls}
 
 
@@ -96,83 +96,84 @@ def context(
     Args:
         thread: The thread.
         turn: The turn's number; `None` is the last turn.
-        attempt: Only the calls of this attempt, from 1.
+        attempt: Only the calls of this attempt, from 1; `None` is all.
 
     Raises:
-        InputError: There is no such turn.
+        NothingToUndoError: No turn has this number.
         UnknownContextError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from thread.whole()
     asked = asked_turn(timeline_of(thread, state).turns, turn)
     branches = yield from list_stored_branches(*thread.address)
     calls = _calls(state, branches, asked.question_id or "")
-    found = [each for each in calls if attempt in (None, each.context.attempt)]
-    if not found and calls:
-        known = sorted({each.context.attempt for each in calls})
+    chosen = [call for call in calls if attempt in (None, call.context.attempt)]
+    if not chosen and calls:
+        known = sorted({call.context.attempt for call in calls})
         raise UnknownContextError(
             f"Turn {asked.number!r} has no attempt {attempt!r}; there are {known!r}"
         )
-    if not found:
+    if not chosen:
         raise UnknownContextError(
             f"What the model was sent in turn {asked.number!r} is not kept: a host or an older "
             "version answered it; `replay` plans its request again"
         )
-    return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(found))
+    return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(chosen))
 
 
 def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
-    """The calls that answered a question; a message in two places is listed where it is live."""
+    """Return the calls that answered a question; a message in two places is listed where it is live."""
     question, transcript = ids_checksum([question_id]), state["messages"]
-    found: dict[Key, TurnCall] = {}
+    calls: dict[Key, TurnCall] = {}
     # The live branch comes first, and `setdefault` keeps what came first.
     for place, kind, messages, branch in _places(state, branches):
-        told = ((message, manifest_in(message)) for message in messages)
-        asked = [(m, made) for m, made in told if made and made["question"] == question]
-        line = (
-            transcript if branch is None or not asked else _as_it_was(transcript, branch, branches)
+        manifests = ((message, manifest_in(message)) for message in messages)
+        own = [(m, made) for m, made in manifests if made and made["question"] == question]
+        transcript_then = (
+            transcript if branch is None or not own else _with_branch(transcript, branch, branches)
         )
-        for message, manifest in asked:
-            found.setdefault(
+        for message, manifest in own:
+            calls.setdefault(
                 key_of(message),
                 TurnCall(
                     branch=place,
                     kind=kind,
                     score=annotation_of(message).get("score"),
                     words=preview(text_of(message)),
-                    context=read_manifest(message, manifest, line),
+                    context=read_manifest(message, manifest, transcript_then),
                 ),
             )
-    return sorted(found.values(), key=lambda each: (each.context.attempt, each.context.call))
+    return sorted(calls.values(), key=lambda call: (call.context.attempt, call.context.call))
 
 
 _Place = tuple[str, str, Sequence[AnyMessage], StoredBranch | None]
 
 
 def _places(state: State, branches: Sequence[StoredBranch]) -> Iterable[_Place]:
+    """Yield each place that can hold a call's message, the live branch first."""
     yield LIVE, LIVE, state["messages"], None
     for branch in branches:
         yield branch["id"], branch["kind"], [*branch["messages"], *branch["drafts"]], branch
     turn = state.get("turn")
-    drafts = [m for each in (turn["rejections"] if turn else ()) for m in each["messages"]]
+    drafts = [m for draft in (turn["rejections"] if turn else ()) for m in draft["messages"]]
     yield PENDING, "draft", drafts, None
 
 
-def _as_it_was(
+def _with_branch(
     transcript: Sequence[AnyMessage], branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Sequence[AnyMessage]:
-    """The transcript with a branch's messages in their old place."""
-    places = {message.id: index for index, message in enumerate(transcript)}
-    if branch["base"] is not None and branch["base"] not in places:
-        others = [each for each in branches if each["id"] != branch["id"]]
+    """Return the transcript with a branch's messages in their old place."""
+    positions = {message.id: index for index, message in enumerate(transcript)}
+    if branch["base"] is not None and branch["base"] not in positions:
+        others = [other for other in branches if other["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
         if holder is None:
             return transcript
-        transcript = _as_it_was(transcript, holder, others)
-        places = {message.id: index for index, message in enumerate(transcript)}
-    start = places.get(branch["base"], -1) + 1
-    back = {message.id for message in branch["messages"]}
-    behind = [message for message in transcript[start:] if message.id not in back]
-    return [*transcript[:start], *branch["messages"], *behind]
+        transcript = _with_branch(transcript, holder, others)
+        positions = {message.id: index for index, message in enumerate(transcript)}
+    start = positions.get(branch["base"], -1) + 1
+    ids = {message.id for message in branch["messages"]}
+    after = [message for message in transcript[start:] if message.id not in ids]
+    return [*transcript[:start], *branch["messages"], *after]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,57 +239,58 @@ def replay(
 
     Args:
         thread: The thread.
-        turn: The turn's number; `None` is the newest attempt that failed, without one the last
-            turn.
-        run_id: Of the failed attempt.
-        attempt: Of the failed attempt, from 1.
+        turn: The turn's number; `None` is the newest attempt that failed, or the last turn if none
+            failed.
+        run_id: Of the failed attempt; `None` is any.
+        attempt: Of the failed attempt, from 1; `None` is the newest.
         model: Receives the same request; `None` only returns it. The transcript is not changed.
 
     Raises:
         UnknownRunError: No failed attempt matches.
-        InputError: There is no such turn.
+        NothingToUndoError: No turn matches.
     """
     state = yield from thread.whole()
-    kept = yield from list_requests(*thread.address)
+    requests = yield from list_requests(*thread.address)
     if turn is not None and run_id is None:
         # The turn that has this number in the transcript, else any that had it.
-        asked = {e.question_id for e in timeline_of(thread, state).turns if e.number == turn}
-        kept = [each for each in kept if not asked or each.turn_id in asked]
-    fits = [
-        each
-        for each in kept
-        if (turn is None or each.turn == turn)
-        and (run_id is None or each.run_id == run_id)
-        and (attempt is None or each.attempt == attempt)
+        turn_ids = {t.question_id for t in timeline_of(thread, state).turns if t.number == turn}
+        requests = [request for request in requests if not turn_ids or request.turn_id in turn_ids]
+    matches = [
+        request
+        for request in requests
+        if (turn is None or request.turn == turn)
+        and (run_id is None or request.run_id == run_id)
+        and (attempt is None or request.attempt == attempt)
     ]
-    if not fits and (run_id is not None or attempt is not None):
+    if not matches and (run_id is not None or attempt is not None):
         named = f"run {run_id!r}" if run_id is not None else f"attempt {attempt!r}"
         raise UnknownRunError(
             f"No failed request of {named} is kept; runs() lists the runs, and a turn "
             "that succeeded is replayed by its number"
         )
-    found = _of_kept(fits[-1]) if fits else (yield from _of_record(thread, state, turn))
+    result = _stored(matches[-1]) if matches else (yield from _planned(thread, state, turn))
     if model is None:
-        return found
-    return replace(found, again=(yield from _ask_again(found, model, thread.scope())))
+        return result
+    return replace(result, again=(yield from _ask_again(result, model, thread.scope())))
 
 
-def _of_kept(kept: FailedRequest) -> Replay:
+def _stored(request: FailedRequest) -> Replay:
     return Replay(
-        turn=kept.turn,
-        attempt=kept.attempt,
-        run_id=kept.run_id,
+        turn=request.turn,
+        attempt=request.attempt,
+        run_id=request.run_id,
         exact=True,
-        question=kept.question,
-        messages=kept.messages,
-        payload=kept.payload,
+        question=request.question,
+        messages=request.messages,
+        payload=request.payload,
         recorded=Answered(
-            answer=kept.answer, score=kept.score, reason=kept.reason, error=kept.error
+            answer=request.answer, score=request.score, reason=request.reason, error=request.error
         ),
     )
 
 
-def _of_record(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Replay]:
+def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Replay]:
+    """Plan the request of a turn again from the transcript, because it was not stored."""
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
     found, scope = asked_turn(timeline_of(thread, state).turns, turn), thread.scope()
     try:
@@ -323,7 +325,7 @@ def _of_record(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Re
 
 
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
-    """Another model's answer to the same request, judged as the first was."""
+    """Return another model's answer to the same request, judged as the first was."""
     other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
     if isinstance(other, BaseChatModel):
         other = scope.services.with_tools(other)

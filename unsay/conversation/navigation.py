@@ -49,11 +49,11 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     """
     state = yield from thread.reached((yield from thread.known()), (), 1)
     scope = thread.scope()
-    made = checkpoint_by_order(state, scope, name)
-    kept = add_checkpoint(state.get("checkpoints", []), made, limit=scope.settings.checkpoint_limit)
-    log_checkpoints(state, scope, [made])
+    new = checkpoint_by_order(state, scope, name)
+    kept = add_checkpoint(state.get("checkpoints", []), new, limit=scope.settings.checkpoint_limit)
+    log_checkpoints(state, scope, [new])
     yield from thread.write(state, scope, Update(checkpoints=kept))
-    return next(each for each in kept if each["id"] == made["id"])
+    return next(c for c in kept if c["id"] == new["id"])
 
 
 def checkpoints(
@@ -123,14 +123,14 @@ def preview(
     label = Label(kind="person", reason="preview", created_at="")
     change = replace_tail(live, base, label=label)
     removed = change.branch["messages"]
-    said = spoken(removed)
+    messages = spoken(removed)
     return Preview(
         at=place_name(state, base, thread.scope().texts(state["messages"])).strip(),
         turns=len(answered_turns(removed)),
-        questions=tuple(text_of(m) for m in said if is_question(m)),
-        message_ids=tuple(m.id or "" for m in said),
+        questions=tuple(text_of(m) for m in messages if is_question(m)),
+        message_ids=tuple(m.id or "" for m in messages),
         checkpoints=tuple(change.branch["checkpoints"]),
-        tool_calls=tuple(call.name for m in said for call in calls_of(m)),
+        tool_calls=tuple(call.name for m in messages for call in calls_of(m)),
         compensations=tuple(compensations_of(change, thread.services)),
         tokens=tokens_of(removed),
     )
@@ -146,8 +146,8 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         ConflictError: As `rollback`.
     """
     state = yield from thread.known()
-    brought = yield from load_archived_steps(state, thread.scope())
-    state = {**state, **brought}
+    archived = yield from load_archived_steps(state, thread.scope())
+    state = {**state, **archived}
     turn, operations = state.get("turn"), state.get("operations", [])
     if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
         step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
@@ -157,7 +157,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         "operations": operations,
     }
     scope = thread.scope(confirm)
-    update: Update = {**brought, **(yield from undo_last(state, scope, (), "undo"))}
+    update: Update = {**archived, **(yield from undo_last(state, scope, (), "undo"))}
     return (yield from settle(thread, state, scope, update))
 
 
@@ -214,15 +214,15 @@ def settle(
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
     removed, restored = count_changes(state["messages"], update["messages"])
     yield from thread.list_thread({**state, **update, "messages": after})
-    kept, was = {m.id for m in after}, {m.id for m in state["messages"]}
-    came = {text_of(m) for m in after if m.id not in was}
-    gone = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
+    kept, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
+    new_texts = {text_of(m) for m in after if m.id not in old_ids}
+    asked = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
     return RollbackResult(
         turns=count_turns(after, offloaded_of(state)),
         removed=removed,
         restored=restored,
         at=at.strip(),
-        question=next((words for words in gone if words not in came), ""),
+        question=next((text for text in asked if text not in new_texts), ""),
         report=report,
     )
 

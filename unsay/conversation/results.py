@@ -132,11 +132,11 @@ class Preview:
     def __str__(self) -> str:
         turns, tokens = counted(self.turns, "turn"), counted(self.tokens.total, "token")
         removed = f"{turns}, {counted(len(self.message_ids), 'message')}, {tokens}"
-        names = (each["name"] or each["id"] for each in self.checkpoints)
+        names = (checkpoint["name"] or checkpoint["id"] for checkpoint in self.checkpoints)
         rows = {
             "Checkpoints": ", ".join(names),
             "Tool calls": ", ".join(self.tool_calls),
-            "To undo": "; ".join(each.description for each in self.compensations),
+            "To undo": "; ".join(call.description for call in self.compensations),
         }
         return "\n".join(
             [
@@ -254,7 +254,7 @@ def reply_event(reply: Reply) -> Event:
 
 
 def event_of(mode: str, chunk: Any) -> Event | None:
-    """Convert a chunk of a graph's stream; `None` if it is not shown to the user."""
+    """Convert a chunk of a graph's stream in a mode; `None` if it is not shown to the user."""
     if mode == "custom":
         if not isinstance(chunk, Mapping) or "unsay" not in chunk:
             return None
@@ -274,7 +274,7 @@ def event_of(mode: str, chunk: Any) -> Event | None:
 
 
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
-    """Return the reply of the turn that a state ends with."""
+    """Return the reply of the turn that a state ends with; a decision if there are `interrupts`."""
     turn = state.get("turn")
     turn_id = turn["question_id"] if turn else None
     if not interrupts:
@@ -283,18 +283,18 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
     request = interrupts[0].value
     # Tools and agents of the host interrupt with values of any shape.
     try:
-        best = request["action_requests"][0]["args"]
-        is_draft = {"answer", "score"} <= set(best)
+        draft = request["action_requests"][0]["args"]
+        is_draft = {"answer", "score"} <= set(draft)
     except (KeyError, IndexError, TypeError):
         is_draft = False
     if not is_draft:  # a tool or an agent asks for its own decision
-        asked = request if isinstance(request, Mapping) else {"value": request}
-        return Reply(kind="decision", text="", message_id=None, request=asked, turn_id=turn_id)
+        content = request if isinstance(request, Mapping) else {"value": request}
+        return Reply(kind="decision", text="", message_id=None, request=content, turn_id=turn_id)
     return Reply(
         kind="decision",
-        text=best["answer"],
+        text=draft["answer"],
         message_id=None,
-        score=best["score"],
+        score=draft["score"],
         outcome="failed",
         request=request,
         turn_id=turn_id,
@@ -306,7 +306,7 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
     if is_notice(answer):
         return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
     annotation = annotation_of(answer)
-    own = (each["id"] for each in checkpoints if each["message_id"] == answer.id)
+    own = (checkpoint["id"] for checkpoint in checkpoints if checkpoint["message_id"] == answer.id)
     return Reply(
         kind="answer",
         text=text_of(answer),

@@ -37,7 +37,7 @@ _ROOM = 112
 
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:
-    """Return the thread in the formats that a notebook chooses from."""
+    """Return the thread by MIME type, for a notebook to choose from: as text and as a picture."""
     text = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -51,7 +51,7 @@ def mimebundle(timeline: TimelineData) -> dict[str, str]:
 
 
 def picture_svg(timeline: TimelineData) -> str:
-    """Draw the scores and, below them, the tree."""
+    """Return the scores and, below them, the tree as the text of an SVG."""
     return ET.tostring(picture(timeline), encoding="unicode")
 
 
@@ -99,7 +99,7 @@ class _Panel:
         self.put("path", d=path, stroke=_MARK, stroke_width=2, fill=_PAPER)
 
     def dot(self, x: float, y: float, kind: str) -> ET.Element:
-        """A circle for passed, a triangle on its tip for failed, a ring for unscored."""
+        """Draw a circle for passed, a triangle on its tip for failed, a ring for unscored."""
         if kind == "failed":
             return self.put("path", d=f"M{x - 6},{y - 5} h12 l-6,11 z", fill=_FAILED)
         if kind == "unscored":
@@ -107,15 +107,15 @@ class _Panel:
         return self.put("circle", cx=x, cy=y, r=4.5, fill=_PASSED)
 
     def turn(self, x: float, y: float, row: TurnRow) -> None:
-        """The dot of a turn, in a diamond where it has a checkpoint."""
+        """Draw the dot of a turn, in a diamond where it has a checkpoint."""
         if row.checkpoints:
             self.diamond(x, y)
         turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
-        annotation = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
+        dot = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
         head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
-        said = (head, question_of(turn, 80), one_line(turn.reason, 160))
-        _put(annotation, "title", ". ".join(filter(None, said)))
+        lines = (head, question_of(turn, 80), one_line(turn.reason, 160))
+        _put(dot, "title", ". ".join(filter(None, lines)))
 
 
 def _result(turn: TimelineTurn) -> str:
@@ -235,7 +235,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
 
 
 def _breadth(words: str) -> int:
-    """Width in cells of a proportional font, where capitals are wide."""
+    """Return the width in cells of a proportional font, where capitals are wide."""
     return cells_of(words) + sum(char.isupper() for char in words) // 2
 
 
@@ -257,7 +257,7 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
 def picture(
     timeline: TimelineData, parts: Sequence[Callable[[TimelineData], _Panel]] = (scores, tree)
 ) -> ET.Element:
-    """Draw the parts of the picture below one another, each from its own left upper corner."""
+    """Return an SVG element with the parts of the picture below one another."""
     panels = [part(timeline) for part in parts]
     height = sum(panel.height for panel in panels)
     svg = ET.Element(
@@ -274,8 +274,8 @@ def picture(
         },
     )
     _put(svg, "title", summary_of(timeline))
-    known = [turn.score for turn in timeline.turns if turn.score is not None]
-    span = f"Scores from {min(known):.2f} to {max(known):.2f}" if known else "No scores"
+    given = [turn.score for turn in timeline.turns if turn.score is not None]
+    span = f"Scores from {min(given):.2f} to {max(given):.2f}" if given else "No scores"
     bad = counted(sum(turn.outcome == "failed" for turn in timeline.turns), "failed turn")
     _put(
         svg,

@@ -158,17 +158,17 @@ class ThreadHandle:
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
         """Return the input that a process stored before it died; `None` if nothing was lost."""
-        step_log = yield from load_pending_input(*self.address)
-        if not step_log:
+        pending = yield from load_pending_input(*self.address)
+        if not pending:
             return None
         messages = snapshot.values.get("messages", [])
-        on_record = {message.id for message in messages}
-        command = parse_command(text_of(step_log[-1]))
-        run_id = run_named_after(self.thread_id, step_log[-1].id)
-        if command is None and all(message.id not in on_record for message in step_log):
-            state: Any = {**snapshot.values, "messages": [*messages, *step_log]}
+        known_ids = {message.id for message in messages}
+        command = parse_command(text_of(pending[-1]))
+        run_id = run_named_after(self.thread_id, pending[-1].id)
+        if command is None and all(message.id not in known_ids for message in pending):
+            state: Any = {**snapshot.values, "messages": [*messages, *pending]}
             turn = open_turn(state, find_pending(state["messages"], state.get("turn")), run_id)
-            return Update(messages=list(step_log), turn=turn)
+            return Update(messages=list(pending), turn=turn)
         # Pending input that is in the transcript is cleared: if it were kept, it would return once
         # a host removes the message. A command is not repeated: it may have been carried out, and
         # the user does not expect it to run later.
@@ -263,16 +263,16 @@ class ThreadHandle:
         given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
         state: Any = (yield from self.snapshot()).values
         update = Update(messages=given)
-        if any(each.id == REMOVE_ALL_MESSAGES for each in given):
+        if any(message.id == REMOVE_ALL_MESSAGES for message in given):
             update["offloaded"] = None
         else:
             # The state must hold what the messages replace or remove. For a removal it must also
             # hold one message before: a host that removed all known messages emptied the thread.
             offloaded = offloaded_of(state)
             if offloaded is not None:
-                removes = any(each.type == "remove" for each in given)
+                removes = any(message.type == "remove" for message in given)
                 last = {offloaded["last"]} if removes else set()
-                yield from self.reached(state, {*(each.id for each in given), *last})
+                yield from self.reached(state, {*(message.id for message in given), *last})
         yield from self.commit(update)
         yield from self.list_thread((yield from self.snapshot()).values)
 

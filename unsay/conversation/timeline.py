@@ -37,11 +37,11 @@ class Timeline(TimelineData):
 
 def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
     messages, entries = state.get("messages", []), state.get("forgotten", [])
-    labels = {each["id"]: each["label"] for each in state.get("topics", [])}
+    labels = {entry["id"]: entry["label"] for entry in state.get("topics", [])}
     grouped = by_topic(messages, state.get("segments", []))
-    topics = {m.id: labels.get(topic, "") for topic, said in grouped.items() for m in said}
+    topics = {m.id: labels.get(topic, "") for topic, group in grouped.items() for m in group}
     forgotten = forgotten_ids(messages, state.get("segments", []), entries)
-    pinned = {each["message_id"] for each in state.get("pins", [])}
+    pinned = {entry["message_id"] for entry in state.get("pins", [])}
     turns: list[TimelineTurn] = []
     waiting: AnyMessage | None = None
 
@@ -79,7 +79,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return the turns, their scores and topics, the checkpoints and the branches."""
+    """Return the turns, their scores and topics, the checkpoints and the branches; prints as a tree."""
     return timeline_of(thread, (yield from thread.whole()))
 
 
@@ -87,18 +87,18 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
     """Return the timeline of a state of the thread."""
     settings = thread.scope().settings
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
-    present = {each["topic_id"] for each in segments}
+    present = {segment["topic_id"] for segment in segments}
     current = segments[-1]["topic_id"] if segments else None
     hidden = forgotten_topics(forgotten)
     topics = [
         TimelineTopic(
-            label=each["label"],
-            summarized=each["id"] != current,
-            summary=each["summary"] if each["id"] != current else None,
-            forgotten=each["id"] in hidden,
+            label=topic["label"],
+            summarized=topic["id"] != current,
+            summary=topic["summary"] if topic["id"] != current else None,
+            forgotten=topic["id"] in hidden,
         )
-        for each in state.get("topics", [])
-        if each["id"] in present
+        for topic in state.get("topics", [])
+        if topic["id"] in present
     ]
     # A branch in the state can hold whole messages, which are no JSON.
     refs = [{k: v for k, v in ref.items() if k != "body"} for ref in state.get("branches", [])]
@@ -118,9 +118,9 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
 
 def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:
     """Return the turn with this number that a question began; `None` takes the last."""
-    asked = [each for each in turns if each.question_id]
+    matches = [turn for turn in turns if turn.question_id]
     if number is not None:
-        asked = [each for each in asked if each.number == number]
-    if not asked:
+        matches = [turn for turn in matches if turn.number == number]
+    if not matches:
         raise no_turn(number, 0 if number is None else len(turns))
-    return asked[-1]
+    return matches[-1]

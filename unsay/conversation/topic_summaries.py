@@ -44,7 +44,7 @@ class Summary:
     @property
     def key(self) -> str:
         """A digest of the rule, the text and the ids of the messages."""
-        ids = "\x00".join([self.why, self.text, *(each.id or "" for each in self.messages)])
+        ids = "\x00".join([self.why, self.text, *(message.id or "" for message in self.messages)])
         return hashlib.sha256(ids.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -79,48 +79,48 @@ def judge_summaries(
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
     state, scope = (yield from thread.whole()), thread.scope()
-    found = summaries_of(state, scope.texts(state["messages"]))
+    summaries = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
     # By hash, so that every process draws the same sample without a random generator.
     drawn = sorted(
-        range(len(found)),
-        key=lambda place: hashlib.sha256(f"{seed} {found[place].key}".encode()).digest(),
+        range(len(summaries)),
+        key=lambda place: hashlib.sha256(f"{seed} {summaries[place].key}".encode()).digest(),
     )
-    for each in (found[place] for place in sorted(drawn[:sample])):
-        verdict = yield from judge_summary(each.messages, each.text, scope, key=each.key)
-        judged.append(JudgedSummary(summary=each, verdict=verdict))
+    for summary in (summaries[place] for place in sorted(drawn[:sample])):
+        verdict = yield from judge_summary(summary.messages, summary.text, scope, key=summary.key)
+        judged.append(JudgedSummary(summary=summary, verdict=verdict))
     return tuple(judged)
 
 
 def summaries_of(state: State, texts: Texts) -> list[Summary]:
     """Return all summaries that contexts may show, compactions first, without what is forgotten."""
     transcript, segments = state["messages"], state.get("segments", [])
-    gone = state.get("forgotten", [])
-    out, cleared = forgotten_ids(transcript, segments, gone), cleared_ids(transcript, gone)
+    entries = state.get("forgotten", [])
+    out, cleared = (forgotten_ids(transcript, segments, entries), cleared_ids(transcript, entries))
     compaction = compaction_without(
         transcript, segments, state.get("compaction", Compaction()), forgotten=out, cleared=cleared
     )
-    said = without_forgotten(transcript, segments, gone, texts)
-    grouped = by_topic(said, segments)
-    found = list(_of_compaction(said, compaction, None))
-    for name, its_fold in compaction.get("topics", {}).items():
-        found += _of_compaction(grouped.get(name, []), its_fold, name)
-    for topic in remaining_topics(state.get("topics", []), gone):
+    visible = without_forgotten(transcript, segments, entries, texts)
+    grouped = by_topic(visible, segments)
+    summaries = list(_of_compaction(visible, compaction, None))
+    for name, topic_compaction in compaction.get("topics", {}).items():
+        summaries += _of_compaction(grouped.get(name, []), topic_compaction, name)
+    for topic in remaining_topics(state.get("topics", []), entries):
         messages = grouped.get(topic["id"], [])
         ids = [message.id for message in messages]
         if topic["summary"] and topic["summarized_through"] in ids:
             end = ids.index(topic["summarized_through"]) + 1
             own = tuple(messages[:end])
-            found.append(
+            summaries.append(
                 Summary(text=topic["summary"], why=TOPIC, topic_id=topic["id"], messages=own)
             )
-    return found
+    return summaries
 
 
 def _of_compaction(
     messages: Sequence[AnyMessage], compaction: Compaction, topic_id: str | None
 ) -> Iterator[Summary]:
-    """The summaries of a fold's spans, each with the messages that no earlier span left out."""
+    """Yield the summaries of a compaction, each with the messages that no earlier span left out."""
     for span, own in hidden_by_span(messages, compaction):
         if span["summary"] and own:
             yield Summary(

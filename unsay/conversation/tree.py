@@ -104,7 +104,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
         rows=tuple(
             TurnRow(
                 turn=turn,
-                checkpoints=_marks_at(timeline.checkpoints, turn, placed),
+                checkpoints=_checkpoints_at(timeline.checkpoints, turn, placed),
                 branches=_branches_at(kept, *_names(turn)),
             )
             for turn in shown
@@ -113,15 +113,15 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     )
 
 
-def _marks_at(
+def _checkpoints_at(
     checkpoints: Sequence[Checkpoint], turn: TimelineTurn, placed: set[str | None]
 ) -> tuple[str, ...]:
     # A checkpoint at a question or a notice is shown at the turn before it.
     return tuple(
-        one_line(each["name"] or each["id"], _NAME_CELLS)
-        for each in checkpoints
-        if each["message_id"] == turn.message_id
-        or (each["message_id"] not in placed and each["turn"] == turn.number)
+        one_line(checkpoint["name"] or checkpoint["id"], _NAME_CELLS)
+        for checkpoint in checkpoints
+        if checkpoint["message_id"] == turn.message_id
+        or (checkpoint["message_id"] not in placed and checkpoint["turn"] == turn.number)
     )
 
 

@@ -59,7 +59,7 @@ def open_turn(
     check_message(message, thread.services.settings.max_message_chars)
     # No id to look up and nothing stopped: the transcript need not be loaded.
     if turn_id is None and (yield from is_at_rest(thread)):
-        return (yield from _announced(thread, message, documents))
+        return (yield from _store_input(thread, message, documents))
     snapshot = yield from thread.snapshot()
     stored = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
     if (yield from _resume_stopped(thread, snapshot, text, stored)):
@@ -67,7 +67,7 @@ def open_turn(
     if stored is not None and stored.reply is not None:
         return stored.reply
     _refuse_undecided(snapshot)
-    return (yield from _announced(thread, message, documents))
+    return (yield from _store_input(thread, message, documents))
 
 
 def _resume_stopped(
@@ -89,22 +89,22 @@ def _refuse_undecided(snapshot: StateSnapshot) -> None:
         )
 
 
-def _announced(
+def _store_input(
     thread: ThreadHandle, message: AnyMessage, documents: Sequence[str]
 ) -> Steps[dict[str, Any]]:
     """Store a message and its documents as pending input, and return the graph's input."""
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.
-    found = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
-    said: list[AnyMessage] = [*found, message]
-    listed = yield from find_session(*thread.address)
-    refuse_ended(listed)
-    title = (listed and listed.title) or preview(text_of(message), TITLE_CHARS)
-    pending_input = freeze_messages(said)
+    retrieved = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
+    messages: list[AnyMessage] = [*retrieved, message]
+    session = yield from find_session(*thread.address)
+    refuse_ended(session)
+    title = (session and session.title) or preview(text_of(message), TITLE_CHARS)
+    pending_input = freeze_messages(messages)
     yield from revise(
         *thread.address, now=thread.scope().now(), title=title, pending_input=pending_input
     )
-    return {"messages": said}
+    return {"messages": messages}
 
 
 def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
@@ -113,11 +113,11 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
     The transcript is not loaded for this.
     """
     saver: Any = thread.graph.checkpointer
-    found = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
+    saved = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
     # The source of an update by a host or a verb is not "loop".
-    if found is None or found.pending_writes or found.metadata.get("source") != "loop":
+    if saved is None or saved.pending_writes or saved.metadata.get("source") != "loop":
         return False
-    values = found.checkpoint["channel_values"]
+    values = saved.checkpoint["channel_values"]
     turn = values.get("turn")
     due = values.get("pending_compensations") or values.get("should_rollback")
     if due or turn is None or not turn["done"] or turn["checkpoints_due"]:
@@ -128,8 +128,8 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 def is_turn_open(state: Mapping[str, Any]) -> bool:
     """Return whether the newest question is that of a turn under way."""
     turn = state.get("turn")
-    asked = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
-    return bool(asked and turn and not turn["done"] and turn["question_id"] == asked.id)
+    question = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
+    return bool(question and turn and not turn["done"] and turn["question_id"] == question.id)
 
 
 def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
@@ -140,10 +140,10 @@ def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
     turn = snapshot.values.get("turn")
     if messages and turn and not turn["done"] and is_answer(messages[-1]):
         return False  # a host wrote an answer behind the question of the stopped turn
-    asked = next((m for m in reversed(messages) if is_question(m)), None)
+    question = next((m for m in reversed(messages) if is_question(m)), None)
     if stored is not None:
-        return asked is not None and asked.id == stored.name
-    return text is None or text == ("" if asked is None else text_of(asked))
+        return question is not None and question.id == stored.name
+    return text is None or text == ("" if question is None else text_of(question))
 
 
 def say(
@@ -235,16 +235,16 @@ def _stored_turn(
         return Stored(name=turn_id)
     name, messages, checkpoints = place
     known = next((each for each in messages if each.id == name), None)
-    was = "" if known is None else text_of(known)
-    same = known is not None and is_question(known) and was == text_of(message)
+    stored_text = "" if known is None else text_of(known)
+    same = known is not None and is_question(known) and stored_text == text_of(message)
     command = parse_command(text_of(message))
     if name != message.id and command is not None:
         same = command["verb"] == "retry"
     if not same:
-        new = preview(text_of(message))
+        sent = preview(text_of(message))
         raise ConflictError(
-            f"The turn id {message.id!r} was used for {preview(was)!r}, so it cannot "
-            f"be used for {new!r}: send the same words to get their answer, or give the new ones an "
+            f"The turn id {message.id!r} was used for {preview(stored_text)!r}, so it cannot "
+            f"be used for {sent!r}: send the same words to get their answer, or give the new ones an "
             "id of their own. Nothing was stored"
         )
     turn = snapshot.values.get("turn") or {}
