@@ -176,7 +176,7 @@ def fork(
     state = yield from handle.reading(ThreadHandle.whole)
     live = branch_until(state, at, turns)
     other = replace(handle, thread_id=thread_id, writes=True)
-    # The other thread has a lock of its own: a writer there must not see half a copy.
+    # The other thread has its own lock: a writer there must not see half a copy.
     yield from other.alone(_begin(handle, other, state, live))
     return other
 
@@ -291,7 +291,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages that a name stands for: `live`, a branch, a checkpoint, or a thread."""
+    """Return the messages that a name identifies: `live`, a branch, a checkpoint, or a thread."""
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:

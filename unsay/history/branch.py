@@ -163,7 +163,6 @@ def _live_after(
     restored: Sequence[AnyMessage],
     kept: Sequence[AnyMessage],
 ) -> LiveBranch:
-    """Return the branch after the change: what was before `start`, then `restored`, then `kept`."""
     messages = (*live.messages[:start], *restored, *kept)
     before, restored_ids = {m.id for m in live.messages[:start]}, {m.id for m in restored}
     kept_ids = {m.id for m in kept}
@@ -312,10 +311,9 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
 
 
 def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
-    """Return the message that answered each user message, by the user message's id.
+    """Return the answer to each user message, by the message's id; notices count for those they name.
 
-    Unanswered messages are left out; several that waited together share one answer. A notice
-    answers the messages that it names.
+    Unanswered messages are left out; several that waited together share one answer.
     """
     answers: dict[str, AnyMessage] = {}
     waiting: dict[str, None] = {}

@@ -40,7 +40,7 @@ class FailedRequest:
 
 
 def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> Steps[None]:
-    """Store a request, in place of that of the same attempt; the newest `MOST_KEPT` stay."""
+    """Store a request, and replace an older one of the attempt; the newest `MOST_KEPT` stay."""
     namespace = requests_namespace(thread_id)
     key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt
     value = {field.name: getattr(request, field.name) for field in fields(request)}

@@ -85,8 +85,7 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
     """Store an event once and return the new end of the log, which the caller commits.
 
-    The caller chose the event's id. If the log has the event already, even with another time,
-    nothing is written and `head` is returned.
+    An event that is there already is not added again, even if its time differs.
 
     Raises:
         EventConflictError: A different event has this id.

@@ -118,7 +118,6 @@ class Leases:
         """Give up all leases; here there are none."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
-        """Return a new lease that is not held yet; `None` if no other process can write."""
         del thread_id, seconds
         return None
 

@@ -135,7 +135,7 @@ def _one(connection: Any, query: LiteralString, *values: Any) -> Any:
     return connection.execute(query, values).fetchone()["one"]
 
 
-# Stands before the four hexadecimal digits of a character that `jsonb` refuses; a noncharacter. Source: Unicode
+# Comes before the four hexadecimal digits of a character that `jsonb` refuses; a noncharacter. Source: Unicode
 # 16, chapter 23.7, noncharacters.
 ESCAPE = "\ufdd0"
 _UNSTORABLE = re.compile(

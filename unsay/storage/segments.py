@@ -62,10 +62,7 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a part of a transcript, with `turns` answered turns, as the newest page of the chain.
-
-    The caller commits the result's `head` to the state, where it replaces `before`.
-    """
+    """Write a part of a transcript as the newest page; the caller commits the result's `head`."""
     ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {
         "messages": [message_to_dict(message) for message in messages],

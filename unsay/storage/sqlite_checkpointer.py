@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from unsay.storage.items import Memo, damaged, add_checksum, reading, strip_checksum, unstorable
+from unsay.storage.items import Memo, add_checksum, damaged, reading, strip_checksum, unstorable
 from unsay.storage.leases import Leases
 from unsay.storage.saver_leases import set_leases
 
@@ -262,7 +262,6 @@ class FileSaver(OffLoop, SqliteSaver):
     def _history(
         self, cursor: Any, place: tuple[str, str], channel: str, walk: _Walk
     ) -> DeltaChannelHistory:
-        """Read a channel's writes in their order, and its full value if `walk` found one."""
         ids = walk.behind[channel]
         cursor.execute(
             "SELECT checkpoint_id, task_id, idx, type, value, task_path FROM writes "
