@@ -505,7 +505,9 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
         pytest.param(lambda t: t.forget(turns=9), InputError, "turns 1 to 3", id="no turn"),
         pytest.param(lambda t: t.forget(turns="2-1"), InputError, "2-1", id="no range"),
         pytest.param(lambda t: t.forget(), InputError, "exactly one of the two", id="nothing said"),
-        pytest.param(lambda t: t.forget("a", turns=1), InputError, "exactly one of the two", id="both"),
+        pytest.param(
+            lambda t: t.forget("a", turns=1), InputError, "exactly one of the two", id="both"
+        ),
         pytest.param(lambda t: t.forget_tool_results(2), InputError, "2", id="no score"),
         pytest.param(lambda t: t.pin("nothing"), UnknownBranchError, "nothing", id="no message"),
         pytest.param(lambda t: t.unpin("nothing"), UnknownBranchError, "nothing", id="no pin"),
