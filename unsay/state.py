@@ -5,7 +5,8 @@ graph has a store; `offloaded` then refers to the rest. Everything else is bound
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, NotRequired, Self, cast
 
 from langchain_core.messages import (
@@ -56,11 +57,21 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
     if all(isinstance(item, BaseMessage) and item.id for item in transcript):  # the usual case
         places = {message.id: message for message in transcript}
     else:
-        writes = [list(transcript), *writes]
+        writes = [transcript, *writes]
     for write in writes:
-        for message in convert_to_messages(write if isinstance(write, list) else [write]):
+        for message in _messages_in(write):
             _apply(places, message)
     return cast("list[AnyMessage]", list(places.values()))
+
+
+def _messages_in(write: Any) -> Iterator[BaseMessage]:
+    """Yield the messages of a write; what is none is left out, for a stored write stays for ever."""
+    for item in write if isinstance(write, list) else [write]:
+        if isinstance(item, BaseMessage):
+            yield item
+        else:
+            with suppress(Exception):  # LangChain raises many kinds
+                yield from convert_to_messages([item])
 
 
 def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:

@@ -10,6 +10,7 @@ from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
 from unsay.cli.event_commands import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.event_types import Stamp, split_message, stamped
+from unsay.graph.compiled import Trusted
 from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -131,7 +132,8 @@ def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
         page = make_page(EMPTY, talk.events()[:3])
         config = {"configurable": {"thread_id": "talk"}}
         head = {**talk.graph.get_state(config).values["event_log"], **head_of(page)}
-        talk.graph.update_state(config, {"event_log": head}, as_node="create_checkpoint")
+        forged: Any = Trusted({"event_log": head})
+        talk.graph.update_state(config, forged, as_node="create_checkpoint")
     opened = open_database(database)
     put_page(opened.store, "talk", page).blocking()
     opened.close()

@@ -26,6 +26,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.events.transcript_replay import replay
+from unsay.graph.compiled import Trusted
 from unsay.operations.record_events import EMPTY
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
@@ -270,7 +271,8 @@ def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> 
     """The stored state has nothing of what a host removed, with or without an event log."""
     talk = spoken_to(opened, SMALL)
     if event_log == "lost":
-        talk.graph.update_state(config(), {"event_log": EMPTY})
+        lost: Any = Trusted({"event_log": EMPTY})
+        talk.graph.update_state(config(), lost)
     before = state(talk)["offloaded"]
     talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     assert before is not None

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from unsay.arguments import configured
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
-from unsay.effects import adrive, drive, utc_now
+from unsay.effects import Steps, adrive, drive, utc_now
 from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
@@ -244,7 +244,7 @@ class Lifted(Runnable[State, Update]):
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
         """Return the node's update."""
         with inside(config) as hold:
-            update = drive(self.node(input, Scope.of(self.services, config or {})))
+            update = drive(self._steps(input, Scope.of(self.services, config or {})))
             drive(hold.verify())
             return update
 
@@ -258,10 +258,16 @@ class Lifted(Runnable[State, Update]):
         scope = Scope.of(self.services, config or {})
         try:
             with inside(config) as hold:
-                update = await adrive(self.node(input, scope))
+                update = await adrive(self._steps(input, scope))
                 await adrive(hold.verify())
                 return update
         except asyncio.CancelledError:
             # Shielded, so that a second cancellation cannot leave the run open in the list of runs.
             await asyncio.shield(adrive(canceled(input, scope)))
             raise
+
+    def _steps(self, state: State, scope: Scope) -> Steps[Update]:
+        # A host may write as any node before the thread's first turn; then nothing is to be done.
+        if "turn" not in state and self.name != "evaluate_quality":
+            return Update()
+        return (yield from self.node(state, scope))

@@ -5,7 +5,7 @@ A host enters the graph through `stream`, `astream`, `bulk_update_state` or `abu
 made there: a reducer runs after the saver has stored the write.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,16 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
+from pydantic import BaseModel
 
-from unsay.effects import adrive, drive
-from unsay.graph.host_input import checked_input, checked_update
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.graph.host_input import (
+    HostInput,
+    ToolInput,
+    read_input,
+    read_update,
+    refuse_others,
+)
 from unsay.graph.single_writer import one_writer, one_writer_awaited
 from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.runtime import Services
@@ -42,6 +49,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         super().__init__(**attributes)
         self.services = services
 
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """Return the input as a pydantic model, from which `as_tool` makes the tool's arguments."""
+        del config
+        return ToolInput
+
     def stream(
         self,
         input: Any,  # noqa: A002 - its name
@@ -50,9 +62,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Iterator[Any]:
         """Check the input, then run the graph; `invoke` calls this as well."""
         is_ours = isinstance(input, Trusted)
-        value = input.value if is_ours else checked_input(input)
+        given = HostInput(value=input.value) if is_ours else read_input(input)
         with one_writer(self, config, self.services.settings, is_held=is_ours) as own_config:
-            entry = Entry(value=value, config=own_config, options=options)
+            drive(self._refuse_others(given.others, own_config))
+            entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = drive(begin_run(self, self.services, entry))
             yield from super().stream(entry.value, entry.config, **entry.options)
@@ -65,10 +78,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> AsyncIterator[Any]:
         """Check the input, then run the graph; `ainvoke` calls this as well."""
         is_ours = isinstance(input, Trusted)
-        value = input.value if is_ours else checked_input(input)
+        given = HostInput(value=input.value) if is_ours else read_input(input)
         held = one_writer_awaited(self, config, self.services.settings, is_held=is_ours)
         async with held as own_config:
-            entry = Entry(value=value, config=own_config, options=options)
+            await adrive(self._refuse_others(given.others, own_config))
+            entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = await adrive(begin_run(self, self.services, entry))
             running: Any = super().astream(entry.value, entry.config, **entry.options)
@@ -80,36 +94,50 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Check the updates, then write them; `update_state` calls this as well."""
-        values, checked = _checked(supersteps)
+        given, values = _read_updates(supersteps)
         with one_writer(self, config, self.services.settings, is_held=not values):
+            drive(self._refuse_others(given.others, config))
             start = drive(begin_update(self, self.services, config, values)) if values else config
-            return super().bulk_update_state(start, checked)
+            return super().bulk_update_state(start, given.value)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Check the updates, then write them; `aupdate_state` calls this as well."""
-        values, checked = _checked(supersteps)
+        given, values = _read_updates(supersteps)
         start = config
         async with one_writer_awaited(self, config, self.services.settings, is_held=not values):
+            await adrive(self._refuse_others(given.others, config))
             if values:
                 start = await adrive(begin_update(self, self.services, config, values))
-            return await super().abulk_update_state(start, checked)
+            return await super().abulk_update_state(start, given.value)
+
+    def _refuse_others(
+        self, others: Mapping[str, Any], config: RunnableConfig | None
+    ) -> Steps[None]:
+        """Raise `InputError` if a host would change channels that it may not write."""
+        # As a node the graph gets its parent's state, which may use the same names for other things.
+        is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
+        if others and not is_node:
+            state = {}
+            if self.checkpointer:
+                state = (yield Call.of(self.get_state, self.aget_state, config or {})).values
+            refuse_others(others, state)
 
 
-def _checked(
-    supersteps: Sequence[Sequence[StateUpdate]],
-) -> tuple[list[Any], list[list[StateUpdate]]]:
-    """Return the values that a host gives, and all updates as they are stored."""
+def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:
+    """Return all updates as they are stored, and of these the values that a host gives."""
     values: list[Any] = []
+    others: dict[str, Any] = {}
     checked: list[list[StateUpdate]] = []
     for superstep in supersteps:
-        updates = []
+        checked.append([])
         for update in superstep:
             if isinstance(update.values, Trusted):
-                updates.append(update._replace(values=update.values.value))
-            else:
-                updates.append(checked_update(update))
-                values.append(updates[-1].values)
-        checked.append(updates)
-    return values, checked
+                checked[-1].append(update._replace(values=update.values.value))
+                continue
+            read = read_update(update)
+            checked[-1].append(read.value)
+            values.append(read.value.values)
+            others.update(read.others)
+    return HostInput(value=checked, others=others), values

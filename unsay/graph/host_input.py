@@ -1,15 +1,227 @@
-"""What a host may pass to the compiled graph, checked before it is stored."""
+"""Inputs, commands and updates of a host: read and checked before LangGraph stores them.
 
-from typing import Any
+A host may write the channels of `Input`. Messages are read as LangGraph's `add_messages` reads them.
+Each gets an id here, so that the same question is another message in another thread or run.
+"""
 
-from langgraph.types import StateUpdate
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Annotated, Any
+from uuid import uuid4
+
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    convert_to_messages,
+    message_chunk_to_message,
+)
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.types import Command, Overwrite, StateUpdate
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
+
+from unsay.errors import InputError
+from unsay.messages.content import preview
+from unsay.state import Input, State
+
+_MAY_WRITE = f"a host may write {', '.join(Input.__annotations__)}. Nothing was stored"
+_SERIALIZER = JsonPlusSerializer()
 
 
-def checked_input(value: Any) -> Any:
-    """Return a host's input as the graph stores it."""
-    return value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInput:
+    """A host's input or update, as LangGraph takes it.
+
+    `value` has only what a host may write. `others` has the values of other channels of the graph,
+    by channel: a host may pass them as long as they are those of the thread.
+    """
+
+    value: Any
+    others: dict[str, Any] = field(default_factory=dict)
 
 
-def checked_update(update: StateUpdate) -> StateUpdate:
-    """Return a host's update of the state as the graph stores it."""
-    return update
+def read_input(value: Any) -> HostInput:
+    """Read what a host passes to `invoke` or `stream`: a state, a `Command`, or `None` to resume.
+
+    Raises:
+        InputError: The graph cannot take it; the message says why.
+    """
+    if value is None:
+        return HostInput(value=None)
+    if isinstance(value, Command):
+        return _read_command(value)
+    return _read_values(_by_channel(value))
+
+
+def read_update(update: StateUpdate) -> HostInput:
+    """Read one update of `update_state`; the result's `value` is a `StateUpdate`.
+
+    Raises:
+        InputError: The graph cannot take it; the message says why.
+    """
+    values: Any = update.values
+    if update.as_node != "__copy__" or not isinstance(values, list):
+        read = read_input(values)
+        return HostInput(value=update._replace(values=read.value), others=read.others)
+    # LangGraph takes a list of updates, with their nodes, only together with a copy.
+    copies = [read_update(StateUpdate(*_pair(item))) for item in values]
+    others = {name: other for each in copies for name, other in each.others.items()}
+    pairs: Any = [each.value[:2] for each in copies]
+    return HostInput(value=update._replace(values=pairs), others=others)
+
+
+def refuse_others(others: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Raise `InputError` if a host would change channels that it may not write.
+
+    A host that passes on what it read from the thread, as AG-UI does, changes nothing.
+    """
+    changed = sorted(name for name, other in others.items() if other != state.get(name))
+    if changed:
+        raise InputError(f"{', '.join(changed)}: only unsay writes this; {_MAY_WRITE}")
+
+
+def read_messages(value: Any) -> list[BaseMessage]:
+    """Read messages as LangGraph's `add_messages` does, and give an id to each that has none.
+
+    Raises:
+        InputError: They are not messages, or cannot be stored.
+    """
+    try:
+        read = convert_to_messages(value if isinstance(value, list) else [value])
+    except Exception as error:  # LangChain raises many kinds
+        raise InputError(
+            f"messages: LangChain reads no messages in {_shown(value)}. Pass a text, a message, or "
+            'a list of these, such as [{"role": "user", "content": "…"}]. Nothing was stored'
+        ) from error
+    return [_complete(message) for message in read]
+
+
+# LangChain's own schema of messages has 20 kB, which a model would be sent with every call.
+_MESSAGE_SCHEMA = {
+    "type": "object",
+    "properties": {"role": {"type": "string"}, "content": {"type": "string"}},
+    "required": ["role", "content"],
+}
+
+
+class ToolInput(BaseModel):
+    """The input as a tool's arguments; messages may have every form that the graph reads."""
+
+    messages: Annotated[
+        list[AnyMessage],
+        BeforeValidator(read_messages),
+        WithJsonSchema({"type": "array", "items": _MESSAGE_SCHEMA}),
+    ] = []
+    should_rollback: bool = False
+    rollback_checkpoint_id: str | None = None
+
+
+def _complete(message: BaseMessage) -> BaseMessage:
+    if isinstance(message, BaseMessageChunk):
+        message = message_chunk_to_message(message)
+    if not message.id:
+        message = message.model_copy(update={"id": str(uuid4())})
+    return message
+
+
+def _read_command(command: Command[Any]) -> HostInput:
+    if command.goto:
+        raise InputError(
+            f"goto={_shown(command.goto)}: the graph itself chooses its next node; pass only "
+            "update or resume. Nothing was stored"
+        )
+    _check_storable("resume", command.resume)
+    if command.update is None:
+        return HostInput(value=command)
+    update: Any = command.update
+    if isinstance(update, list | tuple):
+        update = dict(_pair(item) for item in update)
+    read = _read_values(_by_channel(update))
+    return HostInput(value=replace(command, update=read.value), others=read.others)
+
+
+def _pair(item: Any) -> tuple[Any, Any]:
+    if isinstance(item, list | tuple) and len(item) == 2:
+        return item[0], item[1]
+    raise InputError(f"{_shown(item)} is not a pair. Nothing was stored")
+
+
+def _by_channel(value: Any) -> Mapping[Any, Any]:
+    """Return the values of a state by channel; it may be a mapping, a model or a dataclass."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in value.model_fields_set}
+    if is_dataclass(value) and not isinstance(value, type | Overwrite):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return value
+    raise InputError(f"{_shown(value)} is not a mapping of values by channel; {_MAY_WRITE}")
+
+
+def _read_values(given: Mapping[Any, Any]) -> HostInput:
+    """Read values by channel; names that are no channels are ignored, as LangGraph does."""
+    value = {}
+    for name in Input.__annotations__.keys() & given.keys():
+        _refuse_overwrite(name, given[name])
+        value[name] = _READERS[name](given[name])
+        _check_storable(name, value[name])
+    others = State.__annotations__.keys() & given.keys() - value.keys()
+    return HostInput(value=value, others={name: given[name] for name in others})
+
+
+def _refuse_overwrite(name: str, value: Any) -> None:
+    """Refuse the three forms in which LangGraph takes a value that replaces a channel's."""
+    is_form = isinstance(value, Mapping) and (
+        "__overwrite__" in value or value.get("type") == "__overwrite__"
+    )
+    if is_form or isinstance(value, Overwrite):
+        raise InputError(
+            f"{name}: a host cannot overwrite it; to replace the messages, pass "
+            "RemoveMessage(REMOVE_ALL_MESSAGES) and then the new ones. Nothing was stored"
+        )
+
+
+def _read_flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InputError(
+        f"should_rollback must be true or false, got {_shown(value)}. Nothing was stored"
+    )
+
+
+def _read_checkpoint_id(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InputError(
+        f"rollback_checkpoint_id must be a checkpoint's id or null, got {_shown(value)}. "
+        "Nothing was stored"
+    )
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "messages": read_messages,
+    "should_rollback": _read_flag,
+    "rollback_checkpoint_id": _read_checkpoint_id,
+}
+
+
+def _check_storable(name: str, value: Any) -> None:
+    """Refuse what no checkpointer can store, and lone surrogates, which it stores as `?`."""
+    try:
+        _SERIALIZER.dumps_typed(value)
+        json.dumps(value, ensure_ascii=False, default=_plain, skipkeys=True).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name}: the text has {error.object[error.start]!r}, which is half a character; "
+            "remove it. Nothing was stored"
+        ) from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{name} cannot be stored: {error}. Nothing was stored") from error
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else str(value)
+
+
+def _shown(value: Any) -> str:
+    return preview(repr(value))

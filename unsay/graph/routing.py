@@ -17,6 +17,8 @@ NEXT_NODES: dict[Hashable, str] = {
 
 def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
     """Choose an edge: a due rollback, then due checkpoints and calls to undo, else the end."""
+    if "turn" not in state:  # a host wrote as this node before the thread's first turn
+        return "continue"
     if state.get("should_rollback"):
         return "rollback"
     if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):
