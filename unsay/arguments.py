@@ -35,7 +35,7 @@ def check_call(
     try:
         given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
     except TypeError as problem:
-        names = ", ".join(each.name for each in parameters) or "no arguments"
+        names = ", ".join(map(str, parameters)) or "no arguments"
         raise error(f"{verb}: {problem}; it takes {names}") from None
     annotations = {each.name: each.annotation for each in parameters}
     for parameter in parameters:

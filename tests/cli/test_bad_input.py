@@ -246,7 +246,7 @@ def test_a_number_below_one_is_refused_by_the_option_s_name(run: Run, command: l
 TURN = "write a turn number N or a range N-M"
 
 
-@pytest.mark.parametrize("turn", ["x", "-1", "3-", "1.5", "1,2"])
+@pytest.mark.parametrize("turn", ["x", "-1", "", "3-", "1.5", "1,2"])
 def test_turn_that_is_no_number(run: Run, talk: Path, turn: str) -> None:
     """What is not a turn's number is refused, and nothing is forgotten."""
     result = run("forget", "--turn", turn)

@@ -285,7 +285,7 @@ def _run(name: str, /, **options: Any) -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         given = options[parameter.name or ""]
-        if parameter.name not in ("text", "reason") and (
+        if parameter.name not in ("text", "reason", "turn") and (
             given == "" or (isinstance(given, tuple) and "" in given)
         ):
             option = (
