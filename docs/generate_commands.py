@@ -19,6 +19,12 @@ which also makes `/help`, the completion in the chat and `unsay --help`.
 
 A message with one of these commands alone on its line is carried out and never sent to a model.
 `/resume` and `/exit` exist in `unsay chat` only; a program that calls the graph has the others.
+A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?", and so is a command
+beside other text. A path such as `/etc/hosts` is a question; a message that begins with `//` always goes to the model.
+
+`build_graph(commands=…)`, the setting `commands` (`UNSAY_COMMANDS`) and the context of a run say which commands users may send:
+`"all"`, `"none"`, or a list of names without the slash. Another command is answered, not carried out, and not sent to a model.
+Whoever may send a run's context may allow commands in it: on a server, set or check the context there.
 """
 
 SHELL = """

@@ -34,7 +34,7 @@ from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError
 from unsay.presets import hint, merged, refusal, refuse_misspelt
-from unsay.types import CheckpointReason
+from unsay.types import CheckpointReason, CommandName
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -192,6 +192,10 @@ class Settings(BaseSettings):
     language: Literal["auto", "en", "ja"] = "auto"
     """Language of prompts and notices; `auto` follows the user's newest message."""
 
+    commands: Literal["all", "none"] | frozenset[CommandName] = "all"
+    """The slash commands that users may send: `all`, `none` or a list of names. Another command is
+    answered with a notice; it is not carried out, and no model is sent it."""
+
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
 
@@ -299,6 +303,10 @@ class Settings(BaseSettings):
         """Read only the arguments, in which `_read` has merged all sources."""
         return (sources["init_settings"],)
 
+    def allows(self, command: str) -> bool:
+        """Return whether users may send a slash command."""
+        return self.commands == "all" or command in self.commands
+
     def for_run(self, context: "Context | None") -> "Settings":
         """Return the settings with a run's overrides; these settings themselves if it has none."""
         names = Context.__annotations__.keys() & Settings.model_fields.keys()
@@ -331,6 +339,7 @@ class Context(TypedDict, total=False):
     stream: Literal["live", "held"] | None
     judging: Literal["model", "local", "off"] | None
     language: Literal["auto", "en", "ja"] | None
+    commands: Literal["all", "none"] | list[CommandName] | None
     system_prompt: str | None
     preset: str | None
     window_messages: int | None

@@ -4,7 +4,7 @@ LangGraph checkpoints the TypedDicts: JSON values and messages only, because cla
 dicts under strict msgpack.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol
 
@@ -32,6 +32,25 @@ BranchKind = Literal[
     "host",
 ]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
+CommandName = Literal[
+    "undo",
+    "redo",
+    "retry",
+    "rollback",
+    "checkpoint",
+    "checkpoints",
+    "timeline",
+    "tokens",
+    "recall",
+    "pin",
+    "unpin",
+    "forget",
+    "forgotten",
+    "help",
+]
+AllowedCommands = Literal["all", "none"] | Collection[CommandName]
+"""The slash commands that users of a host may use."""
+
 OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "expand", "forget"]
 EventType = Literal[
     "user_message",

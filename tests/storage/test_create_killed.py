@@ -2,7 +2,6 @@ import random
 import signal
 import sqlite3
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
-from tests.children import Child, run_child
+from tests.children import run_child
 from unsay.conversation.conversation import Conversation
 from unsay.storage.base import APPLICATION_ID, LAYOUT_VERSION
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -90,7 +89,7 @@ def copies(folder: Path) -> Iterator[Path]:
     number = 0
     while True:
         number += 1
-        yield copytree(folder, folder.parent / str(number)) / NAME
+        yield copytree(folder, folder.parent / str(number), "0") / NAME
 
 
 def test_a_migration_that_a_killed_process_did_not_note_is_repaired(folder: Path) -> None:
@@ -102,13 +101,13 @@ def test_a_migration_that_a_killed_process_did_not_note_is_repaired(folder: Path
 def test_a_kill_before_any_statement_leaves_a_file_that_opens(folder: Path) -> None:
     """A process that creates or migrates a file may be killed before each SQL statement."""
     place = copies(folder)
-    whole = run_child(CHILD, str(next(place)), "0")
-    statements = whole.stdout.splitlines()
+    whole = run_child(CHILD, str(next(place)), "0", "0")
+    *statements, _ = whole.stdout.splitlines()
     assert (0, True) == (whole.returncode, len(statements) > 20), whole.stderr
 
     for number in range(1, len(statements) + 1):
         path = next(place)
-        killed = run_child(CHILD, str(path), str(number))
+        killed = run_child(CHILD, str(path), str(number), "0")
 
         assert -signal.SIGKILL == killed.returncode, killed.stderr
         try:
@@ -132,20 +131,17 @@ def test_a_kill_at_any_instant_leaves_a_file_that_opens(tmp_path: Path) -> None:
                 make(connection)
             (folders[-1] / NAME).chmod(0o600)
     places = [copies(each) for each in folders]
-    began = time.monotonic()
-    run_child(CHILD, str(next(places[0])), "0")
-    longest = time.monotonic() - began
+    whole = run_child(CHILD, str(next(places[0])), "0", "0")
+    longest = float(whole.stdout.splitlines()[-1])
     killed = 0
 
     for _ in range(500):
         path = next(chance.choice(places))
-        child = Child(CHILD, str(path), "0")
-        time.sleep(chance.uniform(0, longest))
-        child.kill()
-        killed += child.wait().returncode == -signal.SIGKILL
+        child = run_child(CHILD, str(path), "0", str(chance.uniform(1e-5, longest)))
+        killed += child.returncode == -signal.SIGALRM
         try:
             opens_and_answers(path)
         except Exception as error:
             raise AssertionError(f"seed {seed}, {path}") from error
 
-    assert killed > 100
+    assert killed > 250

@@ -1,5 +1,8 @@
 """Slash commands."""
 
+import unicodedata
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import annotate, notice
 from unsay.operations.commands import (
+    ALONE,
     NOT_IN_GRAPH,
+    REFUSE,
+    SUGGEST,
     TIMELINE_TURNS,
     VERBS,
     answered_turns,
@@ -20,7 +26,7 @@ from unsay.operations.commands import (
 from unsay.operations.dispatch import GRAPH_COMMANDS
 from unsay.prompts.fields import Texts
 from unsay.state import Command
-from unsay.types import Language
+from unsay.types import CommandName, Language
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,15 @@ from unsay.types import Language
         pytest.param("/checkpoints", "checkpoints", "", id="checkpoints"),
         pytest.param("/timeline", "timeline", "", id="timeline"),
         pytest.param("/help", "help", "", id="help"),
+        pytest.param("／undo", "undo", "", id="a wide slash"),
+        pytest.param("／ｃｈｅｃｋｐｏｉｎｔ　昼食前", "checkpoint", "昼食前", id="wide letters"),
+        pytest.param("/rolback", "suggest", "/rollback", id="mistyped"),
+        pytest.param("/rolback cp-1", "suggest", "/rollback cp-1", id="mistyped with argument"),
+        pytest.param("/udno", "suggest", "/undo", id="turned letters"),
+        pytest.param("/undoit", "suggest", "/undo", id="a longer word"),
+        pytest.param("/undo please", "suggest", "/undo", id="an argument too many"),
+        pytest.param("/rollback a\nand then?", "alone", "/rollback", id="two lines"),
+        pytest.param("What now?\n/undo", "alone", "/undo", id="after a question"),
     ],
 )
 def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
@@ -51,17 +66,16 @@ def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
         pytest.param("/", id="a slash"),
         pytest.param("/ undo", id="a blank after the slash"),
         pytest.param("//undo", id="two slashes"),
-        pytest.param("/undoit", id="a longer word"),
         pytest.param("/usr/bin", id="a path"),
-        pytest.param("/undo please", id="an argument too many"),
-        pytest.param("/rollback a\nand then?", id="two lines"),
         pytest.param("Say /undo", id="inside a sentence"),
         pytest.param("/rm -rf", id="unknown"),
-        pytest.param("／undo", id="a wide slash"),
+        pytest.param("/etc/hosts の中身は?", id="a question about a path"),
+        pytest.param("/usr/bin\n/etc is next", id="paths in lines"),
+        pytest.param("/" + "undo" * 50_000, id="a very long word"),
     ],
 )
 def test_other_words_go_to_the_model(text: str) -> None:
-    """What is not exactly a command is a question."""
+    """What resembles no command is a question."""
     assert parse_command(text) is None
 
 
@@ -70,11 +84,13 @@ def test_any_text_is_a_command_or_a_question(text: str) -> None:
     """Nothing but a slash and a known verb is ever taken for an order."""
     found = parse_command(f"/{text}")
 
-    if found is not None:
-        assert found["verb"] in {*VERBS, *NOT_IN_GRAPH}
+    if found is not None and found["verb"] in {*VERBS, *NOT_IN_GRAPH}:
         assert VERBS.get(found["verb"], True) or not found["argument"]
-        assert f"/{text}".strip().lower().startswith(f"/{found['verb']}")
+        assert unicodedata.normalize("NFKC", text).strip().lower().startswith(found["verb"])
         assert parse_command(f"/{found['verb']} {found['argument']}") == found
+    elif found is not None:
+        assert found["verb"] in (SUGGEST, ALONE, REFUSE)
+        assert found["argument"].split()[0][1:] in {*VERBS, *NOT_IN_GRAPH}
 
 
 def exchange(index: int, score: float | None = None) -> list[AnyMessage]:
@@ -196,4 +212,4 @@ def test_a_score_has_two_digits(score: float | None, text: str) -> None:
 
 def test_every_slash_command_of_the_table_has_an_operation() -> None:
     """The graph carries out exactly the commands that the table gives to it."""
-    assert set(VERBS) == GRAPH_COMMANDS
+    assert set(VERBS) == GRAPH_COMMANDS == set(get_args(CommandName))

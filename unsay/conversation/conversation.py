@@ -56,7 +56,7 @@ class _Opened:
                 title is the first question's words.
             context: Overrides settings for this conversation's runs.
             **options: `judge`, `summarizer`, `tools`, `detector`, `reminders`, `strategy`,
-                `embeddings`, `prompts` and `settings`, as in `build_graph`.
+                `embeddings`, `prompts`, `settings` and `commands`, as in `build_graph`.
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.

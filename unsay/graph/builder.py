@@ -38,7 +38,7 @@ from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import Input, Output, PlainState, State, Update
-from unsay.types import TopicDetector
+from unsay.types import AllowedCommands, TopicDetector
 
 CHANNEL = "messages"
 
@@ -103,6 +103,7 @@ class GraphOptions(TypedDict, total=False):
     embeddings: Embeddings | None
     prompts: Texts | Sequence[Texts] | None
     settings: Settings | Mapping[str, Any] | None
+    commands: AllowedCommands | None
 
 
 @configured
@@ -118,6 +119,7 @@ def build_graph(
     embeddings: Embeddings | None = None,
     prompts: Texts | Sequence[Texts] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
+    commands: AllowedCommands | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     clock: Callable[[], datetime] | None = None,
@@ -140,6 +142,9 @@ def build_graph(
         prompts: A changed copy of `unsay.prompts.ENGLISH` or `JAPANESE`, or one of each; `None` is
             both as they are.
         settings: Override the environment and the settings file.
+        commands: The slash commands that users may send: `"all"`, `"none"`, or names such as
+            `["undo", "help"]`. `None` reads `UNSAY_COMMANDS`; without it all are allowed. Another
+            command is answered with a notice: it is not carried out, and no model is sent it.
         checkpointer: Stores the state; `None` leaves it to the host, or to a single run.
         store: Stores branches; without one the state keeps the newest.
         clock: Returns the time with its zone; `None` is the system's clock, in UTC.
@@ -168,6 +173,7 @@ def build_graph(
         embeddings=embeddings,
         prompts=prompts,
         settings=settings,
+        commands=commands,
         clock=clock,
     )
     deltas = checkpointer is None or can_replay_deltas(checkpointer)
@@ -186,6 +192,9 @@ def make_services(
         each if isinstance(each, BaseTool) else tool(each) for each in options.get("tools", ())
     ]
     settings = load_settings(options.get("settings"))
+    if (commands := options.get("commands")) is not None:
+        allowed: Any = commands if isinstance(commands, str) else list(commands)
+        settings = settings.for_run(Context(commands=allowed))
     kit = with_memory_tools(given, settings)
     strategy, detector = options.get("strategy"), options.get("detector")
     if strategy is not None:

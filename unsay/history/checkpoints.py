@@ -46,6 +46,22 @@ def make_checkpoint(
     )
 
 
+def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
+    """Return a new checkpoint with an id of its own if its message has one with another name.
+
+    Without it, the new name would replace the first one.
+    """
+    there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
+    same = next((each for each in there if each["name"] == new["name"]), None)
+    if same is not None:
+        return {**new, "id": same["id"]}
+    if new["name"] is None or not any(each["id"] == new["id"] and each["name"] for each in there):
+        return new
+    seed = f"{new['message_id']}\x00{new['name']}".encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(seed).hexdigest()
+    return {**new, "id": f"cp-{digest[:10]}"}
+
+
 def check_name(name: str) -> str:
     """Return a name without surrounding spaces.
 

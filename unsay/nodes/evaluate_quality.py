@@ -13,8 +13,7 @@ from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, with_verdict
-from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import command_of
 from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import (
@@ -40,7 +39,8 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
     pending = find_pending(draft.state["messages"], state.get("turn"))
-    command = parse_command(text_of(pending.question)) if pending.question is not None else None
+    waiting = draft.state["messages"][pending.start :]
+    command = command_of(waiting, pending.question, scope.settings)
     yield from _repair(draft, scope, pending, command)
     yield from _load_messages(draft, scope, command)
     if "messages" in draft.update:  # The pending messages have other indices now.

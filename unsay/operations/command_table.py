@@ -5,6 +5,7 @@ made from it. It imports nothing heavy, so that `unsay --help` stays instant.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -219,9 +220,17 @@ NOT_IN_GRAPH = frozenset(each.name for each in COMMANDS) - VERBS.keys()
 """Commands that the graph answers with a notice: the command line's, and the terminal chat's own."""
 
 
-def chat_help(language: Language, *, by_chat: bool = False) -> str:
-    """Return the help, a command a line: the graph's commands, or with `by_chat` the chat's own."""
-    listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat]
+def chat_help(
+    language: Language,
+    *,
+    by_chat: bool = False,
+    allows: Callable[[str], bool] = lambda _: True,
+) -> str:
+    """Return the help, a command a line: the graph's commands, or with `by_chat` the chat's own.
+
+    Only commands are listed for whose names `allows` returns `True`.
+    """
+    listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat and allows(each.name)]
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 

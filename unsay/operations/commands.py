@@ -1,6 +1,9 @@
 """Slash commands: recognized in the chat, answered by the graph, never sent to a model."""
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -11,8 +14,19 @@ from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import NOT_IN_GRAPH, VERBS
 from unsay.operations.pin import pinned_ids
 from unsay.prompts.fields import Texts
+from unsay.settings import Settings
 from unsay.state import Command, State
 from unsay.types import Checkpoint, Forgotten
+
+# Verbs of texts that are answered and not carried out: one that resembles a command, a command
+# beside another text in one input, and a command that is not allowed here.
+SUGGEST, ALONE, REFUSE = "suggest", "alone", "refuse"
+_ANSWERED = frozenset({SUGGEST, ALONE, REFUSE})
+# Least resemblance of a typed word and the command that it is taken for: `udno` has 0.75.
+RESEMBLES = 0.75
+WORD_CHARS = 20
+# The full-width slash is that of Japanese input methods.
+_SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
 
 # How many of the newest turns the chat's timeline lists.
 TIMELINE_TURNS = 50
@@ -21,22 +35,65 @@ TIMELINE_TURNS = 50
 def parse_command(text: str) -> Command | None:
     """Return the slash command that a message is; `None` for a message to answer.
 
-    A command is one line with a known verb. A path, a sentence or several lines that begin with a
-    slash go to the model.
+    A command is one line with a known verb. A line that is almost one gives the verb `SUGGEST`, with
+    what was meant as the argument, and a command beside other lines gives `ALONE`. A path, a word
+    that resembles no verb, and a text that begins with two slashes go to the model.
 
-    >>> parse_command("/rollback before lunch")
+    >>> parse_command("／rollback before lunch")
     {'verb': 'rollback', 'argument': 'before lunch'}
+    >>> parse_command("/rolback before lunch")
+    {'verb': 'suggest', 'argument': '/rollback before lunch'}
     >>> parse_command("/etc/hosts is wrong") is None
     True
     """
-    line = text.strip()
-    if not line.startswith("/") or "\n" in line:
+    lines = text.strip().splitlines() or [""]
+    if len(lines) == 1:
+        return _parse_line(lines[0])
+    for line in (lines[0], lines[-1]):
+        found = _parse_line(line)
+        if found is not None and found["verb"] not in _ANSWERED:
+            return Command(verb=ALONE, argument=f"/{found['verb']}")
+    return None
+
+
+def _parse_line(line: str) -> Command | None:
+    parts = _SLASHED.fullmatch(line.strip())
+    if parts is None or len(parts[1]) > WORD_CHARS:
         return None
-    verb, _, argument = line[1:].partition(" ")
-    takes = True if verb.lower() in NOT_IN_GRAPH else VERBS.get(verb.lower())
-    if takes is None or (argument.strip() and not takes):
+    typed = unicodedata.normalize("NFKC", parts[1]).lower()
+    argument = (parts[2] or "").strip()
+    if typed in NOT_IN_GRAPH or (typed in VERBS and (VERBS[typed] or not argument)):
+        return Command(verb=typed, argument=argument)
+    near = get_close_matches(typed, VERBS, n=1, cutoff=RESEMBLES)
+    if not near or not (typed.isascii() and typed.isalpha()):
         return None
-    return Command(verb=verb.lower(), argument=argument.strip())
+    meant = f"/{near[0]} {argument}" if VERBS[near[0]] else f"/{near[0]}"
+    return Command(verb=SUGGEST, argument=meant.strip())
+
+
+def command_of(
+    messages: Sequence[AnyMessage], question: AnyMessage | None, settings: Settings
+) -> Command | None:
+    """Return the command of a pending input, or how it is answered instead; `None` for a question.
+
+    Args:
+        messages: The pending messages, oldest first.
+        question: The newest of them that is from the user; `None` if none is.
+        settings: Say which commands are allowed. Another one gives the verb `REFUSE`.
+    """
+    if question is None:
+        return None
+    command = parse_command(text_of(question))
+    if command is None:
+        earlier = (parse_command(text_of(m)) for m in messages if is_question(m))
+        beside = next((each for each in earlier if each is not None), None)
+        if beside is None:
+            return None
+        meant = beside["argument"] if beside["verb"] in _ANSWERED else f"/{beside['verb']}"
+        command = Command(verb=ALONE, argument=meant)
+    meant = command["argument"] if command["verb"] in _ANSWERED else f"/{command['verb']}"
+    name = meant.split()[0]
+    return command if settings.allows(name[1:]) else Command(verb=REFUSE, argument=name)
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:

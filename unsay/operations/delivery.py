@@ -18,7 +18,12 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from unsay.effects import Steps
 from unsay.errors import EmptyAnswerError, UnknownCheckpointError
 from unsay.history.branch import Label, replace_tail
-from unsay.history.checkpoints import add_checkpoint, check_name, make_checkpoint
+from unsay.history.checkpoints import (
+    add_checkpoint,
+    beside_named,
+    check_name,
+    make_checkpoint,
+)
 from unsay.history.runs import find_run
 from unsay.judging.instructions import is_lasting
 from unsay.messages.annotations import annotate, annotation_of, is_answer, spoken, with_verdict
@@ -200,6 +205,7 @@ def checkpoint_by_order(
         created_at=scope.now(),
         name=None if name is None else check_name(name),
     )
+    checkpoint = beside_named(state.get("checkpoints", []), checkpoint)
     # Called for its errors only: a name in use, or too many checkpoints with names.
     add_checkpoint(state.get("checkpoints", []), checkpoint, limit=scope.settings.checkpoint_limit)
     return checkpoint

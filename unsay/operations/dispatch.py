@@ -9,6 +9,9 @@ from unsay.errors import UnsayError
 from unsay.operations import visibility
 from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of
 from unsay.operations.commands import (
+    ALONE,
+    REFUSE,
+    SUGGEST,
     TIMELINE_TURNS,
     checkpoints_text,
     forgotten_text,
@@ -71,6 +74,8 @@ def read_orders(
             )
             if verb in _ROLLBACKS:
                 return Orders(rollback=_rollback_request(order, verb))
+            if verb in _ANSWERS:
+                return Orders(notice=_ANSWERS[verb](texts).format(command=command["argument"]))
             if verb in _TEXTS:
                 return Orders(notice=_TEXTS[verb](order))
             return (yield from _CHANGES[verb](order))
@@ -164,7 +169,15 @@ _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
     "timeline": _timeline,
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
-    "help": lambda o: chat_help(o.scope.language(o.state["messages"])),
+    "help": lambda o: chat_help(
+        o.scope.language(o.state["messages"]), allows=o.scope.settings.allows
+    ),
+}
+
+_ANSWERS: dict[str, Callable[[Texts], str]] = {
+    SUGGEST: lambda texts: texts.command_suggested,
+    ALONE: lambda texts: texts.command_alone,
+    REFUSE: lambda texts: texts.command_refused,
 }
 
 _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {

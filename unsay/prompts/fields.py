@@ -34,6 +34,18 @@ class Texts(ModelTexts):
         "/{verb} is not available in this chat. Nothing was changed; /help lists the commands.",
         "/{verb} はこのチャットでは使えません。何も変更していません。/help でコマンドの一覧を表示できます。",
     )
+    command_refused: Text = Text(
+        "{command} is not available here. The model was sent nothing.",
+        "{command} はここでは使えません。モデルには何も送っていません。",
+    )
+    command_suggested: Text = Text(
+        "Did you mean {command}? Nothing was changed, and the model was sent nothing. To send a text that begins with a slash, begin it with //.",
+        "{command} のことですか? 何も変更せず、モデルにも送っていません。スラッシュで始まる文を送るには、// で始めてください。",
+    )
+    command_alone: Text = Text(
+        "Send {command} as a message of its own, and the rest as another. Nothing was changed, and the model was sent nothing.",
+        "{command} は単独のメッセージとして送り、ほかの文は別に送ってください。何も変更せず、モデルにも送っていません。",
+    )
     declined: Text = Text(
         "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
         "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",

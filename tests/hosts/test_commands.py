@@ -1,0 +1,198 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from tests.graph.kit import Numbered, config, make, say, scores
+from unsay.conversation.conversation import Conversation
+from unsay.errors import ConfigurationError
+from unsay.graph.builder import build_graph
+from unsay.messages.annotations import is_notice
+from unsay.messages.content import text_of
+from unsay.storage.sqlite import open_database
+
+Parts = dict[str, Any]
+
+
+@pytest.fixture(params=["store", "no store"])
+def parts(request: pytest.FixtureRequest) -> Parts:
+    """With a store, and without."""
+    return {} if request.param == "store" else {"store": None}
+
+
+def answered(state: dict[str, Any]) -> str:
+    """The last message, which must be a notice."""
+    assert is_notice(state["messages"][-1])
+    return text_of(state["messages"][-1])
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["/undo", "/redo", "/retry", "/rollback 1", "/checkpoint a", "/pin", "/forget", "/tokens"],
+)
+@pytest.mark.parametrize("allowed", ["none", ["timeline", "help"], ()])
+def test_a_command_that_is_not_allowed_is_answered(
+    allowed: Any, command: str, parts: Parts
+) -> None:
+    """It is not obeyed, no model is sent it, and the next question is answered as usual."""
+    model = Numbered()
+    graph = make(model, scores(), commands=allowed, **parts)
+    before = say(graph, "one", "two")
+
+    state = say(graph, command)
+
+    assert f"{command.split(maxsplit=1)[0]} is not available here." in answered(state)
+    assert before["messages"] == state["messages"][:-2]
+    assert before["checkpoints"] == state["checkpoints"]
+    assert 2 == len(model.inputs)
+    say(graph, "three")
+    assert command not in model.texts()
+
+
+def test_an_allowed_command_is_obeyed_and_listed(parts: Parts) -> None:
+    """A list allows exactly its commands, and `/help` names no other."""
+    graph = make(Numbered(), scores(), commands=["undo", "help"], **parts)
+    say(graph, "one", "two")
+
+    assert 3 == len(say(graph, "/undo")["messages"]) - 1
+    assert ["/undo", "/help"] == [
+        line.split()[0] for line in answered(say(graph, "/help")).splitlines()
+    ]
+
+
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
+async def test_a_run_allows_commands_of_its_own(form: str, parts: Parts) -> None:
+    """The context of one run replaces what the graph allows, for this run alone."""
+    graph = make(Numbered(), scores(), commands="none", **parts)
+    say(graph, "one", "two")
+
+    async def send(text: str, context: Any) -> dict[str, Any]:
+        value: Any = {"messages": [("user", text)]}
+        if form == "invoke":
+            return graph.invoke(value, config(), context=context)
+        return await graph.ainvoke(value, config(), context=context)
+
+    undone = await send("/undo", {"commands": ["undo"]})
+    refused = await send("/undo", None)
+    narrow = await send("/timeline", {"commands": ["undo"]})
+
+    assert 2 == len([m for m in undone["messages"] if not is_notice(m) and m.type == "ai"]) + 1
+    assert "/undo is not available here." in answered(refused)
+    assert "/timeline is not available here." in answered(narrow)
+
+
+def test_settings_and_conversations_allow_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`UNSAY_COMMANDS` and `Conversation.open(commands=…)` say the same; methods are not commands."""
+    monkeypatch.setenv("UNSAY_COMMANDS", '["help"]')
+    graph = make(Numbered(), scores())
+    with Conversation.open(":memory:", model=Numbered(), judge=scores(), commands="none") as talk:
+        talk.say("one")
+
+        assert "is not available" in talk.say("/undo").text
+        assert "/help is not available" in talk.say("/help").text
+        assert 0 == talk.undo().turns
+    assert "/undo is not available here." in answered(say(graph, "/undo"))
+
+
+@pytest.mark.parametrize("commands", [["rolback"], "some", ["/undo"]])
+def test_a_name_that_is_no_command_is_refused_at_once(commands: Any) -> None:
+    """A misspelt name would forbid a command in silence."""
+    with pytest.raises(ConfigurationError):
+        build_graph(Numbered(), commands=commands)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        pytest.param("/rolback", "/rollback", id="mistyped"),
+        pytest.param("／rolback 1", "/rollback 1", id="mistyped and wide"),
+        pytest.param("/undo please", "/undo", id="a word too many"),
+    ],
+)
+def test_a_mistyped_command_is_not_paid_for(text: str, meant: str, parts: Parts) -> None:
+    """The notice says what may have been meant; nothing changes."""
+    model = Numbered()
+    graph = make(model, scores(), **parts)
+    before = say(graph, "one", "two")["messages"]
+
+    state = say(graph, text)
+
+    assert f"Did you mean {meant}?" in answered(state)
+    assert before == state["messages"][:-2]
+    assert 2 == len(model.inputs)
+
+
+@pytest.mark.parametrize("text", ["／undo", "／ｕｎｄｏ", "/Undo ", " /undo\n"])
+def test_a_command_in_wide_characters_is_obeyed(text: str, parts: Parts) -> None:
+    """As Japanese input methods write it."""
+    graph = make(Numbered(), scores(), **parts)
+    say(graph, "one", "two")
+
+    state = say(graph, text)
+
+    assert ["one", text] == [text_of(m) for m in state["messages"] if m.type == "human"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(["What is a list?", "/undo"], id="behind"),
+        pytest.param(["/undo", "What is a list?"], id="before"),
+        pytest.param(["/undo\nWhat is a list?"], id="first line"),
+        pytest.param(["What is a list?\n/undo"], id="last line"),
+        pytest.param(["/rolback", "What is a list?"], id="mistyped before"),
+    ],
+)
+def test_a_command_beside_a_question_is_not_paid_for(given: list[str], parts: Parts) -> None:
+    """It is obeyed, or answered with what to do; no model is asked, then or later, with it."""
+    model = Numbered()
+    graph = make(model, scores(), **parts)
+    say(graph, "one", "two")
+
+    state = graph.invoke({"messages": [HumanMessage(text) for text in given]}, config())
+
+    assert answered(state)
+    assert 2 == len(model.inputs)
+    say(graph, "three")
+    assert not any("undo" in text or "rolback" in text for text in model.texts())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/etc/hosts の中身は?", "//undo", "/ undo", "/var is full", "What does /undo do?", "/foo"],
+)
+def test_a_question_with_a_slash_is_answered(text: str, parts: Parts) -> None:
+    """Also where no command is allowed: these are none."""
+    model = Numbered()
+    graph = make(model, scores(), commands="none", **parts)
+
+    state = say(graph, text)
+
+    assert not is_notice(state["messages"][-1])
+    assert text in model.texts()
+
+
+@pytest.mark.parametrize("form", ["command", "verb"])
+def test_a_second_name_is_added_to_a_checkpoint(form: str) -> None:
+    """Both names lead to the message; a name given twice is one checkpoint."""
+    database = open_database(":memory:")
+    model = Numbered()
+    with Conversation.open(database, thread="t", model=model, judge=scores()) as talk:
+        talk.say("one")
+        for name in ("first", "second", "first", "second"):
+            _ = talk.say(f"/checkpoint {name}") if form == "command" else talk.checkpoint(name)
+        talk.say("two")
+        talk.say("three")
+
+        names = [each["name"] for each in talk.checkpoints() if each["turn"] == 1]
+        assert ["first", "second"] == names
+        assert talk.rollback("second").removed
+        talk.undo()
+        talk.rollback("first")
+        assert ["first", "second"] == [
+            each["name"] for each in talk.checkpoints() if each["name"] is not None
+        ]
+        shown = str(talk.timeline())
+
+    assert "first" in shown
+    assert "second" in shown
