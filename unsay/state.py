@@ -244,6 +244,7 @@ class Working(TypedDict, total=False):
     forgotten: list[Forgotten]
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
     spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
+    entry_id: str  # changes when a host goes on from an earlier state, which asks a question again
 
 
 class State(Working, total=False):

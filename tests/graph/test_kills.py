@@ -308,14 +308,11 @@ class Aftermath:
             act(talk, self.act, None)
 
     def _check_paid(self, *, answered: bool) -> None:
-        """A stored answer, or step, is not paid for again."""
+        """A stored answer, or tool step, is not paid for again."""
         paid, normal = len(self.parts.lines("paid.txt")), len(self.rehearsed.paid)
         if answered:
             assert len(self.paid) == paid
-        durable = self.script.durability == "sync" or (
-            self.script.tools and self.script.durability is None
-        )
-        assert paid <= normal + (1 if durable else len(self.paid))
+        assert paid <= normal + (1 if self.script.tools else len(self.paid))
 
     def _check_fork(self, talk: Conversation) -> None:
         """The new thread is whole, or was not begun."""

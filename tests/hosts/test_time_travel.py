@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import StateSnapshot
 
@@ -15,6 +17,7 @@ from unsay.events.transcript_replay import replay
 from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
 from unsay.storage.event_log import read_events
+from unsay.testing import ScriptedChat, ToolCalls
 from unsay.types import StoredBranch
 
 MISSING = "1f000000-0000-6000-8000-000000000000"
@@ -211,3 +214,51 @@ def test_a_question_is_stored_before_the_model_is_called(backend: dict[str, Any]
     graph = make(ask, **backend)
     say(graph, "q1", "q2")
     assert [["human: q1"], [*turn(1), "human: q2"]] == seen
+
+
+class Mortal(InMemorySaver):
+    """A saver that stores no end of a run while its process is dead."""
+
+    dead = False
+
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        """Store a state, unless the process is dead."""
+        if self.dead and metadata["source"] == "loop":
+            raise SystemExit
+        return super().put(config, checkpoint, metadata, new_versions)
+
+
+def test_a_finished_tool_does_not_run_again_after_a_crash() -> None:
+    """Two states a turn with tools too; the steps between them are taken from the store."""
+    ran: list[str] = []
+    saver = Mortal()
+
+    @tool
+    def look_up(word: str) -> str:
+        """Look up a word."""
+        ran.append(word)
+        return f"{word} is a word."
+
+    def judge(_: Any) -> float:
+        if saver.dead:
+            raise SystemExit
+        return 0.9
+
+    look = ToolCalls(calls=[{"name": "look_up", "args": {"word": "list"}}], then="Yes: {result}")
+    chat = ScriptedChat(default=look)
+    graph = make(chat, judge, checkpointer=saver, tools=[look_up])
+    saver.dead = True
+    with pytest.raises(SystemExit):
+        say(graph, "What is a list?")
+    assert ["human: What is a list?"] == transcript(graph)
+    saver.dead = False
+    graph.invoke(None, config())
+    assert (["list"], 2) == (ran, len(chat.calls))
+    assert 4 == len(graph.get_state(config()).values["messages"])
+    states = history(graph)
+    assert 2 == len(states)
+    graph.invoke(None, states[-1].config)
+    assert ["list", "list"] == ran
+    assert [["ai", "tool", "ai"]] == [
+        [m.type for m in each["messages"]] for each in branches(graph)
+    ]

@@ -224,10 +224,8 @@ class ThreadHandle:
 
     def run_options(self) -> dict[str, Any]:
         """Return LangGraph's options for a run, with this conversation's overrides."""
-        # A turn is one commit, because its question is stored as pending input. With tools every
-        # step is a commit, so that a tool that finished never runs again.
-        durability = "sync" if self.services.tools else "exit"
-        return {"durability": durability, "context": self.context}
+        # A turn is one commit: its question is stored as pending input, its tool steps in the store.
+        return {"durability": "exit", "context": self.context}
 
     def streaming(self) -> dict[str, Any]:
         """Return LangGraph's options for a run that streams."""

@@ -1,7 +1,7 @@
 """Tool loop: the graph in which a model and its tools take turns until there is an answer.
 
-Its state is the draft alone. Each step is a LangGraph checkpoint, so that a finished tool does not run
-again after a crash; the context is passed through the run's configuration, so that no step stores it.
+Its state is the draft alone. Each step is stored, so that a finished tool does not run again after a
+crash; the context is passed through the run's configuration, so that no step stores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,10 @@ from unsay.effects import Steps, adrive, drive
 from unsay.errors import ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
+from unsay.history.tool_steps import put_draft
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
+from unsay.state import State
 
 # Where a run's configuration carries the attempt; servers copy no such key.
 ATTEMPT_KEY = "__unsay_attempt"
@@ -51,15 +53,25 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
     )
     builder.add_node("call_model", step)
     builder.add_node("tools", ToolNode(tools, handle_tool_errors=True))
-    builder.add_edge(START, "call_model")
+    builder.add_conditional_edges(START, _next, ["call_model", "tools", END])
     builder.add_conditional_edges("call_model", _next, ["tools", END])
     builder.add_edge("tools", "call_model")
     return builder.compile(name="tool_loop")
 
 
 def _next(draft: Draft) -> str:
-    last = draft["messages"][-1]
-    return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
+    """Choose the next step; a draft that a crash stopped begins with its stored messages."""
+    last = draft["messages"][-1] if draft["messages"] else None
+    if not isinstance(last, AIMessage):
+        return "call_model"
+    return "tools" if last.tool_calls else END
+
+
+def attempt_name(state: State) -> str:
+    """Return the name under which an attempt's steps are stored; another attempt has another one."""
+    turn = state["turn"]
+    numbers = (len(turn["rejections"]), turn["extra_attempts"])
+    return f"{turn['question_id']} {numbers} {state.get('entry_id', '')}"
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
@@ -69,6 +81,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     if done:
         # Before the next call: if the process ends in it, these calls can still be undone.
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
+        yield from _store(draft, attempt)
     limit = scope.settings.max_tool_steps
     if sum(message.type == "ai" for message in done) > limit:
         raise ToolStepsError(
@@ -86,4 +99,11 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         yield from advance_run(scope, phase="executing_tools")
     (message,) = fresh([reply], attempt.state, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
-    return cast("Draft", {**carried, "messages": [message], "manifests": manifests})
+    update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
+    yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
+    return update
+
+
+def _store(draft: Draft, attempt: AttemptContext) -> Steps[None]:
+    if attempt.scope.address is not None:
+        yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
@@ -126,24 +127,25 @@ def begin_run(
     if place is None:
         return entry
     target = yield from _target(place)
-    durable = entry.options.get("durability") != "exit" and not services.tools
-    options = dict(entry.options)
-    if not services.tools:  # finished tool steps are in LangGraph's own states
+    options, asks = dict(entry.options), isinstance(entry.value, Mapping)
+    wanted = options.get("durability")
+    # Without a store, only LangGraph's own states keep the tool steps that finished.
+    if not services.tools or graph.store is not None:
         options["durability"] = "exit"
     stops = options.get("interrupt_before") or graph.interrupt_before_nodes
-    asks = isinstance(entry.value, Mapping)
-    if target is None and (not asks or stops or not durable):
-        writes = _writes([entry.value])
-        if not writes:
-            return replace(entry, options=options)
-    kept = yield from _kept(place, target, [entry.value])
-    updates = [StateUpdate(dict(kept), END_NODE)] if kept else []
-    if asks and durable and not stops:
+    first = asks and not stops and (wanted, options.get("durability")) != ("exit", "exit")
+    if target is None and not first and not _writes([entry.value]):
+        return replace(entry, options=options)
+    kept = dict((yield from _kept(place, target, [entry.value])))
+    if target is not None:
+        kept["entry_id"] = uuid4().hex
+    updates = [StateUpdate(kept, END_NODE)] if kept else []
+    if first:
         yield from place.write([StateUpdate(entry.value, START), *updates])
         return Entry(value=None, config=place.newest(), options=options)
-    if updates or target is not None:
+    if updates:
         due = () if target is None else target.next
-        yield from place.write([*updates, *_due_again(due)] or [StateUpdate({}, END_NODE)])
+        yield from place.write([*updates, *_due_again(due)])
     return Entry(value=entry.value, config=place.newest(), options=options)
 
 

@@ -1,6 +1,7 @@
 """process_message: build the context, ask the model, judge its draft, deliver or reject it."""
 
 from dataclasses import asdict
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp
@@ -14,8 +15,9 @@ from unsay.generation.context_builder import AttemptContext, CallCarryover, atte
 from unsay.generation.draft import ask, at_end, fresh, messages_of
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
-from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of
+from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of
 from unsay.history.compensations import Report
+from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
@@ -121,7 +123,10 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
             reply, carried = yield from ask(attempt, [], before)
             draft = messages_of(reply, {message.id for message in recorder.context})
         else:
-            start = {"messages": [], **before}
+            stored: dict[str, Any] = {}
+            if scope.address is not None:
+                stored = yield from find_draft(*scope.address, attempt_name(state))
+            start = {"messages": [], **before, **stored}
             quiet = scope.settings.stream == "held"
             reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
             carried, manifests = carried_of(reply), reply.get("manifests", {})

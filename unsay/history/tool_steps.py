@@ -1,0 +1,49 @@
+"""Tool steps of the attempt under way, in the store: a crash does not run a finished tool again.
+
+LangGraph stores a turn at its start and at its end; between them, the steps are only here.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from langgraph.store.base import BaseStore
+
+from unsay.effects import Call, Steps
+from unsay.storage.items import (
+    freeze,
+    freeze_messages,
+    get_item,
+    put_item,
+    thaw,
+    thaw_messages,
+    thread_namespace,
+)
+
+# The one item of a thread: each step replaces it.
+KEY = "newest"
+# Values of a draft that are messages.
+_MESSAGES = ("messages", "quoted")
+_namespace = partial(thread_namespace, "tool_steps")
+
+
+def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str, Any]) -> Call:
+    """Make a call that stores a draft's messages and values, in place of the newest ones."""
+    quoted = draft.get("quoted")
+    value = {
+        "attempt": attempt,
+        "messages": freeze_messages(draft["messages"]),
+        "quoted": freeze_messages([] if quoted is None else [quoted]),
+        "values": freeze({key: draft[key] for key in draft if key not in _MESSAGES}),
+    }
+    return put_item(store, _namespace(thread_id), KEY, value)
+
+
+def find_draft(store: BaseStore, thread_id: str, attempt: str) -> Steps[dict[str, Any]]:
+    """Return what is stored of an attempt's draft; empty if nothing is."""
+    item = yield get_item(store, _namespace(thread_id), KEY)
+    if item is None or item.value["attempt"] != attempt:
+        return {}
+    draft = {**thaw(item.value["values"]), "messages": thaw_messages(item.value["messages"])}
+    quoted = thaw_messages(item.value["quoted"])
+    return {**draft, "quoted": quoted[0]} if quoted else draft
