@@ -27,6 +27,7 @@ Kind = Literal[
     "requests",
     "runs",
     "steps",
+    "tool_steps",
     "turns",
 ]
 """The kinds of items that a store has for one thread; a purge deletes all of them."""
