@@ -150,7 +150,8 @@ class ThreadHandle:
             yield Call.of(graph.invoke, graph.ainvoke, Trusted(None), self.config, **options)
         elif lost := (yield from self._lost(snapshot)):
             # Also written as the graph's start, so that the turn is resumed at its first node.
-            yield from self.commit(lost, StateUpdate({}, START))
+            start: Any = Trusted({})
+            yield from self.commit(lost, StateUpdate(start, START))
         else:
             return snapshot
         snapshot = yield reading
