@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import StateSnapshot, StateUpdate
+from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
 from unsay.errors import UnknownCheckpointError
@@ -207,7 +207,8 @@ def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> 
 
 def _writes(values: Sequence[Any]) -> list[Any]:
     """Return the writes to the transcript among a host's values."""
-    given = (value.get("messages") for value in values if isinstance(value, Mapping))
+    updates = [value.update if isinstance(value, Command) else value for value in values]
+    given = [each.get("messages") for each in updates if isinstance(each, Mapping)]
     return [each for each in given if each]
 
 
