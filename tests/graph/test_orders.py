@@ -62,9 +62,9 @@ def test_commands_and_notices_never_reach_a_model() -> None:
     "text",
     [
         pytest.param("/etc/hosts is broken", id="path"),
-        pytest.param("/undo\nand more lines", id="lines"),
+        pytest.param("//undo\nand more lines", id="lines"),
         pytest.param("/unknown", id="unknown-verb"),
-        pytest.param("/help me please", id="no-argument-taken"),
+        pytest.param("//help me please", id="two slashes"),
         pytest.param("what does /undo do?", id="inside"),
     ],
 )
