@@ -51,6 +51,12 @@ def opened(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
 @asynccontextmanager
 async def opened_awaited(kind: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
     """The same for awaited callers."""
+    if kind == "postgres":
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver  # noqa: PLC0415 - an extra
+
+        async with AsyncPostgresSaver.from_conn_string((folder / "url").read_text()) as served:
+            yield {"checkpointer": served}
+        return
     if not kind.startswith("sqlite"):
         with opened(kind, folder) as found:
             yield found
