@@ -59,7 +59,7 @@ class LiveBranch:
         )
 
     def id_at(self, index: int) -> str | None:
-        """Return the id of the message at an index; for -1 that of `before`."""
+        """Return the id of the message at an index; for -1 `before`, which may be `None`."""
         return self.messages[index].id if index >= 0 else self.before
 
 
@@ -189,7 +189,7 @@ def with_returned(
     returning: Sequence[Checkpoint],
     message_ids: Collection[str | None],
 ) -> list[Checkpoint]:
-    """Return the checkpoints and those of `returning` whose message is in `messages`, by age.
+    """Return the checkpoints, and those of `returning` at one of the `message_ids`, by age.
 
     A restored checkpoint loses its name if another one has it.
     """

@@ -94,7 +94,7 @@ class Report:
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
-    """Return a call that writes entries, by their keys, in one transaction."""
+    """Return a call that stores the entries of tool calls to undo, by key, in one transaction."""
     values = {entry.compensation.key: pack(entry) for entry in entries}
     return put_items(store, _namespace(thread_id), values)
 

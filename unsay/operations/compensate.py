@@ -44,12 +44,13 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
-    """Return the tool calls that a change removes from the transcript, as `calls_to_undo` does."""
+    """Return the calls that a change removes, in the form and order of `calls_to_undo`."""
     return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return these messages' tool calls with consequences, newest first; see `Compensation.obstacle`."""
+    """Return the calls with consequences, newest first; `obstacle` says why one cannot be undone.
+    """
     results: dict[str, ToolMessage] = {}
     calls = []
     for message in reversed(messages):
@@ -65,7 +66,7 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """Describe one tool call and its obstacle; `None` if its tool has no consequences."""
+    """Return a tool call as it can be undone; `None` if its tool has no consequences."""
     tool = _tool_of(call["name"], services)
     reversal = reversal_of(tool)
     if reversal is not None and reversal.undo is None:
@@ -119,7 +120,10 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store the calls that a step must undo, before its commit; raise if one needs a confirmation."""
+    """Store the calls that a step must undo, before its update is committed.
+
+    Raises `ConflictError` if a tool asks first, outside of a run and without `confirm`.
+    """
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
@@ -139,7 +143,8 @@ def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
 
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """Return the stored calls of unfinished drafts whose question the step removes, by key."""
+    """Return the stored calls, by key, of drafts that never ended, if the step removes their question.
+    """
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read
@@ -151,7 +156,8 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Empty the log's changes; return the calls that left the transcript after all and that returned."""
+    """Return the calls that left the transcript in the end, and those that returned, both by key.
+    """
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     # Emptied, so that no change is scheduled twice in one step.
@@ -166,7 +172,8 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
 
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
-    """Return the messages of rejected drafts that a turn dropped and did not deliver."""
+    """Return the messages of the turn's rejected drafts that `update` neither delivers nor keeps.
+    """
     turn, later = state.get("turn"), update.get("turn")
     if turn is None or later is None:
         return []
@@ -184,7 +191,10 @@ def _schedule(
     *,
     again: set[str],
 ) -> Steps[None]:
-    """Store entries for calls that left or returned; those in `again` also if an undo failed before."""
+    """Store entries for calls that left or that returned (by key); the latter need no undo any more.
+
+    A call whose undo failed or was skipped is only undone again if its key is in `again`.
+    """
     if not removed and not restored:
         return
     known = yield from _known_entries([*removed, *restored], scope)
@@ -221,7 +231,7 @@ def _schedule(
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
-    """Return an entry for each call: pending if its undo may run, skipped with the reason if not."""
+    """Return an entry for each call: pending if its undo may run, else skipped or as in `known`."""
     # A call whose undo failed or may have run is not undone again unless its tool is idempotent.
     undecided = [
         each
@@ -295,7 +305,10 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 
 
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
-    """Undo a call unless that is done or impossible, and return the outcome to report to a person."""
+    """Undo a call if that is due, and return the outcome; it is `failed` if the tool's undo raised.
+
+    `returned`: the call is in the transcript again, so that nothing runs and this is reported.
+    """
     call = entry.compensation
     if returned:
         return Outcome(compensation=call, result="returned", reason="it was taken back before")
@@ -334,14 +347,15 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
-    """Add the calls of a draft of our own tool loop to the step log, for a thread without a store."""
+    """Without a store, note the calls of our own loop's draft in the step log, for `is_own_call`.
+    """
     if scope.address is None:
         calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Store an unfinished draft's calls after each tool step, in case that its turn never ends."""
+    """Store the calls of an unfinished draft after each tool step, in case its turn never ends."""
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]

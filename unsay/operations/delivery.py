@@ -71,7 +71,10 @@ def deliver(
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
-    """End a turn of failed drafts with the best one or `own_answer`; raise if the best is empty."""
+    """Return the update that ends a turn of failed drafts with the best one, or with `own_answer`.
+
+    Raises `EmptyAnswerError` if the best one is empty. `own_answer` is one that a person wrote.
+    """
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -103,7 +106,10 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """Return the state as at the turn's start, and the update to it: empty without a rollback since."""
+    """Return the state at the turn's start and the update that leads to it.
+
+    Without a rollback in this turn these are the same state and an empty update.
+    """
     turn = state["turn"]
     if not turn["draft_branches"]:
         return state, Update()
@@ -190,7 +196,11 @@ def _reasons_after(
 def checkpoint_by_order(
     state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
 ) -> Checkpoint:
-    """Return a checkpoint at the newest answer, not stored yet; raise without one or for a bad name."""
+    """Return a checkpoint at the newest answer, for the caller to store.
+
+    Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
+    `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
+    """
     messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
     while messages and not is_answer(messages[-1]):
         messages.pop()

@@ -94,7 +94,11 @@ def read_orders(
 
 
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
-    """Return the request for the node `rollback`; raise if there is nothing to undo, redo or retry."""
+    """Return the request for the node `rollback` that carries out a command.
+
+    Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo or retry;
+    for `/rollback` the errors of `target_of`.
+    """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
     if kind == "undo":
@@ -193,7 +197,10 @@ GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 
 
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
-    """Return what a command (`None`: a flag) needs loaded: message ids, and a number of newest turns."""
+    """Return what must be loaded for a command: message ids, and a number of newest turns.
+
+    `None` instead of a command is a rollback that a host requested.
+    """
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb == "undo":
         return step_places(state.get("operations", [])), 0

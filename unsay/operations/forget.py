@@ -40,9 +40,13 @@ class Cause:
 def forget_messages(
     state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
 ) -> Operation:
-    """Return the step that forgets messages by id (`names`), with their tool calls and results.
+    """Return the step that forgets the messages with the ids `names`, with their calls and results.
 
-    It raises `InputError` for pending or only system messages, `ConflictError` if all are forgotten.
+    `cause` says why and when; a `span` is listed as one.
+
+    Raises:
+        InputError: A message is `pending` (it waits for its answer), or all are system messages.
+        ConflictError: All are forgotten already, or there would be too many forgotten messages.
     """
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, names))]
@@ -64,7 +68,11 @@ def forget_messages(
 
 
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
-    """Return the step that forgets a topic's messages so far; raise if it has none or is forgotten."""
+    """Return the step that forgets a topic's messages so far, except `pending` ones.
+
+    Raises `InputError` if no others are left, `ConflictError` if the topic is forgotten already or
+    too much would be forgotten.
+    """
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
@@ -82,7 +90,10 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 def make_entry(
     kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
-    """Return a forgotten entry; its id is a hash of the kind, the `seed` and the message ids `names`."""
+    """Return the entry of forgotten messages (`names` are their ids); its id is a hash.
+
+    For a topic `seed` is its id, because the entry names only the topic's last messages.
+    """
     # A hash and not a random id, so that a node that runs again after a crash makes the same entry.
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
     return Forgotten(
@@ -95,7 +106,7 @@ def make_entry(
 
 
 def forget_step(state: State, entry: Forgotten) -> Operation:
-    """Return the step that forgets an entry and removes its pins; raise over the limits."""
+    """Return the step that forgets an entry and its pins; `ConflictError` if that is too much."""
     _within([*state.get("forgotten", []), entry])
     hidden = _hidden_ids(state, [entry])
     unpinned = [each for each in state.get("pins", []) if each["message_id"] in hidden]
@@ -133,7 +144,10 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 
 
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
-    """Forget or restore as a step says (`back` undoes it) and renew summaries; raise over the limits."""
+    """Return the update that forgets or restores what a step says, or with `back` undoes it.
+
+    Summaries are renewed. Raises `ConflictError` if too much would be forgotten.
+    """
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
         added, removed = removed, added

@@ -112,7 +112,10 @@ def call_tag(call: Compensation) -> str:
 
 
 def is_own_call(call: Compensation, state: State, scope: Scope) -> bool:
-    """Return whether `own_writes` shows that this thread's tool loop made the call; always `False` with a store."""
+    """Return whether `own_writes` shows that this thread's tool loop made the call.
+
+    It is always `False` with a store, which has the entries of the calls.
+    """
     if scope.address is not None:
         return False
     recorded = {**state.get("own_writes", NOTHING)["calls"], **scope.step_log.calls}

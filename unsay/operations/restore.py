@@ -43,9 +43,13 @@ def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | Non
 def restore(
     state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a branch, a message of one, or a compacted topic; raise if `what` is unknown or present.
+    """Return the update that restores a branch, a message of one, or a compacted topic.
 
-    Before the call, the base of `source_of` must be loaded; `branches` are all of the thread's.
+    The base of `source_of` must be loaded. `branches` are all of the thread's.
+
+    Raises:
+        UnknownBranchError: No branch, topic or removed message matches `what`.
+        ConflictError: Several match, it is there already, or the place where it was is not.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
@@ -76,7 +80,10 @@ def restore(
 
 
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
-    """Return the branch whose id is `name` or begins with it; raise if there are none or several."""
+    """Return the branch whose id is `name` or begins with it.
+
+    Raises `UnknownBranchError` if there is none, `ConflictError` if there are several.
+    """
     matches = [branch for branch in branches if branch["id"] == name] or [
         branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)
     ]
@@ -94,7 +101,10 @@ def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBra
 def _put_back(
     state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Restore a whole branch at its base; what follows the base now becomes a branch."""
+    """Return the update that restores a branch at its base; what follows the base becomes a branch.
+
+    Raises `ConflictError` if its messages are in the transcript already or its base is not.
+    """
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
     if not missing:
@@ -116,7 +126,11 @@ def _put_back(
 def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
-    """Restore single messages of a branch, with their tool calls and results, after their neighbor."""
+    """Return the update that restores the `wanted` messages of a branch after their old neighbor.
+
+    Their tool calls and results come with them. Raises `ConflictError` if one is in the transcript
+    already or the neighbor is not.
+    """
     live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = live.positions()
@@ -165,7 +179,10 @@ def _check_base(
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """Return the wanted messages with their tool calls and results; raise for one that is not there."""
+    """Return the messages with these ids and the rest of their tool calls.
+
+    Raises `UnknownBranchError` if an id is not among the messages.
+    """
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")
@@ -174,7 +191,7 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 
 def _topic(state: State, what: str) -> Topic | None:
-    """Return the topic with this id or label; `None` without; raise if the label is not unique."""
+    """Return the topic with this id or label, else `None`; `ConflictError` if several have it."""
     present = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in present or e.get("pages")]
     matches = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
@@ -189,7 +206,11 @@ def _topic(state: State, what: str) -> Topic | None:
 def pick(
     state: State, messages: Sequence[AnyMessage], message_ids: Sequence[str], source: str
 ) -> Update:
-    """Copy messages of the branch or thread `source` to the end; raise unless they end in an answer."""
+    """Return the update that copies messages of the branch or thread `source` to the end.
+
+    Raises `InputError` unless they end in an answer, `UnknownBranchError` if an id is not in
+    `messages`.
+    """
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
     known = _ids(spoken(messages))

@@ -27,7 +27,11 @@ from unsay.types import Segment, Turn
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the branch of an interrupted turn to retry; `None` for the last turn; raise without one."""
+    """Return the branch of an interrupted turn, which a retry asks again; `None` for the last turn.
+
+    Raises `NothingToUndoError` if there is no question, `InputError` if it is empty or over
+    `limit`.
+    """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":

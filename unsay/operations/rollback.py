@@ -59,7 +59,8 @@ def live_branch(state: State) -> LiveBranch:
 
 
 def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """Return the state's `state_history` with one more entry, cut to the newest `history_limit`."""
+    """Return `state_history` with one more entry, cut to `history_limit`; `node` made the `event`.
+    """
     turn = state.get("turn")
     added = Note(
         node=node,
@@ -149,14 +150,17 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
 
 
 def with_step(state: State, step: Operation) -> Update:
-    """Return an update that adds a step to undo; steps undone before can then not be redone."""
+    """Return an update that adds a step to undo, and clears the steps that `redo` could repeat."""
     return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
 
 
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Remove the messages after `base`, but no pending ones, to a branch; a person's can be undone."""
+    """Return the update that moves the messages after `base` to a branch, except `pending` ones.
+
+    If `label.kind` is `person`, the rollback also becomes a step that `undo` reverses.
+    """
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
@@ -169,7 +173,11 @@ def go_back(
 def without_retries(
     state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
 ) -> Steps[Change]:
-    """Return a change that reverses the rollbacks of rejected drafts; raise if a branch is not kept."""
+    """Return a change that puts back what the rollbacks of the turn's rejected drafts removed.
+
+    It replaces the messages after `base`, except those in `keep`. Raises `ConflictError` if a
+    branch is no longer kept.
+    """
     # Each rollback of a turn goes back farther, so reversed the branches are in transcript order.
     names = state["turn"]["draft_branches"][::-1]
     branches = yield from load_branches(names, scope, state.get("branches", []))
@@ -177,7 +185,11 @@ def without_retries(
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Undo the newest step, such as a turn or a rollback; raise if there is none to undo."""
+    """Return the update that undoes the newest step, such as a turn or a rollback.
+
+    `pending` messages stay. Raises `NothingToUndoError` if there is no step, `ConflictError` if a
+    branch is no longer kept.
+    """
     operations = state.get("operations", [])
     step = last_operation(operations)
     undone_steps = redoable(state, pending)
@@ -194,7 +206,11 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 
 
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Redo the step that was undone last, with the same messages; raise if there is none."""
+    """Return the update that repeats the step that was undone last, with the same messages.
+
+    `pending` messages stay. Raises `NothingToRedoError` if there is no such step, `ConflictError`
+    if a branch is no longer kept.
+    """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
     change, update = yield from _reversed(state, scope, step, label, pending)
@@ -236,7 +252,8 @@ def _inverse(step: Operation, change: Change) -> Operation:
 def _reversed(
     state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
-    """Remove what a step added, and restore what it removed; the same code undoes and redoes."""
+    """Return the change and the update that remove what a step added and put back what it removed.
+    """
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
@@ -256,7 +273,7 @@ def _reversed(
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Return an update that adds an earlier topic's messages to contexts, or takes them out again."""
+    """Return an update that shows an earlier topic's messages in contexts, or hides them again."""
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)

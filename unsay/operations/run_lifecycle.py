@@ -91,7 +91,10 @@ def _is_over(state: State) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
-    """Return the scope with the question's run, which is resumed; an ended thread raises."""
+    """Return the scope with the id of the question's run, and resume the run if it was interrupted.
+
+    Raises `SessionEndedError` if the thread was ended.
+    """
     if scope.address is None:
         return scope
     store, thread_id = scope.address

@@ -20,21 +20,29 @@ NUMBER_CHARS = 9
 
 
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
-    """Return the target after a failed draft: the last checkpoint, after a second failure an older one.
+    """Return the id of the last message to keep after a failed draft; `None` is the start.
 
-    Without a checkpoint it is `base`, where the turn starts. `failures` counts the turn's failed drafts.
+    It belongs to the last checkpoint up to `base`, where the turn starts; from the turn's second
+    failed draft on (`failures`), to one before `base`. Without a checkpoint it is `base`.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, through=last, otherwise=base)
 
 
 def target_of_context(live: LiveBranch, start: int) -> str | None:
-    """Return the last checkpoint before a failed exchange, else the message before its index `start`."""
+    """Return the id of the last message to keep if an exchange fails; `None` is the start.
+
+    It belongs to the last checkpoint before index `start`, where the exchange begins, or is the
+    message before it.
+    """
     return _last_checkpoint(live, through=start - 1, otherwise=live.id_at(start - 1))
 
 
 def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
-    """Return the newest checkpoint up to an index, else `otherwise`, as a safe base."""
+    """Return the message id of the newest checkpoint up to index `through`, else `otherwise`.
+
+    Either is moved back, so that no call stays without its result. `None` is the start.
+    """
     checkpoints = by_age(live.checkpoints, live.positions(), through=through)
     return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
@@ -48,11 +56,17 @@ def safe_base(live: LiveBranch, base: str | None) -> str | None:
 def target_of(
     live: LiveBranch, to: str | None = None, turns: int | None = None, pending: Sequence[str] = ()
 ) -> str | None:
-    """Return the target of a person's or host's rollback: a checkpoint, or the point N turns back.
+    """Return the id of the last message that an ordered rollback keeps; `None` is the start.
 
-    With neither it is the last checkpoint before the newest answer, or without checkpoints the start of
-    the last turn. `pending` messages wait for an answer and do not count. It raises `InputError` for
-    both arguments or a bad number, `NothingToUndoError` for too many turns, and as `find_checkpoint`.
+    Without `to` (a checkpoint) and `turns` it is that of the last checkpoint before the newest
+    answer, or without checkpoints the place before the last turn. `pending` messages wait for an
+    answer and do not count.
+
+    Raises:
+        UnknownCheckpointError: No checkpoint matches `to`.
+        AmbiguousCheckpointError: Several match.
+        InputError: Both `to` and `turns` are given, or `turns` is not 1 or more.
+        NothingToUndoError: There are fewer answered turns than `turns`, or no messages.
     """
     if to is not None and turns is not None:
         raise InputError(f"Give a checkpoint ({to!r}) or a number of turns ({turns!r}), not both")
@@ -74,7 +88,10 @@ def target_of(
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
-    """Return the index where the last N answered turns begin, or raise as `target_of` does."""
+    """Return the index of the message at which the newest `turns` answered turns begin.
+
+    Raises `InputError` if `turns` is not 1 or more, `NothingToUndoError` if there are fewer.
+    """
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise InputError(f"{turns!r} is not a number of turns: give a whole number of 1 or more")
     ends = [index for index, message in enumerate(messages) if is_answer(message)]
@@ -90,7 +107,10 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
 
 
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
-    """Return the target of `/rollback ARGUMENT`: N turns back, or a checkpoint; raise as `target_of`."""
+    """Return the id of the last message that `/rollback ARGUMENT` keeps; `None` is the start.
+
+    The argument is a number of turns or a checkpoint. The errors are those of `target_of`.
+    """
     turns = turns_typed(live, argument)
     return target_of(live, argument or None if turns is None else None, turns, pending)
 
@@ -105,7 +125,10 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return the message ids and number of turns that `target_of` needs; none for an unknown `to`."""
+    """Return the message ids and the number of newest turns that `target_of` needs loaded.
+
+    There are no ids if `to` names no checkpoint, or several.
+    """
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0
     if to is not None:

@@ -70,7 +70,10 @@ def no_turn(number: object, last: int) -> InputError:
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label, or a part of it if `loose`; raise for none or several."""
+    """Return the topic with this id or label; if `loose`, also one whose label contains `what`.
+
+    Raises `UnknownBranchError` if none matches, `ConflictError` if several do.
+    """
     topics = state.get("topics", [])
     matches = [topic for topic in topics if topic["id"] == what]
     matches = matches or [topic for topic in topics if topic["label"] == what]
@@ -87,7 +90,10 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Pin messages of the state or of segment `page`; raise if all are pinned or one is forgotten."""
+    """Return the update that pins messages of the state, or of the offloaded segment named `page`.
+
+    Raises `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
+    """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -102,7 +108,11 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
-    """Return the offloaded segment with a message to pin, `None` if the state has it; else raise."""
+    """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
+
+    Raises `UnknownBranchError` if neither has it, `InputError` for a command or notice,
+    `ConflictError` for a forgotten one.
+    """
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)
         return None
@@ -148,7 +158,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
 def forget_turns(
     state: State, messages: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets the messages of some turns; raise as `forget_messages` does."""
+    """Return the step that forgets the messages of turns; errors are those of `forget_messages`."""
     names = [message.id or "" for message in messages]
     return forget_messages(state, names, pending, cause, span=sum(map(is_answer, messages)) > 1)
 
@@ -156,7 +166,10 @@ def forget_turns(
 def forget_span(
     state: State, what: str, through: str | None, pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets the message `what`, or all messages from `what` up to `through`."""
+    """Return the step that forgets the message `what`, or all messages from `what` up to `through`.
+
+    Raises `UnknownBranchError` if the state lacks one; other errors are those of `forget_messages`.
+    """
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
     ends = {what, through or what}
@@ -173,6 +186,6 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Forget or restore as `step` says, and add the step, so that `undo` can reverse it."""
+    """Return the update that forgets or restores what `step` says, and lets `undo` reverse that."""
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}
