@@ -75,8 +75,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, RollbackRequest]]:
-    """Return the state with what a host's rollback needs, the update that loads it, and the request.
-    """
+    """Return the state with what a host's rollback needs, the update that loads it, the request."""
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)
     state = with_update(state, loaded)

@@ -49,8 +49,7 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return the calls with consequences, newest first; `obstacle` says why one cannot be undone.
-    """
+    """Return calls with consequences, newest first; `obstacle` says why one cannot be undone."""
     results: dict[str, ToolMessage] = {}
     calls = []
     for message in reversed(messages):
@@ -143,8 +142,7 @@ def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
 
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """Return the stored calls, by key, of drafts that never ended, if the step removes their question.
-    """
+    """Return the stored calls, by key, of unfinished drafts whose question the step removes."""
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read
@@ -156,8 +154,7 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Return the calls that left the transcript in the end, and those that returned, both by key.
-    """
+    """Return the calls that in the end left the transcript, and those that returned, by key."""
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     # Emptied, so that no change is scheduled twice in one step.
@@ -172,8 +169,7 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
 
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
-    """Return the messages of the turn's rejected drafts that `update` neither delivers nor keeps.
-    """
+    """Return the messages of rejected drafts that `update` neither delivers nor keeps."""
     turn, later = state.get("turn"), update.get("turn")
     if turn is None or later is None:
         return []
@@ -191,7 +187,7 @@ def _schedule(
     *,
     again: set[str],
 ) -> Steps[None]:
-    """Store entries for calls that left or that returned (by key); the latter need no undo any more.
+    """Store entries for calls that left or returned, by key; a call that returned is not undone.
 
     A call whose undo failed or was skipped is only undone again if its key is in `again`.
     """
@@ -347,8 +343,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
-    """Without a store, note the calls of our own loop's draft in the step log, for `is_own_call`.
-    """
+    """Without a store, note the calls of our own loop's draft for `is_own_call`."""
     if scope.address is None:
         calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})

@@ -59,8 +59,7 @@ def live_branch(state: State) -> LiveBranch:
 
 
 def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """Return `state_history` with one more entry, cut to `history_limit`; `node` made the `event`.
-    """
+    """Return `state_history` with one more entry, cut to the newest `history_limit` entries."""
     turn = state.get("turn")
     added = Note(
         node=node,
@@ -252,8 +251,7 @@ def _inverse(step: Operation, change: Change) -> Operation:
 def _reversed(
     state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
 ) -> Steps[tuple[Change, Update]]:
-    """Return the change and the update that remove what a step added and put back what it removed.
-    """
+    """Return the change and update that remove what a step added and restore what it removed."""
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
