@@ -13,6 +13,7 @@ UnsayError
 ├── NotFoundError                 what was asked for does not exist
 │   ├── UnknownThreadError
 │   ├── UnknownCheckpointError
+│   ├── UnknownTurnError          the conversation has no turn of this number
 │   ├── UnknownRunError
 │   ├── UnknownToolResultError
 │   ├── UnknownBranchError
@@ -97,6 +98,10 @@ class UnknownThreadError(NotFoundError):
 
 class UnknownCheckpointError(NotFoundError):
     """No checkpoint of this thread has this name or id."""
+
+
+class UnknownTurnError(NotFoundError):
+    """The conversation has no turn of this number."""
 
 
 class UnknownRunError(NotFoundError):

@@ -271,7 +271,7 @@ def test_turn_that_does_not_exist(run: Run, talk: Path, command: list[str]) -> N
     """The error says which turns there are, and names the command that lists them."""
     del talk
     result = run(*command)
-    assert (2, "") == (result.exit_code, result.stdout)
+    assert (3, "") == (result.exit_code, result.stdout)
     assert (
         "unsay: There is no turn 9: the conversation has turns 1 to 2; `unsay timeline` lists them"
         in result.stderr

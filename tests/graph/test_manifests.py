@@ -15,7 +15,7 @@ from unsay.context.sliding import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import PENDING, TurnCall
-from unsay.errors import InputError, UnknownContextError, UnknownThreadError
+from unsay.errors import UnknownContextError, UnknownThreadError, UnknownTurnError
 from unsay.testing import ScriptedChat
 
 PLAIN = {"topics": "off"}
@@ -191,7 +191,7 @@ def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
 @pytest.mark.parametrize(
     ("turn", "attempt", "error", "words"),
     [
-        (9, None, InputError, "There is no turn 9"),
+        (9, None, UnknownTurnError, "There is no turn 9"),
         (1, 3, UnknownContextError, r"no attempt 3; there are \[1\]"),
         (2, None, UnknownContextError, "not kept: a host or an older version answered it"),
     ],

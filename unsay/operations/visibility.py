@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError, UnknownBranchError
+from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownTurnError
 from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
@@ -60,11 +60,11 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     return [message for turn in turns[first - before - 1 : end - before] for message in turn]
 
 
-def no_turn(number: object, last: int) -> InputError:
+def no_turn(number: object, last: int) -> UnknownTurnError:
     """Return the error for a turn that does not exist; `last` is the newest turn's number."""
     if not last:
-        return InputError("The conversation has no turns yet: ask a question first")
-    return InputError(
+        return UnknownTurnError("The conversation has no turns yet: ask a question first")
+    return UnknownTurnError(
         f"There is no turn {number}: the conversation has turns 1 to {last}; timeline() lists them"
     )
 
