@@ -1,7 +1,7 @@
-"""Code written once that runs both blocking and on an event loop.
+"""Code that is written once and runs both blocking and on an event loop.
 
-A step is a generator: it yields calls and receives their results. `drive` makes the calls in place,
-`adrive` awaits them.
+A step is a generator (`Steps`). It yields a `Call` for everything outside, such as a database or a
+model, and receives the call's result. `drive` makes the calls in place, `adrive` awaits them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to the outside world, in both forms; a step yields it and gets its result or error."""
+    """A call to the outside world, in both forms; a step yields it and gets its result or error."""
 
     blocking: Callable[[], Any]
     awaitable: Callable[[], Awaitable[Any]]
@@ -35,7 +35,7 @@ class Call:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> "Call":
-        """Make a call of a function and its async twin, both with the same arguments."""
+        """Return a call of a function and its async twin, both with the given arguments."""
         return cls(
             blocking=partial(blocking, *args, **kwargs),
             awaitable=partial(awaitable, *args, **kwargs),
@@ -57,7 +57,7 @@ def utc_now() -> datetime:
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run a step to its end, making its calls in this thread; return its result, or raise its error."""
+    """Run a step to its end with blocking calls; return its result, or raise the step's error."""
     result: Any = None
     error: Exception | None = None
     try:

@@ -1,4 +1,4 @@
-"""Runtime: the services of a compiled graph, and the scope of one step."""
+"""Runtime: `Services`, what a compiled graph has, and `Scope`, what one step of it may use."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,10 +41,11 @@ from unsay.types import Language, PendingCompensation, Provider, TopicDetector
 class StepLog:
     """Changes that one step made, in order, for the event log, the compensations and the budget.
 
-    `new_events` come before the events of the step's own messages, `later_events` behind them.
-    `returned` has the ids of messages that are in the event log already, `pending_compensations` the stored calls
-    to undo, `spent` the tokens of calls beside the answer, by purpose, and `calls` a hash of each tool
-    call that the step's draft made, by the key of `Compensation`.
+    Operations add to the log of their `Scope`; it is read when the step is committed. `new_events`
+    come before the events of the step's own messages, `later_events` behind them. `returned` has
+    the ids of messages that are in the event log already, `pending_compensations` the stored calls
+    to undo, `spent` the tokens of calls beside the answer, by purpose, and `calls` a hash of each
+    tool call that the step's draft made, by the key of `Compensation`.
     """
 
     new_events: list[NewEvent] = field(default_factory=list)
@@ -126,7 +127,7 @@ class Services:
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """Bind the graph's tools, if any, to a model; raise if it is not a chat model."""
+        """Bind the graph's tools, if any; `ConfigurationError` if the model is no chat model."""
         if not self.tools:
             return model
         if not isinstance(model, BaseChatModel):
@@ -195,12 +196,14 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The services, thread and run of one step: of a node, or of an operation outside of a run.
+    """What one step, a node or an operation outside of a run, may use: services, thread and run.
 
-    `settings` are those of the run, and `labels` the host's, which are stored with its events.
-    `run_id` is `None` outside of a run, and `named` says that the host chose it. A node (`in_graph`)
-    may interrupt the run and ask a person; a reader does not hold the thread's lock and writes
-    nothing. `task_id` is the current topic, whose budget pays for calls.
+    `Scope.of` makes it for a node, `ThreadHandle.scope` for a verb of `Conversation`; nodes and
+    operations get it as an argument. `settings` are those of the run, and `labels` the host's,
+    which are stored with its events. `run_id` is `None` outside of a run, and `named` says that the
+    host chose it. A node (`in_graph`) may interrupt the run and ask a person; a reader does not
+    hold the thread's lock and writes nothing. `task_id` is the current topic, whose budget pays for
+    calls.
     """
 
     services: Services
@@ -261,7 +264,10 @@ class Scope:
         return self.services.prompts[self.language(messages)]
 
     def language(self, messages: list[Any]) -> Language:
-        """Return the language of notices and prompts: the settings', or that of the messages."""
+        """Return the language of notices and prompts.
+
+        It is that of the settings, or with `auto` that of the newest of `messages`.
+        """
         chosen = self.settings.language
         return newest_language(messages) if chosen == "auto" else chosen
 
@@ -284,10 +290,11 @@ class Scope:
         configurable: dict[str, Any] | None = None,
         handler: BaseCallbackHandler | None = None,
     ) -> Call:
-        """Return a call of a model, judge, agent or graph, for a step to yield.
+        """Return a call of a model, judge, agent or graph with `value`, for a step to yield.
 
-        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer, and `handler`
-        receives the callbacks of everything inside.
+        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer,
+        `configurable` is added to the configuration, and `handler` receives the callbacks of
+        everything inside. After `timeout_seconds` the step gets a `TimeoutError`.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.

@@ -103,7 +103,7 @@ def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
 
 
 def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessage]:
-    """Merge one write as `merge_messages` does; the reducer where a saver cannot replay deltas."""
+    """Apply one write to a transcript: the reducer where a saver cannot replay deltas."""
     return merge_messages(transcript, [write])
 
 

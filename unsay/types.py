@@ -175,7 +175,10 @@ class Checkpoint(TypedDict):
 
 
 class Segment(TypedDict):
-    """A part of the transcript on one topic, from the message `start` to the next segment's start."""
+    """A part of the transcript on one topic, from the message `start` to the next segment's start.
+
+    The node `detect_topic_change` makes it. It is not an offloaded segment, which is a page.
+    """
 
     topic_id: str
     start: str

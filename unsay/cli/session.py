@@ -78,7 +78,7 @@ class Opened:
 
     @property
     def labels(self) -> Labels:
-        """The labels in the language of the newest user message."""
+        """The fixed texts of the screens, in the language of the newest user message."""
         return Labels(newest_language(self.conversation.messages())).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
@@ -155,7 +155,7 @@ class Speaker:
         show(reply_event(self.runner.run(self.twin.resume(decision))))
 
     def retry(self, show: Show) -> None:
-        """Ask the last question again; show the reply."""
+        """Ask the last question again; show the reply. `NothingToUndoError` without one."""
         show(reply_event(self.runner.run(self.twin.retry())))
 
     def due(self) -> Reply | None:
@@ -177,9 +177,10 @@ class Speaker:
 def speaking(
     db: str | None, thread: str | None, *, begins: bool, **named: str | None
 ) -> Iterator[Speaker]:
-    """Open a thread to speak in: a new one for `None` if it `begins`, else one that exists.
+    """Open a thread to speak in.
 
-    `named` may have `model` and `judge_model`, which replace the configured ones.
+    With `begins`, `None` as the `thread` starts a new one; otherwise `db` and the thread must
+    exist. `named` may have `model` and `judge_model`, which replace the configured ones.
     """
     settings = load_settings({name: given for name, given in named.items() if given is not None})
     # Before the database is opened: without a model none is created.

@@ -40,7 +40,7 @@ SLACK = 2  # a summary is cut at this multiple of its requested length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizer:
-    """How a strategy's summaries are made."""
+    """How a strategy's summaries are made; strategies make it from their arguments."""
 
     model: Any = None  # `None` uses the graph's summarizer, if there is one
     system: str | None = None  # `None` uses the instructions of the prompts
@@ -90,7 +90,8 @@ def summarized(
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
-    Raises `SummarizationError` if the model fails or its summary is empty or too long.
+    `how` names the model and its limits. Raises `SummarizationError` if the model fails or its
+    summary is empty or too long.
     """
     if ctx.ask is None:
         raise SummarizationError("The plan context cannot ask a model: set `ask`")
@@ -128,7 +129,10 @@ def accepted(text: str, replaced: Sequence[AnyMessage], count: TokenCounter) -> 
 def fitting_request(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, rolling: bool
 ) -> list[AnyMessage]:
-    """Return the request for a summary, with the middles of long messages cut until it fits."""
+    """Return the request for a summary, with the middles of long messages cut until it fits.
+
+    A `rolling` summary replaces the earlier ones. `how` are the summarizer's settings.
+    """
     ask = partial(request, messages, earlier=ctx.summaries, texts=ctx.texts, how=how)
     chars = max((len(line) for message in messages for line in lines_of(message)), default=0)
     while True:
@@ -174,7 +178,8 @@ def local_summary(
 ) -> str:
     """Return the user's questions, each shortened, as a summary of at most `chars` characters.
 
-    An `earlier` summary comes first, cut to the remaining room. Without both, the text is empty.
+    An `earlier` summary comes first; it is clipped to what the questions leave, but at least to
+    half of `chars`. Without an earlier summary and questions the text is empty.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
     newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""

@@ -58,10 +58,11 @@ def lay_out(
     summaries: Mapping[str, Sequence[str]] | None = None,
     recalled: AnyMessage | None = None,
 ) -> list[AnyMessage]:
-    """Return the planned messages in the order and form in which they are sent.
+    """Return the messages of a plan, with everything that is added to them, as they are sent.
 
-    `summaries` of topics, by message id, precede that message, or come first if it is not `shown`.
-    `recalled` quotes earlier messages and precedes the newest question and its documents.
+    `summaries` are texts of topics, by the id of the message that they precede; they come first if
+    it is not `shown`. `recalled` quotes earlier messages and precedes the newest question and its
+    documents. `hints` are added to the end of that question.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))

@@ -158,7 +158,8 @@ def fork(
 
     Args:
         handle: The thread.
-        at: The copy ends at this checkpoint, as for `rollback`; `None` is the newest answer.
+        at: The copy ends at this checkpoint: its name, its id or the beginning of its id. `None` is
+            the newest answer.
         turns: End it N answered turns back instead of at a checkpoint.
         thread: The new thread's id; `None` makes one.
 
@@ -168,7 +169,10 @@ def fork(
     Raises:
         ConflictError: A thread has this id already.
         InvalidNameError: The thread's id is not allowed.
-        UnsayError: As `rollback`.
+        UnknownCheckpointError: No checkpoint matches `at`.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: Both `at` and `turns` are given, or `turns` is under 1.
+        NothingToUndoError: The thread has fewer answered turns.
     """
     thread_id = checked_id(thread)
     if RESERVED.fullmatch(thread_id):

@@ -179,9 +179,9 @@ def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackRes
 def forget_tool_results(
     thread: ThreadHandle, below: float = 0.3, *, question: str | None = None, reason: str = ""
 ) -> Steps[Forgotten | None]:
-    """Replace the tool results that are relevant to no question by a short line.
+    """Replace irrelevant tool results in contexts by a short line; the transcript keeps them.
 
-    Only the current topic is searched, as far as the state holds it. The calls and pinned results
+    Only results of the current topic that the state holds are scored. Pinned and forgotten ones
     stay. With `judging="model"` the judge scores each result. Otherwise the score is by the words
     that result and question share: 0.2 for none, 0.5 and more for some. A result that cannot be
     scored stays.
@@ -189,15 +189,16 @@ def forget_tool_results(
     Args:
         thread: The thread.
         below: A result with a lower score is forgotten, from 0 to 1.
-        question: What the results are compared with; `None` takes the topic's questions.
+        question: What the results are compared with; `None` takes the topic's questions, of which
+            the best counts.
         reason: In your words, for the list of what is forgotten.
 
     Returns:
-        What was forgotten; `None` if every result scored enough.
+        What was forgotten; `None` if no result scored lower.
 
     Raises:
         InputError: `below` is not from 0 to 1.
-        ConflictError: A turn is under way, or too much is forgotten already.
+        ConflictError: A turn is under way, or over 64 things or 1,000 messages would be forgotten.
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")

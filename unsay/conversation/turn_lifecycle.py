@@ -73,7 +73,10 @@ def open_turn(
 def _resume_stopped(
     thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
-    """Resume the run of a stopped turn, if the message is its message; return whether it is."""
+    """Resume a stopped turn if the message is its question; return whether it is.
+
+    `text` is the message's text, `None` to resume any turn. `stored` is what its id names.
+    """
     waits = resumes_turn(snapshot, text, stored)
     if waits and is_turn_open(snapshot.values):
         yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
@@ -228,7 +231,11 @@ _Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
 def _stored_turn(
     thread: ThreadHandle, snapshot: StateSnapshot, message: AnyMessage
 ) -> Steps[Stored]:
-    """Return what is stored for a message's id; `ConflictError` if it belongs to another text."""
+    """Return what is stored of the turn that a message's id names.
+
+    Without anything its `reply` is `None`. Raises `ConflictError` if the id was used for another
+    text.
+    """
     turn_id = message.id or ""
     place = yield from _find(thread, snapshot.values, turn_id)
     if place is None:

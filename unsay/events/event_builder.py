@@ -75,7 +75,7 @@ class EventBuilder:
         return replay(self._events.values()).messages
 
     def user(self, text: str) -> Event:
-        """Add a message of the user, and end the assistant's message."""
+        """Add a message of the user; what the assistant adds later is a new message."""
         self.flush()
         return self._add("user_message", {"message_id": self._new_id(), "text": text})
 

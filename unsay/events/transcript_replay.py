@@ -288,7 +288,10 @@ class _Transcript:
         self.checkpoints = {made["id"]: made for made in deepcopy(step.data["checkpoints"])}
 
     def _replace(self, step: Step) -> None:
-        """Remove the messages after the base and restore earlier ones, as `replace_tail` does."""
+        """Carry out a rollback or restore: move the end to a branch, put other messages back.
+
+        Raises `EventLogGapError` if a branch is unknown or other messages were removed.
+        """
         names = step.data["branch_ids"] if step.kind == "restore" else []
         if unknown := [name for name in names if name not in self.branches]:
             raise _gap(step, f"branch {unknown[0]!r} is unknown")

@@ -130,7 +130,11 @@ def _texts(sample: str, scope: Scope) -> Texts:
 def _ask_judge(
     make_request: Callable[[Texts], list[AnyMessage]], sample: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Ask the model judge; any error, a budget or no judge gives `unscored` with the reason."""
+    """Ask the model judge; `unscored` with the reason if it fails, is too slow, or there is none.
+
+    `sample` decides the language of the request that `make_request` makes. `key` identifies the
+    call, so that a repetition is paid once. A call over a budget is `unscored` as well.
+    """
     settings = scope.settings
     try:
         judge = yield scope.resolve("judge")
@@ -150,7 +154,7 @@ def _ask_judge(
 def _reply(
     judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Any]:
-    """Return the judge's reply: structured if its server can, else plain text."""
+    """Return the judge's reply to a request: structured if its server can, else plain text."""
     limit = scope.settings.judge_timeout_seconds
     plain = ModelRequest(
         scope=scope,
@@ -207,7 +211,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
 def _remove_documents(
     state: State, scope: Scope, turn: Turn, failed: list[str], reason: str
 ) -> Steps[Update]:
-    """Move the documents with the ids in `failed` from the transcript to a branch; others stay."""
+    """Move the documents with the ids in `failed` to a branch, and out of `turn` in place."""
     turn["pending"] = [message_id for message_id in turn["pending"] if message_id not in failed]
     turn["context_reason"] = reason
     label = Label(kind="document", reason=reason, created_at=scope.now())

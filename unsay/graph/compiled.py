@@ -60,7 +60,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **options: Any,
     ) -> Iterator[Any]:
-        """Check the input, then run the graph; `invoke` calls this as well."""
+        """Check the input (`InputError`), then run the graph; `invoke` calls this as well."""
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
         with one_writer(self, config, self.services.settings, is_held=is_ours) as own_config:
@@ -76,7 +76,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **options: Any,
     ) -> AsyncIterator[Any]:
-        """Check the input, then run the graph; `ainvoke` calls this as well."""
+        """Check the input (`InputError`), then run the graph; `ainvoke` calls this as well."""
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
         held = one_writer_awaited(self, config, self.services.settings, is_held=is_ours)
@@ -93,7 +93,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates, then write them; `update_state` calls this as well."""
+        """Check the updates (`InputError`), then write them; `update_state` calls this as well."""
         given, values = _read_updates(supersteps)
         with one_writer(self, config, self.services.settings, is_held=not values):
             drive(self._refuse_others(given.others, config))
@@ -103,7 +103,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates, then write them; `aupdate_state` calls this as well."""
+        """Check the updates (`InputError`), then write them; `aupdate_state` calls this as well."""
         given, values = _read_updates(supersteps)
         start = config
         async with one_writer_awaited(self, config, self.services.settings, is_held=not values):
@@ -126,7 +126,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:
-    """Return all updates as they are stored, and of these the values that a host gives."""
+    """Return all updates as they are stored, and the values of those that a host made."""
     values: list[Any] = []
     others: dict[str, Any] = {}
     checked: list[list[StateUpdate]] = []

@@ -66,7 +66,7 @@ async def one_writer_awaited(
     *,
     is_held: bool,
 ) -> AsyncIterator[RunnableConfig | None]:
-    """Hold the thread as `one_writer` does, on an event loop."""
+    """Do on an event loop what `one_writer` does, with the same arguments and error."""
     thread = _thread_of(graph, config)
     hold = None if thread is None else await adrive(_take(*thread, settings, is_held=is_held))
     try:

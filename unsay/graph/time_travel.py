@@ -1,8 +1,8 @@
-"""A host's own time travel: nothing that it leaves behind is lost, and every turn makes two states.
+"""Time travel by a host: the messages that it leaves behind are kept as a branch.
 
-LangGraph lets a host go on from any earlier state of a thread, and remove messages itself. Both
-leave messages behind, which are stored as a branch first. A run's question is stored as a state of
-its own before the graph begins; the second state is the end of the turn.
+LangGraph lets a host continue from any earlier state of a thread, and remove messages itself. The
+messages that leave the transcript are stored as a branch first. A run's question is stored as a
+state of its own before the graph begins; the second state is the end of the turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ TASK = "__pregel_task_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """How a run enters the graph: its input, configuration and options."""
+    """How a host starts a run: the input, configuration and options that it gives to LangGraph."""
 
     value: Any
     config: RunnableConfig | None
@@ -50,7 +50,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The thread that a host enters; `named` is the id of the state that it goes on from."""
+    """The thread and state from which a host starts a run or an update; `place_of` makes it.
+
+    `named` is the checkpoint id that the host gave; `None` is the newest state.
+    """
 
     graph: CompiledStateGraph[Any, Any, Any, Any]
     services: Services
@@ -60,13 +63,13 @@ class Place:
     named: str | None
 
     def newest(self) -> RunnableConfig:
-        """Return the host's configuration without the state's id: the thread's newest state."""
+        """Return the host's configuration without a checkpoint id, for the newest state."""
         place = {**self.config["configurable"], "checkpoint_ns": ""}
         place.pop("checkpoint_id", None)
         return {**self.config, "configurable": place}
 
     def scope(self) -> Scope:
-        """Return the scope in which a branch is stored."""
+        """Return the scope for storing what the host leaves behind; it has no run."""
         return Scope(
             services=self.services,
             settings=self.services.settings,
@@ -77,12 +80,12 @@ class Place:
         )
 
     def snapshot(self, config: RunnableConfig) -> Steps[StateSnapshot]:
-        """Return a state of the thread."""
+        """Return the state of the thread that a configuration names."""
         found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
         return found
 
     def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
-        """Write one new state, which follows the one that the host named."""
+        """Write one new state after the one that the host named; return its configuration."""
         graph = CompiledStateGraph
         made: RunnableConfig = yield Call.of(
             partial(graph.bulk_update_state, self.graph),
@@ -98,7 +101,7 @@ def place_of(
     services: Services,
     config: RunnableConfig | None,
 ) -> Place | None:
-    """Return the thread that a host enters; `None` without a thread, and inside of another graph."""
+    """Return where a host enters; `None` without thread or saver, and inside another graph."""
     full = ensure_config(config)
     place = full.get("configurable", {})
     saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
@@ -174,7 +177,10 @@ def begin_update(
 
 
 def _target(place: Place) -> Steps[StateSnapshot | None]:
-    """Return the earlier state that the host named; `None` if it goes on from the newest."""
+    """Return the earlier state that the host named; `None` if it continues from the newest.
+
+    Raises `UnknownCheckpointError` if the thread has no such state.
+    """
     if place.named is None:
         return None
     get = Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.config)
@@ -190,7 +196,10 @@ def _target(place: Place) -> Steps[StateSnapshot | None]:
 
 
 def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> Steps[Update]:
-    """Store what the host leaves behind; return the values that its state needs."""
+    """Store the messages that a host leaves behind; return the values to write into its state.
+
+    Empty if the host continues from the newest state and removes no messages.
+    """
     newest: Any = (yield from place.snapshot(place.newest())).values
     begun: Any = newest if target is None else target.values
     messages = begun.get("messages", [])
@@ -213,5 +222,5 @@ def _writes(values: Sequence[Any]) -> list[Any]:
 
 
 def _due_again(due: Sequence[str]) -> list[StateUpdate]:
-    """Return updates after which the same nodes are due, since an update leaves none due."""
+    """Return updates after which the nodes in `due` run next; any other update would drop them."""
     return [StateUpdate({}, BEFORE[name]) for name in due if name in BEFORE]

@@ -26,10 +26,10 @@ from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBranch:
-    """The part of a thread that a rollback changes.
+    """The part of a thread that a rollback changes; `operations.rollback.live_branch` makes it.
 
-    `messages` is the transcript in the state, oldest first. `before` is the id of the last offloaded
-    message; `None` if the state holds the whole transcript.
+    `messages` is the transcript in the state, oldest first. `before` is the id of the last
+    offloaded message; `None` if the state holds the whole transcript.
     """
 
     messages: tuple[AnyMessage, ...]

@@ -41,7 +41,7 @@ def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Directio
     """Return the index itself or the nearest one `towards` a side at which a question begins.
 
     A question begins with its documents. `None` means that there is no question on that side.
-    Raises `IndexError` as `safe_split` does.
+    Raises `IndexError` if the index is not from 0 to the number of messages.
     """
     return _nearest(messages, index, tail_places(messages), towards)
 

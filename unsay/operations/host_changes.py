@@ -1,4 +1,4 @@
-"""Keep as a branch which messages a host's own change of the transcript leaves behind."""
+"""Keep as a branch the messages that a host's change of the transcript leaves behind."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, cast
@@ -67,7 +67,7 @@ def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _loaded(before: State, remaining: Sequence[str | None], scope: Scope) -> Steps[State]:
-    """Load the offloaded messages that the host leaves behind."""
+    """Return the newest state with the offloaded messages loaded that the host leaves behind."""
     messages = before.get("messages", [])
     if messages and messages[0].id in remaining:
         return before

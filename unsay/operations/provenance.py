@@ -72,7 +72,10 @@ def preceded_by(corrected: Sequence[AnyMessage], update: Update) -> Update:
 
 
 def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
-    """Return the messages that the thread had before a host edited it, as far as a record proves it."""
+    """Return by id the messages that the thread had before a host edited it.
+
+    Only messages are included that the event log or, without a store, `own_writes` proves.
+    """
     log = state.get("event_log")
     if scope.address is not None and log is not None:
         try:
@@ -86,7 +89,7 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
 
 
 def _harmless(message: AnyMessage, commands: Collection[str | None]) -> dict[str, Any]:
-    """Return what is kept of an annotation that entered: a notice may only answer commands.
+    """Return the part of a foreign annotation that is kept: that a notice answers commands.
 
     A host without a checkpointer sends notices back with every input. Without the annotation a
     model would be sent the commands and their notices.
@@ -106,7 +109,7 @@ def _annotated(message: AnyMessage, annotation: Mapping[str, Any]) -> AnyMessage
 
 
 def call_tag(call: Compensation) -> str:
-    """Return a hash of a tool call and its result."""
+    """Return a hash of a tool call and its result, which `is_own_call` compares."""
     text = canonical([call.tool, call.args, call.result])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

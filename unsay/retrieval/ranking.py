@@ -88,7 +88,8 @@ def ranked(
 ) -> Ranking:
     """Score the messages at the given `places`.
 
-    Words of messages at `unseen` places (forgotten ones) do not count for their neighbours either.
+    `wanted` is the question with its terms and speakers. Words of messages at `unseen` places
+    (forgotten ones) do not count for their neighbours either.
 
     Source: Robertson and Zaragoza 2009 (BM25).
     """
@@ -155,7 +156,10 @@ def bm25(
 
 
 def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
-    """Return the rarest terms, as many as `MOST_READ` postings allow, at least one."""
+    """Return the rarest terms, rarest first, that together occur in at most `MOST_READ` messages.
+
+    `having` has the number of messages of each term. If even the rarest has more, it is returned.
+    """
     order = sorted(terms, key=having.__getitem__)
     read = accumulate(having[term] for term in order)
     kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
@@ -201,7 +205,7 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """Return the score at one place, spread over its neighbours as `spread` does."""
+    """Return the score at one place after `spread`, without spreading all scores."""
     around = [
         own.get(other, 0.0) for other in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)
     ]

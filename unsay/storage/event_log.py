@@ -124,8 +124,9 @@ def select(
 ) -> Slice[Event]:
     """Return the first `limit` events after `cursor` that match all filters, oldest first.
 
-    `cursor` is that of the page before; `None` starts at the first event. An invalid `limit` or
-    `cursor` raises `InputError`.
+    `cursor` is that of the slice before; `None` starts at the first event. A filter that is `None`
+    matches all; of `labels` all must be equal. Raises `InputError` if `limit` is under 1 or the
+    cursor is of another list.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")

@@ -58,7 +58,10 @@ def put_item(
 def put_items(
     store: BaseStore, namespace: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
 ) -> Call:
-    """Return a call that writes several items, by key, as `put_item` does, in one transaction."""
+    """Return a call that writes several items, by key, in one transaction.
+
+    They are not indexed and never expire; lone surrogates become `?`.
+    """
     ops = [
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
         for key, value in values.items()
@@ -111,7 +114,10 @@ class Memo:
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """Return a copy of a stored value, for the caller to change; `read` is called on a miss."""
+        """Return a copy of a stored value, which the caller may change.
+
+        A value that is not in the cache is read by `read((kind, stored))` and added to it.
+        """
         key = (kind, stored)
         if len(stored) > self._most:  # it would push out all others
             return read(key)
@@ -263,7 +269,7 @@ def thaw(text: str) -> Any:
 
 
 def bytes_of(text: str) -> bytes:
-    """Decompress a text that `frozen` returned; damage raises `ValueError` or `zlib.error`."""
+    """Decompress a text that `frozen` returned; `ValueError` or `zlib.error` if it is damaged."""
     data = b64decode(text, validate=True)
     if not data.startswith(b"BZh"):  # the header of bzip2; data of zlib never begins so, RFC 1950
         return zlib.decompress(data)

@@ -142,7 +142,7 @@ def scan(
 def read_items(
     store: BaseStore, namespace: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """Read the items of one namespace as `scan` does, without those of namespaces below it."""
+    """Read the items of exactly one namespace, without those that `read` maps to `None`."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == namespace else None
@@ -188,7 +188,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
-    """Parse a time that a caller gave; `InputError` unless it is ISO 8601 with a zone."""
+    """Parse a time, `None` for `None`; `InputError` unless it is ISO 8601 with a zone."""
     if text is None:
         return None
     try:

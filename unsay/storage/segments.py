@@ -62,7 +62,11 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write a part of a transcript as the newest page; the caller commits the result's `head`."""
+    """Write the oldest part of a transcript as the newest page; the caller commits its `head`.
+
+    `before` is the page before it, `None` for the first. `turns` counts its answered turns.
+    `segments`, `topics` and `instructions` (texts of system messages) are those of the part.
+    """
     ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {
         "messages": [message_to_dict(message) for message in messages],

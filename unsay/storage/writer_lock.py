@@ -56,7 +56,11 @@ class WriterLock:
     def take(
         self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
     ) -> Steps[Hold]:
-        """Wait for other users in this process, then for other processes, as `Leases.hold` does."""
+        """Wait for the right to write, in this process and then among processes, and return it.
+
+        Raises `ThreadBusyError` after `wait_seconds`, or if the caller is part of the turn that has
+        it. The lease ends `lease_seconds` after its last renewal.
+        """
         if self.hold is not None and self.hold in AROUND.get():
             raise ThreadBusyError(INSIDE.format(thread_id=thread_id))
         deadline = time.monotonic() + wait_seconds

@@ -82,7 +82,7 @@ class Fault:
             raise ConfigurationError(f"{problem}; choose from 0 to {most}, or give a longer text")
 
     def strike(self) -> NoReturn:
-        """Raise the error, without the traceback of an earlier call."""
+        """Raise the scripted error, without the traceback of an earlier call."""
         raise self.error if isinstance(self.error, type) else self.error.with_traceback(None)
 
 

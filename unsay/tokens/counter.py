@@ -90,7 +90,7 @@ def _blocks(content: Any) -> Iterator[Any]:
 
 
 def _words(block: Any) -> Iterator[str]:
-    """Yield the texts of a content block that a model reads; tool calls and media have none."""
+    """Yield the texts of a content block that a model reads; none for tool calls and media."""
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping) and block.get("type") not in _CALLS and not _is_media(block):
@@ -168,7 +168,7 @@ class TokenCounter:
 
     @property
     def ratio(self) -> float:
-        """The factor that corrects a count: reported over counted tokens."""
+        """The factor that corrects an estimate: reported over counted tokens, at first 1."""
         known = self.calibration
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 

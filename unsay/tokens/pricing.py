@@ -103,10 +103,8 @@ def prices_for(
 ) -> Prices | None:
     """Return the prices of a model, found with or without the date or version in its name.
 
-    If the table lacks them, the result is `None`.
-
-    Raises:
-        ConfigurationError: They are `needed`, for a cost budget, and the table lacks them.
+    `None` if the table lacks them or `model` is `None`. With `needed` (for a cost budget) that
+    raises `ConfigurationError`.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
