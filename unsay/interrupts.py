@@ -105,7 +105,10 @@ def read_permission(answer: Any) -> bool:
 
 
 def read_decision(answer: Any) -> Decision:
-    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or its name; else raise."""
+    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or its name.
+
+    Raises `InputError` for any other form, and for `edit` or `respond` without words.
+    """
     first = _first(answer)
     kind = _KINDS.get(str(first.get("type", "")))
     if kind is None:
@@ -120,7 +123,10 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """Read a yes or no for each of `count` actions; one answer counts for all, a wrong number raises."""
+    """Read a yes or no for each of `count` actions; one answer counts for all.
+
+    Raises `InputError` for another number of answers, or if one is neither yes nor no.
+    """
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count
     if len(decisions) != count:

@@ -52,7 +52,7 @@ class Reversal:
             await outcome
 
     def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
-        """Describe a call for a person as `describe` says, or if that fails by name and arguments."""
+        """Return a call in words: by `describe`, or if that fails by name and arguments."""
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
             if isinstance(self.describe, str):

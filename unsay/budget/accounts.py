@@ -56,7 +56,7 @@ class UsageAccount(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountKey:
-    """The task and agent whose accounts a call uses besides the session's."""
+    """The task and agent whose accounts a call uses besides the session's; often called `place`."""
 
     task_id: str
     agent_id: str = "agent"
@@ -100,7 +100,10 @@ def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
 
 
 def hold(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
-    """Return the account with the hold of a call; limits are not checked, see `limits.reserve`."""
+    """Return the account with a hold: `amount` is reserved for a call at `place` under its `key`.
+
+    Limits are not checked here but by `limits.reserve`.
+    """
     held = Hold(
         key=key,
         task_id=place.task_id,
@@ -123,10 +126,10 @@ def release(account: UsageAccount, key: str) -> UsageAccount:
 
 
 def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
-    """Return the account with what a call used in place of its hold.
+    """Return the account in which what a call used (`amount`) replaces its hold.
 
-    A held call is settled where it was held, any other call at `place`. Settling the same key
-    again changes nothing.
+    A held call is settled where it was held, any other call at `place`. Settling the same key again
+    changes nothing.
     """
     # The amount may exceed the limits: it is spent already, and the next call will be refused.
     if key in account["keys"]:

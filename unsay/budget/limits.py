@@ -140,7 +140,10 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
-    """Return whether a call has room; `amount` is for its prompt and its longest reply."""
+    """Compare a call with the limits at its `place`; nothing is held.
+
+    `amount` is for its prompt and its longest reply. The result says: granted, ask, or refused.
+    """
     gauges = tuple(
         Gauge(
             layer=layer,
@@ -165,7 +168,7 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
 def reserve(
     account: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
 ) -> Reservation:
-    """Check a call and, if it is granted, hold its amount under `key`.
+    """Check a call at `place` and, if it is granted, hold its amount under `key`.
 
     A call that is repeated with the same key, for example after a crash, is granted and held once.
     """
@@ -185,7 +188,8 @@ def extend(
 ) -> UsageAccount:
     """Return the account with exceeded limits multiplied so that an approved call fits.
 
-    The call itself is not held: reserve it again. Extensions of tasks and agents end with the task.
+    `amount` and `place` are those of the call, which is not held: reserve it again. Extensions of
+    tasks and agents end with the task.
     """
     times: dict[Layer, int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:

@@ -192,7 +192,10 @@ def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | 
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
 ) -> None:
-    """Show a turn; one that Ctrl-C stops can be resumed."""
+    """Show the events of a turn (`turn` calls back with each) as text or JSON.
+
+    If Ctrl-C stops it, a note says how to resume. `words` are the message, for the language.
+    """
     name = speaker.conversation.thread_id
 
     def show_object(event: Event) -> None:

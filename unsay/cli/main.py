@@ -96,7 +96,10 @@ SHARE = Number(float, least=0, most=1)
 
 
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
-    """Return the option that is typed so, such as `--model NAME`, or without a value a flag."""
+    """Return Click's option for a usage such as `--model NAME`, or `--json` for a flag.
+
+    `meaning` is its help, `into` the parameter's name if it is another, `more` is for Click.
+    """
     flag, _, value = usage.partition(" ")
     kind: dict[str, Any] = {"metavar": value} if value else {"is_flag": True}
     return click.Option([flag, *([into] if into else [])], help=meaning, **kind, **more)

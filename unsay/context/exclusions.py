@@ -66,7 +66,10 @@ def without_forgotten(
     *,
     pending: Collection[str] = (),
 ) -> list[AnyMessage]:
-    """Return the messages that are not forgotten, with a line for each forgotten tool result."""
+    """Return the messages that are not forgotten, with a line for each forgotten tool result.
+
+    `pending` are ids of the question that is being answered: it is never left out.
+    """
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
     cleared = cleared_ids(messages, forgotten) - out
     remaining: list[AnyMessage] = []
@@ -156,7 +159,10 @@ def compaction_without(
 def _span_without(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
-    """Return the span without forgotten messages; `None` if the whole span must be dropped."""
+    """Return the span without forgotten messages; `None` if the whole span must be dropped.
+
+    `ids` are those of the transcript, `cleared` those of forgotten tool results.
+    """
     if span["through"] not in ids:
         return span
     first = ids.index(span["first"]) if span["first"] in ids else 0

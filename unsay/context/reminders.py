@@ -86,7 +86,7 @@ ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
-    """Return the reminders, safety first, else in the order given; doubled ids raise an error."""
+    """Return the reminders, safety first, else as given; `ConfigurationError` if ids repeat."""
     names = [reminder.reminder_id for reminder in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(
@@ -99,7 +99,10 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 def due(
     reminders: Sequence[Reminder], counts: Mapping[str, ReminderCount], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
-    """Return the reminders that the next context gets; `counts` is what `counted` returned."""
+    """Return the reminders that the next context gets, in a turn (its number) of a run.
+
+    `counts` is what `counted` returned after the context before.
+    """
     return tuple(
         each
         for each in ordered(reminders)
@@ -115,7 +118,10 @@ def counted(
     turn: int,
     run_id: str,
 ) -> ReminderCounts:
-    """Return the counts after a context with the `shown` ones; those of unknown ids are dropped."""
+    """Return the counts after a context of this turn and run that included the `shown` reminders.
+
+    Counts of other ids than those of `reminders` are dropped.
+    """
     after: ReminderCounts = {}
     for reminder in reminders:
         before = counts.get(reminder.reminder_id)

@@ -100,7 +100,10 @@ class Rate:
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value or the nearest limit, with a warning in the log; `nan` raises an error."""
+    """Return the value or the nearest of two limits, with a warning in the log if it is outside.
+
+    `name` is for the message. Raises `ConfigurationError` for `nan`.
+    """
     if math.isnan(value):
         raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
     used = min(max(value, least), most)

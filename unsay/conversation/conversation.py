@@ -112,12 +112,18 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         The thread is locked until the last event; closing the generator early stops the turn.
 
         Args:
-            text: As for `say`.
-            documents: As for `say`.
-            turn_id: As for `say`; an answer that is already stored gives one event, the reply.
+            text: The user's message, or a slash command.
+            documents: Texts that a search found for the message. Each is judged first, and
+                removed if it is not relevant.
+            turn_id: An id of 1 to 200 printable characters, so that the message may be sent
+                again; an answer that is already stored gives one event, the reply. `None` makes one.
 
         Raises:
-            UnsayError: As `say`.
+            InputError: The message cannot be answered; nothing was stored.
+            ModelError: The model failed; the question is kept.
+            StorageError: The database failed; what was stored before is intact.
+            ConflictError: The thread waits for a decision, was ended, or is used by another process
+                for too long; a budget is used up; or the `turn_id` was used for another text.
         """
         handle = self._handle
         hold = drive(handle.take())
@@ -167,7 +173,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
     async def stream(
         self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
-        """Stream a turn's events, as `Conversation.stream` does."""
+        """Stream a turn's events; the arguments and errors are those of `Conversation.stream`."""
         handle = self._handle
         hold = await adrive(handle.take())
         try:

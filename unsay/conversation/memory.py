@@ -236,7 +236,10 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
-    """Load one turn, a range such as `3-5`, or for `None` the newest; return the state and messages."""
+    """Return the state with a turn, a range such as `3-5`, or the newest (`None`), and its messages.
+
+    Raises `InputError` if there is no such turn.
+    """
     argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
     return state, visibility.turns_named(state, argument, _pending(state))

@@ -116,7 +116,14 @@ def rollback(
 def preview(
     thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
 ) -> Steps[Preview]:
-    """Return what `rollback` with the same arguments would remove, or raise its errors; write nothing."""
+    """Return what `rollback` with the same arguments would remove; nothing is written.
+
+    Raises:
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: Both `to` and `turns` are given, or `turns` is under 1.
+        NothingToUndoError: The thread has fewer answered turns, or no message.
+    """
     state = yield from thread.whole()
     live = live_branch(state)
     base = target_of(live, to, turns)
@@ -139,11 +146,12 @@ def preview(
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Undo the newest step: a turn is removed, what a rollback removed is restored.
 
-    A turn that was stopped counts as the newest step. `confirm` is that of `rollback`.
+    A turn that was stopped counts as the newest step. `confirm` decides whether a tool call may be
+    compensated, for tools that ask first.
 
     Raises:
         NothingToUndoError: No step is left.
-        ConflictError: As `rollback`.
+        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
     state = yield from thread.known()
     archived = yield from load_archived_steps(state, thread.scope())
@@ -164,11 +172,11 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Redo the step that was undone last; exactly what was there returns.
 
-    `confirm` is that of `rollback`.
+    `confirm` decides whether a tool call may be compensated, for tools that ask first.
 
     Raises:
         NothingToRedoError: Nothing was undone since the last turn or rollback.
-        ConflictError: As `rollback`.
+        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
     state = yield from thread.known()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
@@ -184,7 +192,10 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 
     Raises:
         NothingToUndoError: The thread has no question.
-        UnsayError: As `say`.
+        ModelError: The model failed; the question is kept.
+        StorageError: The database failed; what was stored before is intact.
+        ConflictError: The thread waits for a decision, was ended, or is used by another process for
+            too long; or a budget is used up.
     """
     state = yield from thread.known()
     snapshot = yield from thread.snapshot()

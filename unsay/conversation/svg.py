@@ -56,7 +56,7 @@ def picture_svg(timeline: TimelineData) -> str:
 
 
 def picture_html(timeline: TimelineData) -> str:
-    """Return the picture, and the same as a table for screen readers."""
+    """Return the picture, and a table with the same content for screen readers."""
     page = ET.Element("div")
     page.append(picture(timeline))
     if timeline.turns:

@@ -73,7 +73,10 @@ def take(database: Database, thread_id: str, settings: Settings) -> Steps[Hold]:
 
 
 def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[T]) -> Steps[T]:
-    """Run steps as a thread's only writer, and turn SQLite's errors into errors of unsay."""
+    """Run steps as a thread's only writer, and turn SQLite's errors into errors of unsay.
+
+    Raises `ThreadBusyError` if another writer had the thread for too long.
+    """
     hold = yield from take(database, thread_id, settings)
     try:
         with translated(database.path):
@@ -84,7 +87,10 @@ def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadHandle:
-    """One thread of one database, and the graph over it; without `writes`, nothing is stored."""
+    """One thread of one database and its graph; the verbs of `Conversation` are functions over it.
+
+    Without `writes`, nothing is stored.
+    """
 
     graph: HostGraph
     services: Services
@@ -190,7 +196,10 @@ class ThreadHandle:
         return state
 
     def settled(self) -> Steps[State]:
-        """Return the state as `known` does; raise `ConflictError` if a turn was stopped and waits."""
+        """Return the state, for verbs that must not change a turn under way.
+
+        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a turn was stopped.
+        """
         state = yield from self.known()
         if (yield from self.snapshot()).next:
             raise ConflictError(
@@ -199,7 +208,10 @@ class ThreadHandle:
         return state
 
     def whole(self) -> Steps[State]:
-        """Return the state as `known` does, with the whole transcript, for verbs that only read."""
+        """Return the state with the whole transcript, for verbs that only read.
+
+        Raises `UnknownThreadError` if the thread is empty.
+        """
         return (yield from load_all((yield from self.known()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:

@@ -147,7 +147,10 @@ class Hole(TypedDict):
 
 
 def split_message(message: BaseMessage) -> list[NewEvent]:
-    """Return the events of a message: thinking, message, tool calls, verdict; see `join_message`."""
+    """Return the events of a message, as far as it has them: thinking, message, tool calls, verdict.
+
+    `join_message` makes the message from them.
+    """
     if isinstance(message, BaseMessageChunk):
         message = message_chunk_to_message(message)
     tree: Any = message_to_dict(message)

@@ -156,7 +156,11 @@ class AttemptContext:
     def lay_out_plan(
         self, plan: Plan, quoted: AnyMessage | None = None, quoted_ids: Sequence[str] = ()
     ) -> LaidOutContext:
-        """Lay out a plan and the quotation `quoted` for the provider; raise if it would refuse them."""
+        """Return the context of a plan as the provider gets it, with the quotation `quoted`.
+
+        `quoted_ids` are of the quoted messages. Raises `TranscriptError` if the provider would
+        refuse it.
+        """
         provider = None if self.model is None else self.scope.services.provider
         planned_messages = lay_out(
             plan.messages,

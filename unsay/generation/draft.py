@@ -171,12 +171,15 @@ def at_end(
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
-    """Return the new messages of a reply, tool steps first; raise unless an answer is the last.
+    """Return the new messages of a reply, tool steps first.
 
     Args:
         reply: A message, text, a list of messages, or a mapping with `messages`.
         sent: Ids of the messages that the model was sent. In a list of messages they are not new,
             except the last: some servers give every reply the same id.
+
+    Raises:
+        ModelReplyError: The reply has another form, or its last message is not an answer.
     """
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]
@@ -226,7 +229,10 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """Return messages with new ids, `stem` and an index, where theirs is in `taken` or too short."""
+    """Return messages with unique ids.
+
+    An id that is in `taken` or has fewer than `shortest` characters becomes `stem` and the index.
+    """
     # Some servers give every reply the same id, which would replace the answer before it.
     used = set(taken)
     fresh: list[AnyMessage] = []

@@ -68,7 +68,11 @@ def _is_json(value: Any) -> bool:
 def payload_of(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the request's body as its provider gets it, without secrets; the client may raise."""
+    """Return the request's body as its provider gets it, without secrets.
+
+    `params` describe the call where the model cannot make the body itself. Errors of its client
+    pass.
+    """
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model
     # Models of langchain-openai and langchain-anthropic make the body themselves; for others it is
@@ -88,7 +92,7 @@ def payload_of(
 def shown_payload(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the request's body as `payload_of` makes it, or `{}` if making it raises."""
+    """Return the body that `payload_of` makes, or `{}` if the client raises."""
     try:
         return payload_of(model, sent, params)
     except Exception:  # noqa: BLE001 - any client's code, and without a body the messages remain
@@ -103,7 +107,11 @@ def keep_failed_request(
     *,
     answer: str = "",
 ) -> Steps[None]:
-    """Store a rejected draft's or failed model's request for `replay`, and `why`; needs a store."""
+    """Store the request of a rejected draft or a failed model, so that `replay` can repeat it.
+
+    `why` is the draft's verdict or the model's error, `answer` the draft's text. Without a store
+    nothing is kept.
+    """
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]

@@ -159,7 +159,7 @@ def _by_channel(value: Any) -> Mapping[Any, Any]:
 
 
 def _read_values(given: Mapping[Any, Any]) -> HostInput:
-    """Read values by channel; names that are no channels are ignored, as LangGraph does."""
+    """Read values by channel; names that are not channels are ignored, which LangGraph does too."""
     value = {}
     for name in Input.__annotations__.keys() & given.keys():
         _refuse_overwrite(name, given[name])

@@ -292,7 +292,7 @@ def _labelled(prose: str) -> list[_Found]:
 
 
 def _choose(found: list[_Found], prose: str) -> float | None:
-    """Return the last of the strongest scores; a weak one counts only if no number follows it."""
+    """Return the last of the strongest scores; `None` if it is weak and a number follows it."""
     best = max(found, key=lambda candidate: (candidate.strength, candidate.position))
     rivals = not best.strength and _scorelike(prose[best.position :]) - {best.score}
     return None if rivals else best.score

@@ -193,7 +193,10 @@ def _place(scope: Scope) -> AccountKey:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Return the reservation of a call; if it exceeds a budget, ask a person or raise an error."""
+    """Return the reservation of a call; a person is asked if it exceeds a budget in the mode `ask`.
+
+    Raises `BudgetExceededError` if the budget refuses it, `BudgetDeclinedError` if the person does.
+    """
     scope = request.scope
     reserve = partial(
         account_of_thread(scope).reserve,

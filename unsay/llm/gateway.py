@@ -89,7 +89,10 @@ class FairSemaphore:
             self._leave(ticket)
 
     def _join(self) -> tuple[int, Future[None]]:
-        """Return a ticket and a future that is done when the ticket's turn comes."""
+        """Return a ticket and a future, which is done when the ticket's turn comes.
+
+        Raises `QueueFullError` if too many calls wait.
+        """
         turn: Future[None] = Future()
         # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
         turn.set_running_or_notify_cancel()

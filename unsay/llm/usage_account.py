@@ -80,7 +80,8 @@ class ThreadAccount:
         """Check a call against the limits, and reserve its cost if it is granted.
 
         If the outcome is `ask`, nothing is reserved. With `may_exceed`, which a person decided, the
-        limits are extended first. Raises `BudgetExceededError` if the check refuses the call.
+        limits are extended first. `key` identifies the call, and `place` has its task and agent.
+        Raises `BudgetExceededError` if the check refuses the call.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:

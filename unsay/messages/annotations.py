@@ -42,7 +42,7 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 
 
 def is_notice(message: BaseMessage) -> bool:
-    """Return whether a message is a notice, see `notice`: people see it, models never do."""
+    """Return whether a message is a notice: people see it, models never do; `notice` makes it."""
     # The cheap test comes first: this runs for every message of every context.
     return bool(message.response_metadata) and annotation_of(message).get("kind") == "notice"
 

@@ -78,7 +78,7 @@ def turns(messages: Sequence[BaseMessage]) -> list[range]:
 
 
 def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMessage]:
-    """Return the leading system messages and the newest `turns_kept` logical turns; see `turns`.
+    """Return the leading system messages and the newest `turns_kept` turns, as `turns` finds them.
 
     0 or less keeps all turns.
 

@@ -38,7 +38,10 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 def _shift(
     live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> TopicShift | None:
-    """Ask the detector; `None` for a conversation's first question, which begins the first topic."""
+    """Ask the detector; `None` for a conversation's first question, which begins the first topic.
+
+    `pending` are the ids of the question's messages, which are not part of a topic yet.
+    """
     if not live.segments:
         return None
     forgotten, current_id = state.get("forgotten", []), live.segments[-1]["topic_id"]

@@ -112,7 +112,10 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
 
 
 def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
-    """Return one draft's messages, tool steps first, and its last call's values; raise a known error."""
+    """Return one draft's messages, tool steps first, and its last call's values.
+
+    An error of the client is raised as the error of unsay that explains it, or else unchanged.
+    """
     state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
     loop, manifests = scope.services.tool_loop, {}
     before = CallCarryover(compaction=attempt.start.compaction)
@@ -166,7 +169,7 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
 
 
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:
-    """Reject a draft: request another attempt, or after the last deliver the best or ask a person."""
+    """Reject a draft by its verdict: request another attempt, or after the last end the turn."""
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)
     rejection = Rejection(

@@ -30,7 +30,10 @@ MATERIAL_CHARS = 24_000
 def compact(
     live: LiveBranch, topics: Sequence[Topic], scope: Scope, forgotten: Sequence[Forgotten] = ()
 ) -> Steps[list[Topic]]:
-    """Return all topics; each that has new messages gets a new summary, except the current topic."""
+    """Return all topics; each that has new messages gets a new summary, except the current topic.
+
+    `live` has the messages; those that are `forgotten` are left out.
+    """
     current = current_topic_id(live.segments)
     grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []
@@ -89,7 +92,10 @@ def _written(
     *,
     key: str,
 ) -> Steps[str]:
-    """Return a model's summary or title; empty without a model, or if it fails or is too slow."""
+    """Return the summary or title that a model writes for `request()`.
+
+    The text is empty without a model, or if it fails or is too slow. `key` identifies the call.
+    """
     try:
         model = yield scope.resolve("summarizer" if purpose == "summary" else "titler")
         if model is None:

@@ -248,7 +248,7 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Read the segments with wanted messages, and return the update that adds them to the state."""
+    """Return the update that adds the segments with the wanted messages and newest `turns`."""
     if scope.address is None:
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)

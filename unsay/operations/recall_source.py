@@ -184,7 +184,10 @@ def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
 def _read_pages(
     head: Offloaded | None, scope: Scope, known: Mapping[str, CachedPage], *, wholly: bool
 ) -> Steps[dict[str, CachedPage]]:
-    """Return the segments by id, newest first; only as many as one turn may read, or `wholly` all."""
+    """Return the segments up to `head`, by id, newest first; `known` ones are not read again.
+
+    Unless `wholly`, only as many are read as one turn may read.
+    """
     pages: dict[str, CachedPage] = {}
     messages, fresh, read = 0, 0, 0
     while head is not None and scope.address is not None:

@@ -116,7 +116,7 @@ def _continued(
     writes: Sequence[AnyMessage],
     new: Sequence[AnyMessage],
 ) -> tuple[list[AnyMessage], int]:
-    """Return a transcript and its digest after some writes, of which `new` append a message."""
+    """Return a transcript and its digest after some writes; `new` are those that append."""
     if len(new) == len(writes):  # Nothing was replaced or removed, so the digest can be continued.
         return [*transcript, *new], digest_of(new, digest)
     merged = merge_messages(transcript, [writes])
@@ -185,7 +185,10 @@ def ends_of(transcript: Sequence[AnyMessage]) -> list[str]:
 
 
 def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int]:
-    """Return the events of a host's changes, except of `logged` ids, and the transcript's checksum."""
+    """Return the events of what a host added or edited, and the checksum of the transcript.
+
+    Added messages whose ids are in `logged` have their events already and get none.
+    """
     head, transcript = state.get("event_log", EMPTY), state.get("messages", [])
     if not edited_by_host(state):
         entered = transcript[head["length"] :]

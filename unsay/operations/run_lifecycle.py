@@ -135,7 +135,10 @@ def give_up_run(scope: Scope, why: str) -> Steps[None]:
 
 
 def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
-    """Open the run; if another turn has the same run id, add the turn to the id."""
+    """Open the run, and return the scope and update with its id.
+
+    If another turn has the same run id, the id of this turn is added to it.
+    """
     turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
     if scope.address is None or run_id is None:
         return scope, update

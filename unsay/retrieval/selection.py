@@ -194,7 +194,10 @@ def _scored(
 def _fitting(
     transcript: Sequence[AnyMessage], scored: _Scored, budget: int, estimate: TokenCounter
 ) -> list[list[int]]:
-    """Return the best steps that fit the budget by `estimate`; a too large step is skipped."""
+    """Return the groups of indices of the best steps that fit the budget by `estimate`.
+
+    A step that is too large is skipped.
+    """
     taken: list[list[int]] = []
     left, missed, opening = budget, 0, 0
     for group in _best_first(transcript, scored):
@@ -214,7 +217,10 @@ def _fitting(
 def _counted(
     transcript: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
-    """Return as many of the best steps as fit the budget together, and their tokens."""
+    """Return as many of the first groups as fit the budget together, and their tokens.
+
+    A group has the indices of one step of the transcript; the best group is first.
+    """
 
     def together(steps: int) -> int:
         places = sorted(place for group in groups[:steps] for place in group)

@@ -325,7 +325,9 @@ class PostgresDatabase(Database):
 
 
 def open_postgres(url: str) -> PostgresDatabase:
-    """Open a Postgres database, and create its tables if they are missing; see `open_database`.
+    """Open a Postgres database, and create its tables if they are missing.
+
+    `open_database` calls this and lists the errors.
 
     Args:
         url: `postgresql://user:password@host:port/name`, in the syntax of libpq. A pooler in front

@@ -96,7 +96,10 @@ def erase(connection: Any, thread_id: str) -> Purged:
 
 
 def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
-    """Return whether all tables have their newest version; refuse another layout of unsay."""
+    """Return whether all tables have their newest version.
+
+    Raises `DatabaseTooNewError` or `DatabaseTooOldError` for another layout of unsay's own tables.
+    """
     version_of = {
         table: _one(connection, query)
         for table, query in _VERSIONS.items()
@@ -213,7 +216,10 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """Return the error of unsay for one of Postgres; `code` is `None` if the server sent none."""
+    """Return the error of unsay for one of Postgres, whose text is `words`.
+
+    `code` is its SQLSTATE, `None` if the server sent none; `lost` says that the connection is gone.
+    """
     if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(
             f"The connection to {path!r} that held the lease of this thread was lost, and another "

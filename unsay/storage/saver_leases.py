@@ -117,7 +117,7 @@ class SaverLeases(KeptLeases):
         return {"id": lease.claim_id, "owner": this_process(), "expires": expires}
 
     def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
-        """Return the newest term and its claim, renewed if it was; 0 and `None` without one."""
+        """Return the newest term's number and its claim; 0 and `None` if there is none."""
         found = self._saver.get_tuple(_place(thread_id))
         if found is None:
             return 0, None

@@ -105,7 +105,7 @@ class Scripted(BaseChatModel):
     def _places(self) -> list[str]: ...
 
     def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
-        """Record a call, and return what it replies or raises, and after how long."""
+        """Record a call, and return its reply or its error, and after how many seconds."""
         self._calls.append(messages)
         reply, seconds = self._line(messages).reply, 0.0
         while isinstance(reply, Delay):
@@ -276,13 +276,13 @@ class _Take:
     fault: Fault | None
 
     def result(self) -> ChatResult:
-        """Return the reply in LangChain's form, or raise the scripted error."""
+        """Return the reply in LangChain's form, or raise the error of a scripted `Fault`."""
         if self.fault is not None:
             self.fault.strike()
         return ChatResult(generations=[ChatGeneration(message=self.message)])
 
     def chunks(self) -> Iterator[ChatGenerationChunk]:
-        """Yield the reply in pieces, then its metadata; or raise the scripted error in between."""
+        """Yield the reply in pieces, then its metadata; a scripted `Fault` is raised in between."""
         content = self.message.content
         tokens = tokens_of(content) if isinstance(content, str) else []
         for token in tokens[: self.fault.after_tokens if self.fault else None]:
