@@ -11,12 +11,11 @@ from typing import Any
 
 from unsay.storage import sqlite
 
-PATH, LAST, SECONDS = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-left = LAST
+left = 0
 
 
 class Counted(sqlite.Connection):
-    """A connection that kills its process before statement number `LAST`."""
+    """A connection that counts the SQL statements and kills its process before a certain one."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -32,10 +31,18 @@ def count(statement: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-sqlite.Connection = Counted  # type: ignore[misc]
-# Nothing handles the alarm, so the kernel ends the process at once, also inside of SQLite.
-signal.setitimer(signal.ITIMER_REAL, SECONDS)
-began = time.perf_counter()
-sqlite.open_database(PATH).close()
-signal.setitimer(signal.ITIMER_REAL, 0)
-print(time.perf_counter() - began)
+def main(path: str, statement: int, seconds: float) -> None:
+    """Open the database; print its statements, and last how long it took."""
+    global left  # noqa: PLW0603 - one count for all connections
+    left = statement
+    sqlite.Connection = Counted  # type: ignore[misc]
+    # Nothing handles the alarm, so the kernel ends the process at once, also inside of SQLite.
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    began = time.perf_counter()
+    sqlite.open_database(path).close()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
