@@ -1,7 +1,8 @@
 """The processes that `storage.py` starts, and the figures that they return.
 
-`python run_storage.py say|open|move DATABASE TURNS` prints one JSON object: a whole conversation, its
-opening by another process, or its last turns taken back and forth. See `storage.py`.
+`python run_storage.py say|open|move|host DATABASE TURNS` prints one JSON object: a whole conversation,
+its opening by another process, its last turns taken back and forth, or a whole conversation of a host
+that runs the compiled graph on LangGraph's own SQLite saver and store. See `storage.py`.
 """
 
 import gc
@@ -17,9 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.sqlite import SqliteStore
 from traffic import Cast, Exchange, Speech
 
 from unsay.conversation.conversation import Conversation
+from unsay.graph.builder import build_graph
 
 THREAD = "benchmark"
 ROLES = {"human": "user", "ai": "assistant"}
@@ -69,6 +73,43 @@ def say(database: str, turns: int) -> dict[str, Any]:
         "topics": sum(one["topic"] != two["topic"] for one, two in pairwise(costs)),
         "own_cpu_ms": 1000 * cast.cpu_seconds / turns,
         **moves,
+    }
+
+
+def host(database: str, turns: int) -> dict[str, Any]:
+    """Hold a conversation as a host does, with LangGraph's saver and store in one file."""
+    cast, costs = Cast(), []
+    config: Any = {"configurable": {"thread_id": THREAD}}
+    with (
+        closing(sqlite3.connect(database, check_same_thread=False)) as for_saver,
+        closing(
+            sqlite3.connect(database, check_same_thread=False, isolation_level=None)
+        ) as for_store,
+    ):
+        store = SqliteStore(for_store)
+        store.setup()
+        graph = build_graph(
+            cast.answer, judge=cast.judge, checkpointer=SqliteSaver(for_saver), store=store
+        )
+        for exchange in Speech().exchanges(turns):
+            cast.drafts = list(exchange.drafts)
+            own, cpu = cast.cpu_seconds, time.process_time()
+            graph.invoke({"messages": [("user", exchange.question)]}, config)
+            cpu = time.process_time() - cpu - cast.cpu_seconds + own
+            costs.append({"cpu_ms": 1000 * cpu, "question": exchange.question})
+            costs[-1]["answer"] = exchange.drafts[-1]
+        (states,) = for_saver.execute(
+            "SELECT count(*) FROM checkpoints WHERE checkpoint_ns = ''"
+        ).fetchone()
+    raw = [
+        {"role": role, "content": turn[part]}
+        for turn in costs
+        for role, part in (("user", "question"), ("assistant", "answer"))
+    ]
+    return {
+        "turns": [{"cpu_ms": turn["cpu_ms"]} for turn in costs],
+        "raw_bytes": len(json.dumps(raw, ensure_ascii=False).encode()),
+        "states": states,
     }
 
 
@@ -169,7 +210,7 @@ def read(database: str, turns: int) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> int:
     """Do what the command line names and print what came out."""
     what, database, turns = arguments
-    found = {"say": say, "open": read, "move": move}[what](database, int(turns))
+    found = {"say": say, "open": read, "move": move, "host": host}[what](database, int(turns))
     print(json.dumps(found))
     return 0
 

@@ -19,6 +19,10 @@ the openings and the moves.
 - `commits_per_turn`: transactions in the write-ahead log, counted over the last 10 turns.
 - `raw_bytes`: the record as JSON of roles and contents; `file_bytes`: the file after closing.
 
+`--saver langgraph` holds the conversation as a host does, which runs the compiled graph on LangGraph's
+own SQLite saver and store: `disk_over_raw`, `file_bytes`, `raw_bytes`, the figures of the processor
+time, and `states_per_turn`, LangGraph's checkpoints for each turn.
+
 The table for people also tells what each table of the file and each kind of item in the store holds.
 """
 
@@ -86,12 +90,14 @@ class Measured:
     """Of its items in the store."""
 
 
-def measure(turns: int, database: str) -> Measured:
+def measure(turns: int, database: str, saver: str = "unsay") -> Measured:
     """Hold a conversation in a fresh process and measure what it leaves.
 
     Raises:
         CalledProcessError: The conversation failed; its own words are on standard error.
     """
+    if saver == "langgraph":
+        return _measure_host(turns)
     if database != "sqlite":
         place = ":memory:" if database == "memory" else database
         said = _started("say", place, turns)
@@ -114,6 +120,23 @@ def measure(turns: int, database: str) -> Measured:
     return Measured(figures=figures, tables=tables, kinds=kinds)
 
 
+def _measure_host(turns: int) -> Measured:
+    """Measure the compiled graph on LangGraph's own SQLite saver and store."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "host.db"
+        said = _started("host", str(path), turns)
+        size = sum(each.stat().st_size for each in path.parent.iterdir())
+        tables, kinds = tables_of(path), kinds_of(path)
+    figures = {
+        "disk_over_raw": Figure(value=size / said["raw_bytes"], items=turns),
+        **_cpu(said, turns),
+        "states_per_turn": Figure(value=said["states"] / turns, items=turns),
+        "raw_bytes": Figure(value=said["raw_bytes"], items=turns),
+        "file_bytes": Figure(value=size, items=turns),
+    }
+    return Measured(figures=figures, tables=tables, kinds=kinds)
+
+
 def _started(what: str, database: str, turns: int) -> dict[str, Any]:
     command = [sys.executable, str(RUNNER), what, database, str(turns)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
@@ -123,16 +146,10 @@ def _started(what: str, database: str, turns: int) -> dict[str, Any]:
 
 def _costs(said: Mapping[str, Any], turns: int) -> dict[str, Figure]:
     """The figures of the turns themselves."""
-    window = min(WINDOW, turns // 2)
-    early = EARLY if turns >= EARLY + WINDOW else 0
-    first, last = said["turns"][early : early + window], said["turns"][-window:]
-    cpu = _median([each["cpu_ms"] for each in last])
-    cpu_first = _median([each["cpu_ms"] for each in first])
+    last = said["turns"][-min(WINDOW, turns // 2) :]
     commits = said["commits"]
     return {
-        "cpu_ms_per_turn": cpu,
-        "cpu_ms_first": cpu_first,
-        "cpu_ms_last_over_first": Figure(value=_ratio(cpu, cpu_first), items=2 * window),
+        **_cpu(said, turns),
         "wall_ms_per_turn": _median([each["wall_ms"] for each in last]),
         "own_cpu_ms_per_turn": Figure(value=said["own_cpu_ms"], items=turns),
         "commits_per_turn": Figure(
@@ -143,6 +160,20 @@ def _costs(said: Mapping[str, Any], turns: int) -> dict[str, Figure]:
         "messages_ms": Figure(value=said["messages_ms"], items=1),
         "peak_mb": Figure(value=said["peak_mb"], items=1),
         "raw_bytes": Figure(value=said["raw_bytes"], items=turns),
+    }
+
+
+def _cpu(said: Mapping[str, Any], turns: int) -> dict[str, Figure]:
+    """The processor time of the last turns, and of the first."""
+    window = min(WINDOW, turns // 2)
+    early = EARLY if turns >= EARLY + WINDOW else 0
+    first, last = said["turns"][early : early + window], said["turns"][-window:]
+    cpu = _median([each["cpu_ms"] for each in last])
+    cpu_first = _median([each["cpu_ms"] for each in first])
+    return {
+        "cpu_ms_per_turn": cpu,
+        "cpu_ms_first": cpu_first,
+        "cpu_ms_last_over_first": Figure(value=_ratio(cpu, cpu_first), items=2 * window),
     }
 
 
@@ -238,12 +269,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--turns", type=int, nargs="+", default=[TURNS], metavar="N")
     parser.add_argument("--database", default="sqlite", help="sqlite, memory, or a URL")
+    parser.add_argument("--saver", choices=["unsay", "langgraph"], default="unsay")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     if (fewest := min(options.turns)) < FEWEST:
         parser.error(f"--turns {fewest!r}: give {FEWEST} or more")
     try:
-        measured = {turns: measure(turns, options.database) for turns in options.turns}
+        measured = {
+            turns: measure(turns, options.database, options.saver) for turns in options.turns
+        }
     except subprocess.CalledProcessError as error:
         print(f"{error}; its words stand above", file=sys.stderr)
         return 2
