@@ -25,6 +25,7 @@ from unsay.operations.pending import (
     unjudged,
 )
 from unsay.operations.rollback import add_note, archive_steps, live_branch, load_archived_steps
+from unsay.operations.stopped import branch_of_deleted, take_stopped
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update
@@ -41,9 +42,11 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     pending = find_pending(draft.state["messages"], state.get("turn"))
     waiting = draft.state["messages"][pending.start :]
     command = command_of(waiting, pending.question, scope.settings)
-    yield from _repair(draft, scope, pending, command)
+    stopped = yield from take_stopped(scope)
+    yield from _repair(draft, scope, pending, command, stopped)
     yield from _load_messages(draft, scope, command)
-    if "messages" in draft.update:  # The pending messages have other indices now.
+    # The pending messages may have other indices now, or a stopped question waits with them.
+    if "messages" in draft.update or stopped:
         pending = find_pending(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
     orders = yield from read_orders(draft.state, scope, turn, pending, command)
@@ -64,13 +67,23 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _repair(
-    draft: StateDraft, scope: Scope, pending: PendingInput, command: Command | None
+    draft: StateDraft,
+    scope: Scope,
+    pending: PendingInput,
+    command: Command | None,
+    stopped: list[AnyMessage],
 ) -> Steps[None]:
     """Clean up after an interrupted turn, and drop what refers to messages that a host removed."""
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps
     draft.apply((yield from move_steps(draft.state, scope)))
-    draft.apply((yield from repair_interrupted(draft.state, scope, pending, undone=is_undo)))
+    turn = draft.state.get("turn")
+    names = {message.id for message in stopped}
+    stays = bool(turn and turn["question_id"] in names)
+    draft.apply((yield from branch_of_deleted(draft.state, scope, stopped)))
+    draft.apply(
+        (yield from repair_interrupted(draft.state, scope, pending, undone=is_undo, stopped=stays))
+    )
     draft.apply(_without_removed(draft.state))
 
 

@@ -100,11 +100,12 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def repair_interrupted(
-    state: State, scope: Scope, entry: PendingInput, *, undone: bool
+    state: State, scope: Scope, entry: PendingInput, *, undone: bool, stopped: bool
 ) -> Steps[Update]:
     """Remove the question of a turn that never ended; its rollbacks become a step to undo.
 
-    With `undone`, the pending input is an undo, which removes the interrupted turn itself.
+    With `undone`, the pending input is an undo, which removes the interrupted turn itself. With
+    `stopped`, the host stopped the turn, and its question stays.
     """
     if not entry.interrupted:
         return Update()
@@ -113,7 +114,8 @@ def repair_interrupted(
     if undone:
         step = Operation(kind="turn", base=base, branches=turn["branches"])
         return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
-    kept = [m.id or "" for m in state["messages"][entry.start :]]
+    first = entry.interrupted.start if stopped else entry.start
+    kept = [m.id or "" for m in state["messages"][first:]]
     label = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
     try:
         change = yield from without_retries(state, scope, base, label, kept)

@@ -28,6 +28,7 @@ from unsay.operations.compensate import schedule_compensations
 from unsay.operations.pending import find_pending
 from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
+from unsay.operations.stopped import keep_stopped
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tokens.pricing import merged
@@ -177,6 +178,7 @@ def canceled(state: State, scope: Scope) -> Steps[None]:
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)
+    yield from keep_stopped(state, scope)
     yield from end_run(scope, "canceled", "the host stopped it")
 
 

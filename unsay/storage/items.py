@@ -27,6 +27,7 @@ Kind = Literal[
     "requests",
     "runs",
     "steps",
+    "stopped",
     "tool_steps",
     "turns",
 ]

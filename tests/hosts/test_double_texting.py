@@ -1,0 +1,128 @@
+"""A user sends a second message while the first is answered, under `langgraph dev`."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Delay
+
+from tests.hosts.test_langgraph_dev import (  # noqa: F401 - fixtures
+    GOOD,
+    OTHER,
+    OTHER_ANSWER,
+    QUESTION,
+    Thread,
+    clean_log,
+    client,
+    items,
+    server_config,
+    server_log,
+    server_url,
+    thread,
+    transcript,
+)
+from tests.http.replies import ANSWERER, answers, grades
+from unsay.history.branch import unpack
+from unsay.types import StoredBranch
+
+pytestmark = pytest.mark.full
+
+TURNS = [("human", QUESTION), ("ai", GOOD), ("human", OTHER), ("ai", OTHER_ANSWER)]
+
+
+async def begin(thread: Thread, llmock: LLMock) -> dict[str, Any]:  # noqa: F811
+    """Ask the first question, and return its run once the model is asked."""
+    asked = len(llmock.requests)
+    value = {"messages": [{"role": "user", "content": QUESTION}]}
+    run = await thread.client.runs.create(thread.thread_id, "unsay", input=value)
+    while len(llmock.requests) == asked:  # noqa: ASYNC110 - the mock gives no event
+        await asyncio.sleep(0.05)
+    return dict(run)
+
+
+async def branches(thread: Thread) -> list[StoredBranch]:  # noqa: F811
+    """The thread's stored branches."""
+    return [unpack(item["value"]) for item in await items(thread, "branches")]
+
+
+async def text_again(thread: Thread, strategy: Any) -> dict[str, Any]:  # noqa: F811
+    """Send the second message with a strategy, and return the state after it."""
+    return await thread.say(OTHER, multitask_strategy=strategy)
+
+
+async def test_enqueued_message_is_answered_second(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
+    """With `enqueue` both questions are answered, in their order."""
+    llmock.add(Delay(2.0, match=ANSWERER, times=1))
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
+    await begin(thread, llmock)
+    assert TURNS == transcript(await text_again(thread, "enqueue"))
+
+
+async def test_rejected_message_leaves_the_first_alone(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
+    """With `reject` the second message is refused, and the first question is answered."""
+    llmock.add(Delay(2.0, match=ANSWERER, times=1))
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
+    run = await begin(thread, llmock)
+    with pytest.raises(Exception, match="409"):
+        await text_again(thread, "reject")
+    await thread.client.runs.join(thread.thread_id, run["run_id"])
+    assert TURNS[:2] == transcript(await thread.state())
+
+
+async def test_interrupted_question_stays_in_the_transcript(
+    thread: Thread,  # noqa: F811
+    llmock: LLMock,
+) -> None:
+    """With `interrupt` the first question stays, and the model is sent both."""
+    llmock.add(Delay(20.0, match=ANSWERER, times=1))
+    llmock.add(answers(OTHER_ANSWER), grades(0.9))
+    await begin(thread, llmock)
+    state = await text_again(thread, "interrupt")
+    assert [TURNS[0], *TURNS[2:]] == transcript(state)
+    assert [TURNS[0], *TURNS[2:]] == transcript(await thread.state())
+    assert not state.get("branches")
+
+
+async def test_question_that_langgraph_deletes_is_a_branch(
+    thread: Thread,  # noqa: F811
+    llmock: LLMock,
+) -> None:
+    """With `rollback` the first question leaves the transcript, and is kept as a branch."""
+    llmock.add(Delay(20.0, match=ANSWERER, times=1))
+    llmock.add(answers(OTHER_ANSWER), grades(0.9))
+    await begin(thread, llmock)
+    state = await text_again(thread, "rollback")
+    assert TURNS[2:] == transcript(state)
+    (branch,) = await branches(thread)
+    assert [QUESTION] == [message.content for message in branch["messages"]]
+
+
+async def test_a_turn_makes_two_states_on_a_server(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
+    """The newest 10 states hold the parents of the newest four turns; an edit from there works."""
+    llmock.add(answers(GOOD), grades(0.9))
+    for number in range(5):
+        await thread.say(f"{QUESTION} ({number})")
+    states = await thread.client.threads.get_history(thread.thread_id, limit=100)
+    assert 10 == len(states)
+    newest = await thread.client.threads.get_history(thread.thread_id, limit=10)
+    ids = {state["checkpoint"]["checkpoint_id"] for state in newest}
+    first = [s for s in states if f"{QUESTION} (1)" in str(s["values"])][-1]
+    assert first["parent_checkpoint"]["checkpoint_id"] in ids
+    edited = await thread.say("How many has an ant?", checkpoint=first["parent_checkpoint"])
+    assert [QUESTION + " (0)", "How many has an ant?"] == [
+        text for role, text in transcript(edited) if role == "human"
+    ]
+    (branch,) = [each for each in await branches(thread) if each["kind"] == "host"]
+    assert 8 == len(branch["messages"])
+
+
+async def test_a_regenerated_answer_on_a_server(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
+    """A run without input from the state before an answer answers the question again."""
+    llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER), grades(0.9))
+    await thread.say(QUESTION)
+    states = await thread.client.threads.get_history(thread.thread_id)
+    state = await thread.run(None, checkpoint=states[0]["parent_checkpoint"])
+    assert [("human", QUESTION), ("ai", OTHER_ANSWER)] == transcript(state)
+    (branch,) = await branches(thread)
+    assert [GOOD] == [message.content for message in branch["messages"]]

@@ -1,0 +1,81 @@
+"""Questions whose run a host stopped: each stays in the transcript, or is kept as a branch.
+
+A host stops a run when another message comes first. Then its question waits together with the new
+one. A host that deletes the run, and with it the question, leaves a branch with the question.
+"""
+
+from dataclasses import replace
+from typing import cast
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.events.event_types import split_message
+from unsay.history.branch import Change, Label, holder_of, list_stored_branches, replace_tail
+from unsay.operations.pending import find_pending
+from unsay.operations.rollback import live_branch, save_branch
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.storage.items import (
+    drop_items,
+    freeze_messages,
+    get_item,
+    put_item,
+    thaw_messages,
+    thread_namespace,
+)
+
+# The one item of a thread.
+KEY = "newest"
+
+
+def keep_stopped(state: State, scope: Scope) -> Steps[None]:
+    """Store the question of a run that the host stops; it has no answer yet."""
+    messages, turn = state.get("messages", []), state.get("turn")
+    waiting = messages[find_pending(messages, turn).start :]
+    if scope.address is None or not waiting:
+        return
+    store, thread_id = scope.address
+    value = {"messages": freeze_messages(waiting)}
+    yield put_item(store, thread_namespace("stopped", thread_id), KEY, value)
+
+
+def take_stopped(scope: Scope) -> Steps[list[AnyMessage]]:
+    """Return the question of the run that the host stopped last, once; empty if there is none."""
+    if scope.address is None:
+        return []
+    store, thread_id = scope.address
+    namespace = thread_namespace("stopped", thread_id)
+    item = yield get_item(store, namespace, KEY)
+    if item is None:
+        return []
+    yield drop_items(store, namespace, [KEY])
+    return cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
+
+
+def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> Steps[Update]:
+    """Store a stopped question as a branch if the host deleted it; else return an empty update."""
+    known = {message.id for message in state["messages"]}
+    if scope.address is None or not stopped or any(each.id in known for each in stopped):
+        return Update()
+    branches = yield from list_stored_branches(*scope.address)
+    if holder_of(branches, stopped[0].id) is not None:
+        return Update()
+    live = live_branch(state)
+    start = find_pending(live.messages, state.get("turn")).start
+    waiting = [message.id or "" for message in live.messages[start:]]
+    # The event log has the question as if it had come after the waiting ones, and then left.
+    label = Label(kind="interrupted", reason="its run was deleted", created_at=scope.now())
+    there = replace_tail(
+        replace(live, messages=(*live.messages, *stopped)),
+        live.id_at(start - 1),
+        label=label,
+        keep=waiting,
+    )
+    change = Change(
+        live=live, writes=[], branch=there.branch, keep=tuple(waiting), restored=(), only=None
+    )
+    for message in stopped:
+        scope.step_log.new_events += split_message(message)
+    refs = yield from save_branch(change, scope, state.get("branches", []))
+    return Update(branches=refs)
