@@ -1,8 +1,11 @@
 """A user sends a second message while the first is answered, under `langgraph dev`."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Delay
@@ -31,14 +34,19 @@ pytestmark = pytest.mark.full
 TURNS = [("human", QUESTION), ("ai", GOOD), ("human", OTHER), ("ai", OTHER_ANSWER)]
 
 
-async def begin(thread: Thread, llmock: LLMock) -> dict[str, Any]:  # noqa: F811
-    """Ask the first question, and return its run once the model is asked."""
-    asked = len(llmock.requests)
+@asynccontextmanager
+async def first_run(thread: Thread) -> AsyncIterator[str]:  # noqa: F811
+    """The run of the first question, which is under way and read by its front end; gives its id."""
     value = {"messages": [{"role": "user", "content": QUESTION}]}
-    run = await thread.client.runs.create(thread.thread_id, "unsay", input=value)
-    while len(llmock.requests) == asked:  # noqa: ASYNC110 - the mock gives no event
-        await asyncio.sleep(0.05)
-    return dict(run)
+    run = await thread.client.runs.create(
+        thread.thread_id, "unsay", input=value, stream_mode="custom", stream_resumable=True
+    )
+    heard = thread.client.runs.join_stream(thread.thread_id, run["run_id"], stream_mode="custom")
+    while (await anext(heard)).event != "custom":
+        """Until it plans."""
+    await asyncio.sleep(0.3)  # until the model is asked, which no event tells
+    yield run["run_id"]
+    await heard.aclose()
 
 
 async def branches(thread: Thread) -> list[StoredBranch]:  # noqa: F811
@@ -55,18 +63,18 @@ async def test_enqueued_message_is_answered_second(thread: Thread, llmock: LLMoc
     """With `enqueue` both questions are answered, in their order."""
     llmock.add(Delay(2.0, match=ANSWERER, times=1))
     llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
-    await begin(thread, llmock)
-    assert TURNS == transcript(await text_again(thread, "enqueue"))
+    async with first_run(thread):
+        assert TURNS == transcript(await text_again(thread, "enqueue"))
 
 
 async def test_rejected_message_leaves_the_first_alone(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
     """With `reject` the second message is refused, and the first question is answered."""
     llmock.add(Delay(2.0, match=ANSWERER, times=1))
     llmock.add(answers(GOOD, times=1), answers(OTHER_ANSWER, times=1), grades(0.9))
-    run = await begin(thread, llmock)
-    with pytest.raises(Exception, match="409"):
-        await text_again(thread, "reject")
-    await thread.client.runs.join(thread.thread_id, run["run_id"])
+    async with first_run(thread) as run_id:
+        with pytest.raises(httpx.HTTPStatusError, match="409"):
+            await text_again(thread, "reject")
+        await thread.client.runs.join(thread.thread_id, run_id)
     assert TURNS[:2] == transcript(await thread.state())
 
 
@@ -75,10 +83,10 @@ async def test_interrupted_question_stays_in_the_transcript(
     llmock: LLMock,
 ) -> None:
     """With `interrupt` the first question stays, and the model is sent both."""
-    llmock.add(Delay(20.0, match=ANSWERER, times=1))
+    llmock.add(Delay(4.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
-    await begin(thread, llmock)
-    state = await text_again(thread, "interrupt")
+    async with first_run(thread):
+        state = await text_again(thread, "interrupt")
     assert [TURNS[0], *TURNS[2:]] == transcript(state)
     assert [TURNS[0], *TURNS[2:]] == transcript(await thread.state())
     assert not state.get("branches")
@@ -89,10 +97,10 @@ async def test_question_that_langgraph_deletes_is_a_branch(
     llmock: LLMock,
 ) -> None:
     """With `rollback` the first question leaves the transcript, and is kept as a branch."""
-    llmock.add(Delay(20.0, match=ANSWERER, times=1))
+    llmock.add(Delay(4.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
-    await begin(thread, llmock)
-    state = await text_again(thread, "rollback")
+    async with first_run(thread):
+        state = await text_again(thread, "rollback")
     assert TURNS[2:] == transcript(state)
     (branch,) = await branches(thread)
     assert [QUESTION] == [message.content for message in branch["messages"]]
