@@ -131,17 +131,15 @@ def test_a_kill_at_any_instant_leaves_a_file_that_opens(tmp_path: Path) -> None:
                 make(connection)
             (folders[-1] / NAME).chmod(0o600)
     places = [copies(each) for each in folders]
-    whole = run_child(CHILD, str(next(places[0])), "0", "0")
-    longest = float(whole.stdout.splitlines()[-1])
+    runs = [run_child(CHILD, str(next(places[0])), "0", "0") for _ in range(5)]
+    usual = sorted(float(each.stdout.splitlines()[-1]) for each in runs)[2]
     killed = 0
 
-    for _ in range(500):
+    while killed < 500:
         path = next(chance.choice(places))
-        child = run_child(CHILD, str(path), "0", str(chance.uniform(1e-5, longest)))
+        child = run_child(CHILD, str(path), "0", str(chance.uniform(1e-5, usual)))
         killed += child.returncode == -signal.SIGALRM
         try:
             opens_and_answers(path)
         except Exception as error:
             raise AssertionError(f"seed {seed}, {path}") from error
-
-    assert killed > 250

@@ -6,7 +6,7 @@ records are in the private channel `own_writes`.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -46,12 +46,11 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
         entered: Sequence[AnyMessage] = messages
     else:
         entered = messages[head["length"] :]
-    commands = {m.id for m in messages if m.type == "human" and parse_command(text_of(m))}
     corrected = []
     for message in entered:
         known = own.get(message.id)
         equal = known is not None and message_body(known) == message_body(message)
-        allowed = annotation_of(known) if known and equal else _harmless(message, commands)
+        allowed = annotation_of(known) if known and equal else _harmless(message, messages)
         if allowed != message.response_metadata.get(KEY, {}):
             corrected.append(_annotated(message, allowed))
     return corrected
@@ -88,7 +87,7 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
     return {m.id: m for m in messages if m.id in tags and tags[m.id] == annotation_tag(m)}
 
 
-def _harmless(message: AnyMessage, commands: Collection[str | None]) -> dict[str, Any]:
+def _harmless(message: AnyMessage, messages: Sequence[AnyMessage]) -> dict[str, Any]:
     """Return the part of a foreign annotation that is kept: that a notice answers commands.
 
     A host without a checkpointer sends notices back with every input. Without the annotation a
@@ -99,6 +98,7 @@ def _harmless(message: AnyMessage, commands: Collection[str | None]) -> dict[str
         return {}
     answers = given.get("answers")
     names = answers if isinstance(answers, list) else []
+    commands = [m.id for m in messages if m.type == "human" and parse_command(text_of(m))]
     return {"kind": "notice", "answers": [name for name in names if name in commands]}
 
 
