@@ -75,12 +75,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Settings, models and tools of one compiled graph; models are made when first needed.
+    """Settings, models and tools of one compiled graph; `make_services` makes them.
 
-    A model that is `None` is taken from the settings. If none is configured there, a chat model that
-    answers is also the judge, summaries are local, and titles are the first question's words.
-    `clock` gives aware times in UTC. Without a `strategy` the settings name it; without `embeddings`
-    recall compares words alone.
+    Models are made when first needed. A model that is `None` is taken from the settings. If none is
+    configured there, a chat model that answers is also the judge, summaries are local, and titles
+    are the first question's words. `clock` gives aware times in UTC. Without a `strategy` the
+    settings name it; without `embeddings` recall compares words alone.
     """
 
     settings: Settings

@@ -260,7 +260,10 @@ class PlainState(Working, total=False):
 
 
 class Update(Working, total=False):
-    """What a node returns; `messages` may hold `RemoveMessage`."""
+    """What a node or an operation returns: the channels to write.
+
+    `messages` may hold `RemoveMessage`.
+    """
 
     messages: list[Any]
 

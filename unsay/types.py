@@ -264,10 +264,11 @@ class Forgotten(TypedDict):
 
 
 class Operation(TypedDict):
-    """One step that can be undone: the messages after `base` replaced those of `branches`.
+    """One step that `undo` can reverse, as operations append it to the state.
 
-    An `insert` brought only `ids`. An `expand` includes `topic` in the context again, and a
-    `forget` replaced `remembered` by `forgotten` and removed the pins `unpinned`.
+    The messages after `base` replaced those of `branches`. An `insert` brought only `ids`. An
+    `expand` includes `topic` in the context again, and a `forget` replaced `remembered` by
+    `forgotten` and removed the pins `unpinned`.
     """
 
     kind: OperationKind

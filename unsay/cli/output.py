@@ -71,7 +71,7 @@ def note(text: str) -> None:
 
 
 def usage_error(message: str) -> click.UsageError:
-    """Return an error for options that do not go together."""
+    """Return an error for options that do not go together, with the command's usage line."""
     return click.UsageError(message, click.get_current_context())
 
 

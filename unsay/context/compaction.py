@@ -129,8 +129,9 @@ def with_span(
 ) -> Compaction:
     """Return the compaction that also leaves out the messages at `chosen` indices, by rule `why`.
 
-    `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. Raises
-    `InputError` if more than `MAX_KEPT` messages between the chosen ones would stay.
+    `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. The span
+    leaves out no message whose id is in `pins`. Raises `InputError` if more than `MAX_KEPT`
+    messages between the chosen ones would stay.
     """
     old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.
@@ -180,8 +181,9 @@ def render(
 ) -> tuple[AnyMessage, ...]:
     """Return the messages that are not left out, with shortened tool results and the summaries.
 
-    All summaries are in one message, in the place of the first message that is left out. If
-    messages are left out and the rest begins with the assistant, a user message is put before it.
+    Messages with ids in `pins` stay whole. All summaries are in one message, in the place of the
+    first message that is left out. If messages are left out and the rest begins with the assistant,
+    a user message is put before it.
     """
     out, spans = hidden(messages, compaction, pins), live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}

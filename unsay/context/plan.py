@@ -50,7 +50,10 @@ class Omission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The result of a strategy; made by `PlanContext.keep`, `leave_out` or `shorten`."""
+    """The result of a strategy, from which a context is made; `PlanContext` makes it.
+
+    Its methods for this are `keep`, `leave_out` and `shorten`.
+    """
 
     after: "PlanContext"  # the same object as before if the plan changes nothing
     problems: tuple[Exception, ...] = ()  # errors that the strategy met; they are logged

@@ -188,7 +188,10 @@ def fork(
 def _begin(
     handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
 ) -> Steps[None]:
-    """Write the copied branch and the new thread's entry; the caller holds the new thread's lock."""
+    """Write the copy of the branch `live` and list the `other` thread, whose lock the caller holds.
+
+    Raises `ConflictError` if there is a thread with its id.
+    """
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:  # a host's thread has no entry
         raise ConflictError(

@@ -213,7 +213,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 def settle(
     thread: ThreadHandle, state: State, scope: Scope, update: Update
 ) -> Steps[RollbackResult]:
-    """Commit what an operation changes to `state`, end an open turn, and return where the thread is."""
+    """Commit the update of an operation, end an open turn, and return where the thread then is."""
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None

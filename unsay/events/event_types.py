@@ -87,7 +87,10 @@ def stamped(
 def make_event(
     kind: EventType, data: Mapping[str, Any], *, stamp: Stamp, event_id: str | None = None
 ) -> Event:
-    """Return an event; without `event_id`, its id is a hash of kind, thread, position and data."""
+    """Return an event; without `event_id`, its id is a hash of kind, thread, position and data.
+
+    `stamp` says where and when it happened.
+    """
     if event_id is None:
         place = canonical([kind, stamp.thread_id, stamp.after, 0, data])
         event_id = f"ev-{hashlib.sha256(place.encode()).hexdigest()[:20]}"
@@ -248,8 +251,9 @@ def rollback(
 ) -> NewEvent:
     """Return the event that moves the messages after `base` to a branch, except those in `keep`.
 
-    With `restored`, it is a restore: the messages of these branches return in their place, or only
-    those in `only`. A later restore of the new branch does not add its `drafts`. All are ids.
+    `removed` are the moved messages. With `restored`, it is a restore: the messages of these
+    branches return in their place, or only those in `only`. A later restore of the new branch does
+    not add its `drafts`. All are ids.
     """
     data = {
         "branch_id": branch_id,

@@ -211,7 +211,11 @@ def attempt_context(
     pending: Collection[str],
     recall_source: RecallSource | None = None,
 ) -> Steps[AttemptContext]:
-    """Collect what all calls of an attempt share; `pending` has the ids of the question's messages."""
+    """Return what all calls of an attempt share.
+
+    `model` has its tools bound; `None` only plans. `earlier` are loaded offloaded messages, and
+    `pending` the ids of the question's messages. Without a `recall_source` nothing is recalled.
+    """
     yield scope.resolve("summarizer")
     counter = TokenCounter()
     if model is not None:

@@ -130,7 +130,7 @@ def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]
 def _manifest(
     attempt: AttemptContext, plan: Plan, context: LaidOutContext, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    """Describe a call for the timeline: its messages, what it left out, and its use of the window."""
+    """Return the record of a call for the timeline: its messages, what was left out, its tokens."""
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = ModelCall(

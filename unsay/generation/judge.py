@@ -114,7 +114,10 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
 def judge_summary(
     messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Judge whether a summary agrees with its messages; `unscored` unless `judging` is `model`."""
+    """Judge whether a summary agrees with its messages; `unscored` unless `judging` is `model`.
+
+    `key` identifies the call, so that it is paid once after a crash.
+    """
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
     sample = next((text for each in messages if (text := text_of(each)).strip()), summary)

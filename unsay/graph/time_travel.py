@@ -158,7 +158,7 @@ def begin_update(
     config: RunnableConfig,
     values: Sequence[Any],
 ) -> Steps[RunnableConfig]:
-    """Keep what a host's update of the state leaves behind, and return the state to update.
+    """Keep what a host's `values` for the state leave behind, and return the state to update.
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.

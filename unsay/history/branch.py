@@ -82,7 +82,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Why a branch is made; `drafts` are rejected answers, which were never in the transcript."""
+    """Why a branch is made, for lists; `drafts` are rejected answers, never in the transcript."""
 
     kind: BranchKind
     reason: str

@@ -28,7 +28,10 @@ _namespace = partial(thread_namespace, "tool_steps")
 
 
 def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str, Any]) -> Call:
-    """Make a call that stores a draft's messages and values, in place of the newest ones."""
+    """Return a call that stores a draft's messages and values, in place of the newest ones.
+
+    `attempt` identifies the attempt of the turn.
+    """
     quoted = draft.get("quoted")
     value = {
         "attempt": attempt,

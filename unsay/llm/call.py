@@ -291,7 +291,11 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model inside LangChain's wrappers, such as bound arguments; itself without one."""
+    """Return the model inside LangChain's wrappers; a runnable that is not one is returned itself.
+
+    Wrappers are bound arguments, a sequence (its first part), fallbacks (the main one) and a
+    parallel with one part.
+    """
     while True:
         if isinstance(runnable, RunnableBinding):
             runnable = runnable.bound

@@ -73,7 +73,11 @@ def _repair(
     command: Command | None,
     stopped: list[AnyMessage],
 ) -> Steps[None]:
-    """Clean up after an interrupted turn, and drop what refers to messages that a host removed."""
+    """Apply to the draft what an interrupted turn or a host left undone.
+
+    The question of an interrupted turn is removed, and so are references to messages that a host
+    removed. Archived steps are loaded if the `command` is an undo.
+    """
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps
     draft.apply((yield from move_steps(draft.state, scope)))
@@ -139,7 +143,7 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
 def _judge_one(
     messages: Sequence[AnyMessage], entry: Injected, scope: Scope, forgotten: Collection[str]
 ) -> Steps[Verdict]:
-    """Judge an answer without forgotten messages; a forgotten answer is sent to no judge."""
+    """Judge an injected answer without `forgotten` messages; `unscored` if it is one of them."""
     answer = messages[entry.index]
     if answer.id in forgotten:
         return unscored("it is forgotten")

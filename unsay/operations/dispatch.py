@@ -58,7 +58,10 @@ class _Order:
 def read_orders(
     state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
 ) -> Steps[Orders]:
-    """Carry out a command or a host's flag; an error, also for an empty message, becomes a notice."""
+    """Carry out a command, or a host's flag if there is none, and return what the turn then does.
+
+    An error of unsay, also for an empty message, becomes a notice.
+    """
     texts = scope.texts(state["messages"])
     try:
         if command is not None:

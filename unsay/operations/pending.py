@@ -28,7 +28,8 @@ from unsay.types import Operation, Turn
 class PendingInput:
     """The unanswered end of a transcript: messages from the index `start` on.
 
-    `question` is the user's newest message; `interrupted` are the indices of an interrupted one.
+    `question` is the user's newest message, `None` if there is none. `interrupted` are the indices
+    of the messages of an interrupted turn before it; the range is empty if there is none.
     """
 
     question: AnyMessage | None
@@ -102,10 +103,11 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool, stopped: bool
 ) -> Steps[Update]:
-    """Remove the question of a turn that never ended; its rollbacks become a step to undo.
+    """Return the update that removes the question of a turn that never ended.
 
-    With `undone`, the pending input is an undo, which removes the interrupted turn itself. With
-    `stopped`, the host stopped the turn, and its question stays.
+    The turn's rollbacks become a step to undo. With `undone`, the pending input is an undo, which
+    removes the interrupted turn itself. With `stopped`, the host stopped the turn, and its question
+    stays. Without an interrupted turn the update is empty.
     """
     if not entry.interrupted:
         return Update()

@@ -98,10 +98,11 @@ def search_transcript(
     budget_tokens: int,
     count: TokenCounter,
 ) -> Steps[Recalled]:
-    """Search the messages that a context leaves out (not in `shown`); return the best in a token budget.
+    """Return the messages that fit a question best and that a context does not show (ids `shown`).
 
     A search by a person or the model also finds weak matches. The matches come in the transcript's
-    order, offloaded ones without images and files. `budget_tokens` limits their quotation.
+    order, offloaded ones without images and files. `budget_tokens` limits their quotation, which
+    `count` counts.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):

@@ -271,7 +271,10 @@ def _reversed(
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Return an update that shows an earlier topic's messages in contexts, or hides them again."""
+    """Return an update that adds an earlier topic's messages to contexts.
+
+    With `expand=False` it takes them out again.
+    """
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
     topic = next((each for each in state.get("topics", []) if each["id"] == topic_id), None)

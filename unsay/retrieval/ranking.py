@@ -171,7 +171,8 @@ def evident(
 ) -> set[int]:
     """Return the places of messages whose content words of the question weigh at least `least`.
 
-    Their neighbours (`NEAR`) are included. Related words, grammar and particles do not count.
+    Their neighbours (`NEAR`) are included; `unseen` places are not. Related words, grammar and
+    particles do not count.
     """
     having = {
         term: count

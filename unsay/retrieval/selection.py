@@ -154,7 +154,10 @@ def _scored(
     shown: Collection[str],
     hidden: Collection[str],
 ) -> _Scored | None:
-    """Score the candidates; `None` if no message is related to the question."""
+    """Score the messages that are neither `shown` nor `hidden` (ids) and reach the `bars`.
+
+    `None` if no message is related to the question.
+    """
     seen, unseen = index.places(shown), index.places(hidden)
     apart, everything = seen | unseen, set(range(len(index)))
     least = bars.bar * rarity(1, len(index))

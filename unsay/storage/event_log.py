@@ -85,7 +85,8 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
     """Store an event once and return the new end of the log, which the caller commits.
 
-    An event that is there already is not added again, even if its time differs.
+    `head` is the end in the state. An event that is there already is not added again, even if its
+    time differs.
 
     Raises:
         EventConflictError: A different event has this id.

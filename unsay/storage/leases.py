@@ -215,10 +215,10 @@ class FileLeases(KeptLeases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Make writes over a connection by an owner that lost its lease fail with the message `LOST`.
+        """Make writes over a connection fail with the message `LOST` if their owner lost its lease.
 
-        Writes to threads without a lease here are accepted, and so are rows for which
-        `thread_of`, called with the values of the columns, returns `None`.
+        Writes to threads without a lease here are accepted, and so are rows of the `table` for
+        which `thread_of`, called with the values of the `columns`, returns `None`.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE

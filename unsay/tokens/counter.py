@@ -90,7 +90,10 @@ def _blocks(content: Any) -> Iterator[Any]:
 
 
 def _words(block: Any) -> Iterator[str]:
-    """Yield the texts of a content block that a model reads; none for tool calls and media."""
+    """Yield the texts of a content block that a model reads; none for tool calls and media.
+
+    A block of an unknown kind is yielded as JSON; hidden thinking has no text.
+    """
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping) and block.get("type") not in _CALLS and not _is_media(block):

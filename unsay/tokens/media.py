@@ -51,7 +51,7 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
 def image_tokens(size: Size | None, provider: Provider, *, low: bool = False) -> int:
     """Return the tokens of a picture; an unknown size counts as 1,024 by 1,024 pixels.
 
-    `low` is OpenAI's low detail.
+    `low` is OpenAI's low detail, which other providers ignore.
 
     Source: OpenAI's vision guide (85, and 170 for each tile of 512 once the picture fits 2,048
     squared with a shorter side of 768); Anthropic's (width times height over 750, once the longer
