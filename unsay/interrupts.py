@@ -42,9 +42,9 @@ class Decision:
 
 
 def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
-    """Interrupt the run until `read` accepts a person's answer, and return what `read` made of it.
+    """Interrupt the run until `read` accepts a person's answer; return the result of `read`.
 
-    The text of an `InputError` becomes the description of the next request.
+    If `read` raises `InputError`, its text becomes the description of the next request.
     """
     # LangGraph replays the node from its start on resume and gives each `interrupt` its old answer,
     # so the loop reaches the open question again.

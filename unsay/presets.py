@@ -100,7 +100,10 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
-    """Raise if a variable with the prefix is a misspelt setting; other names are not ours to refuse."""
+    """Raise `ConfigurationError` if a variable with the prefix is a misspelt setting.
+
+    Other variables are left alone, because they may belong to another program.
+    """
     known = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()

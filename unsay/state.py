@@ -65,7 +65,7 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
 
 
 def _messages_in(write: Any) -> Iterator[BaseMessage]:
-    """Yield the messages of a write; what is none is left out, for a stored write stays for ever."""
+    """Yield the messages of a write; anything else is skipped, because the write is stored already."""
     for item in write if isinstance(write, list) else [write]:
         if isinstance(item, BaseMessage):
             yield item
@@ -90,7 +90,7 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
 
 
 def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
-    """Return an unused id for a message without one, derived from its content and place."""
+    """Return an unused id for a message that has none, from its content and place."""
     # The place is named by the message before: a count would change when messages are offloaded.
     before = next(reversed(places), "")
     for position in range(len(places) + 1):

@@ -27,7 +27,7 @@ WHOLE = ("args", "result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reversal:
-    """How to undo the calls of one tool; the fields are the arguments of `reversible`."""
+    """How to undo the calls of one tool; `reversible` makes it from its arguments."""
 
     undo: Callable[..., Any] | None = None
     confirm: bool = False

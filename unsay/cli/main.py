@@ -76,7 +76,7 @@ class Number(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | float:
-        """Return the number, or refuse it by the option's own name."""
+        """Return the number; `UsageError` with the option's name if it is none or out of bounds."""
         noun = "a whole number" if self._kind is int else "a number"
         bounds = (
             f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"

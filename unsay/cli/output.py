@@ -96,7 +96,7 @@ def show_error(
 def report(error: Exception, *, as_json: bool) -> int:
     """Print an error that ends the program, and return the exit code.
 
-    An error that neither we nor the system foresaw keeps its traceback: it is ours to mend.
+    An error that is neither of unsay nor of the system is a bug: it is printed with its traceback.
     """
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()

@@ -90,7 +90,10 @@ class Opened:
 def existing_thread(
     db: str | None, thread: str | None, *, as_json: bool = False
 ) -> Iterator[Opened]:
-    """Open an existing thread; without an id the newest, whose id is noted on standard error."""
+    """Open an existing thread; without an id the newest, whose id is noted on standard error.
+
+    Raises `UnknownThreadError` if there is no database or no thread yet.
+    """
     with existing_database(db) as database:
         if database is None:
             raise UnknownThreadError(
@@ -209,7 +212,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def readable(words: str) -> str:
-    """Return the text, or refuse it if it comes from bytes that are not UTF-8."""
+    """Return the text; `InputError` if it comes from bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError as error:

@@ -156,7 +156,7 @@ class TopicScoped(Strategy):
         return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
     def scoped(self, ctx: PlanContext) -> PlanContext:
-        """Return the plan context of the opened topics and pins; `ctx` itself without topics."""
+        """Return the plan context of the opened topics and pins; without topics `ctx` unchanged."""
         segments = live_segments(ctx.messages, ctx.segments)
         topic = current_topic_id(segments)
         if topic is None:

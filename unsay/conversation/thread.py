@@ -137,7 +137,10 @@ class ThreadHandle:
         return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
     def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:
-        """Run steps that write nothing and wait for no writer: every commit is consistent."""
+        """Run the steps that `ask` makes of a reader of this thread, without waiting for a writer.
+
+        Each commit is consistent, so a reader needs no lock.
+        """
         with translated(self.database.path):
             return (yield from ask(replace(self, writes=False)))
 
@@ -185,7 +188,7 @@ class ThreadHandle:
         return None
 
     def known(self) -> Steps[State]:
-        """Return the state; raise `UnknownThreadError` if the thread is empty."""
+        """Return the state; `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
         if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
             raise UnknownThreadError(
@@ -306,7 +309,7 @@ class ThreadHandle:
         return report
 
     def commit(self, update: Update, *others: StateUpdate) -> Steps[None]:
-        """Commit an update outside a run, and in the same step `others`."""
+        """Commit an update outside of a run; `others` are updates of the same LangGraph step."""
         values: Any = Trusted(dict(update))
         step = [StateUpdate(values, _END), *others]
         graph = self.graph

@@ -136,7 +136,10 @@ def is_turn_open(state: Mapping[str, Any]) -> bool:
 
 
 def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
-    """Return whether a message resumes a stopped turn: it has its id, or without one its words."""
+    """Return whether a message resumes a stopped turn.
+
+    It does if it has the id of the turn's question, or has no id and the question's text.
+    """
     if not snapshot.next or snapshot.interrupts:
         return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])

@@ -34,9 +34,10 @@ RECALL_TOKENS = 1_000
 
 
 def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[BaseTool]:
-    """Return the user's tools, and ours if `memory_tools` is `on`, or `auto` and there are tools.
+    """Return the user's tools and, depending on the setting `memory_tools`, unsay's own.
 
-    With `auto`, a tool of the user replaces ours of the same name; with `on` it is an error.
+    Unsay's are added with `on`, and with `auto` if there are tools. If both have a tool of one
+    name, `auto` keeps the user's, and `on` raises `ConfigurationError`.
     """
     names = {each.name for each in tools}
     if settings.memory_tools == "off" or (settings.memory_tools == "auto" and not tools):
@@ -53,7 +54,10 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
 def _read(
     tool_call_id: str, runtime: ToolRuntime, start: int = 0, length: int = READ_CHARS
 ) -> Steps[str]:
-    """Return a part of a tool result, with its place; a bad argument becomes an error for the model."""
+    """Return `length` characters of a tool result from `start` on, after a line with their place.
+
+    A bad argument raises `ToolException`, which the model gets as the tool's error.
+    """
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     result = yield from _result(attempt, runtime.state["messages"], tool_call_id)
     text, _ = text_and_media(result, attempt.texts)

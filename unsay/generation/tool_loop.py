@@ -68,7 +68,7 @@ def _next(draft: Draft) -> str:
 
 
 def attempt_name(state: State) -> str:
-    """Return the name under which an attempt's steps are stored; another attempt has another one."""
+    """Return the name under which an attempt's steps are stored; each attempt has its own."""
     turn = state["turn"]
     numbers = (len(turn["rejections"]), turn["extra_attempts"])
     return f"{turn['question_id']} {numbers} {state.get('entry_id', '')}"

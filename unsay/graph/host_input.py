@@ -170,7 +170,7 @@ def _read_values(given: Mapping[Any, Any]) -> HostInput:
 
 
 def _refuse_overwrite(name: str, value: Any) -> None:
-    """Refuse the three forms in which LangGraph takes a value that replaces a channel's."""
+    """Raise `InputError` for the three forms in which LangGraph replaces a channel's value."""
     is_form = isinstance(value, Mapping) and (
         "__overwrite__" in value or value.get("type") == "__overwrite__"
     )
@@ -206,7 +206,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _check_storable(name: str, value: Any) -> None:
-    """Refuse what no checkpointer can store, and lone surrogates, which it stores as `?`."""
+    """Raise `InputError` for what no checkpointer can store, and for lone surrogates."""
     try:
         _SERIALIZER.dumps_typed(value)
         json.dumps(value, ensure_ascii=False, default=_plain, skipkeys=True).encode()

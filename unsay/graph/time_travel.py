@@ -25,9 +25,9 @@ from unsay.operations.host_changes import keep_left_behind
 from unsay.runtime import Scope, Services
 from unsay.state import Update, merge_messages
 
-# Writes of this node start no other one.
+# After a write in the name of this node, LangGraph runs no other node.
 END_NODE = "create_checkpoint"
-# By the node that is due in a state: the one whose update makes it due.
+# For each node, the node after whose update it is due.
 BEFORE = {
     "evaluate_quality": START,
     "detect_topic_change": "evaluate_quality",
@@ -35,7 +35,7 @@ BEFORE = {
     "rollback": "process_message",
     "create_checkpoint": "process_message",
 }
-# LangGraph's key for the task in which a graph runs inside of another graph.
+# LangGraph's key in the configuration of a graph that runs inside of another graph.
 TASK = "__pregel_task_id"
 
 

@@ -48,7 +48,7 @@ def faults(
 def validate(
     messages: Sequence[BaseMessage], provider: Provider | None = None, *, thinking: bool = False
 ) -> None:
-    """Raise an error if `faults`, with the same arguments, finds a fault.
+    """Raise an error if a provider would refuse the messages; the arguments are those of `faults`.
 
     Raises:
         TranscriptError: A rule is broken; the error names the message, the rule and the correction.

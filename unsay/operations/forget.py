@@ -131,7 +131,7 @@ def step_message_ids(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry with this id, or of this message, topic or label; `None` without."""
+    """Return the newest entry of this id, message, topic or label; `None` if there is none."""
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
     for name in (what, *(labelled if len(labelled) == 1 else ())):

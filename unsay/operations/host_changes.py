@@ -15,7 +15,7 @@ from unsay.runtime import Scope
 from unsay.state import EventLogHead, State, Update, offloaded_of, with_update
 from unsay.types import Operation
 
-# Values that a thread keeps wherever its host goes on from.
+# Values of the newest state that are kept, whichever state the host continues from.
 LASTING = ("branches", "event_log", "forgotten", "spent")
 # The steps that led to the newest state: kept unless the host's state has other messages.
 STEPS = ("operations", "older_steps", "redo")

@@ -46,7 +46,7 @@ class Injected:
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Find the pending question (`None` without), and before it that of an interrupted turn."""
+    """Return the unanswered end of a transcript: the question, and an interrupted one before it."""
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):

@@ -34,7 +34,11 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch with this id, which must exist, or the newest with this message; else `None`."""
+    """Return the branch with the id `what`, or the newest that holds the message `what`.
+
+    `None` if no branch holds the message. For a branch's id, errors are those of
+    `find_stored_branch`.
+    """
     if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
     return holder_of(branches, what)
@@ -242,7 +246,10 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
-    """Return the live branch up to a checkpoint or N turns back, by default to the pending messages."""
+    """Return the live branch up to a checkpoint or N turns back; errors are those of `target_of`.
+
+    Without both arguments it ends before the pending messages.
+    """
     live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:
         base = target_of(live, at, turns)

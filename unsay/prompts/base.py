@@ -113,7 +113,7 @@ class Catalogue:
     language: Language
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
-        """Refuse a text that the catalogue does not have."""
+        """Raise `ConfigurationError` for the name of a text that the catalogue does not have."""
         known = cls.__dataclass_fields__
         for name in given:
             if name not in known:

@@ -312,9 +312,10 @@ JAPANESE = Texts("ja")
 
 
 def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Language, Texts]:
-    """Return the catalogue of each language: the one in `prompts`, else ours.
+    """Return the catalogue of each language: the one in `prompts`, or unsay's own.
 
-    Raises `ConfigurationError` if an object is not a catalogue, or two have the same language.
+    Raises `ConfigurationError` if an object is not a catalogue (`Texts`), or if two of them have
+    the same language.
     """
     given = () if prompts is None else prompts
     chosen: dict[Language, Texts] = {}

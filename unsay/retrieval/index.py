@@ -152,7 +152,7 @@ class RecallIndex:
 
 
 def key_of(message: AnyMessage) -> str:
-    """Return the key of a message: its id, or without one its type and content."""
+    """Return the key of a message: its id, or its type and content if it has no id."""
     return message.id or f"{message.type} {message.content}"
 
 

@@ -35,7 +35,7 @@ class Recollection:
 
     @property
     def message_id(self) -> str:
-        """Id of the message, or without one its type and content."""
+        """Id of the message, or its type and content if it has no id."""
         return key_of(self.message)
 
 

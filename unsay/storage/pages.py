@@ -56,7 +56,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The pages of one kind in one thread.
+    """The pages of one kind in one thread, such as its event log; a function per kind makes it.
 
     Every method that reads a page raises `error` if the page is missing or was changed; `name` and
     `hint` are part of its message. With `apart`, bodies are stored in separate items, so that large

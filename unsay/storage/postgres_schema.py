@@ -59,8 +59,8 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
     """Create the tables if they are missing, once, even if several processes start together.
 
     If they exist, nothing is written, and the user needs no right to create tables. The connection
-    must be in autocommit mode and return rows as dicts. A database with another layout or encoding
-    is refused.
+    must be in autocommit mode and return rows as dicts. Raises `ConfigurationError` for an encoding
+    other than UTF-8, and `DatabaseTooNewError` or `DatabaseTooOldError` for another layout.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
     if encoding != "UTF8":

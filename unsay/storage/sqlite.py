@@ -363,7 +363,11 @@ def _make_file(path: Path) -> None:
 
 
 def _check_layout(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file of another program or layout; mark a new one as a file of unsay."""
+    """Mark a new file as one of unsay, or check the layout of one that exists.
+
+    Raises `DatabaseCorruptError` for a file of another program, `DatabaseTooNewError` or
+    `DatabaseTooOldError` for another layout.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -379,7 +383,7 @@ def _check_layout(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _check_pages(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a file with a damaged page, or an index that does not match its table."""
+    """Raise `DatabaseCorruptError` for a damaged page, or an index that differs from its table."""
     (problem,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if problem != "ok":
         raise damaged_file(path, problem.replace("\n", " "))

@@ -94,7 +94,7 @@ class CompressedSerializer(JsonPlusSerializer):
 
 
 class CheckedSerializer(CompressedSerializer):
-    """A serializer that gives each value a checksum: that of zlib, or one of four bytes."""
+    """A serializer that gives each value a checksum: zlib's own if compressed, else four bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return the value's type and bytes; `+c` ends the type if the bytes start with a checksum."""
@@ -283,7 +283,7 @@ class FileSaver(OffLoop, SqliteSaver):
         return history
 
     def _refuse_strayed(self, thread: str) -> None:
-        """Refuse a thread in which the channel or the task of a write was changed."""
+        """Raise `ValueError` if the channel or task of a write in the thread was changed."""
         with self.cursor(transaction=False) as cursor:
             cursor.execute(
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)
