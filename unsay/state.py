@@ -54,10 +54,11 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
     no effect: `merge_messages(merge_messages(r, xs), ys) == merge_messages(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
-    if all(isinstance(item, BaseMessage) and item.id for item in transcript):  # the usual case
-        places = {message.id: message for message in transcript}
+    stored = list(transcript) if isinstance(transcript, Sequence) else []
+    if all(isinstance(item, BaseMessage) and item.id for item in stored):  # the usual case
+        places = {message.id: message for message in stored}
     else:
-        writes = [transcript, *writes]
+        writes = [stored, *writes]
     for write in writes:
         for message in _messages_in(write):
             _apply(places, message)

@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import StateUpdate
+from langgraph.types import StateSnapshot, StateUpdate
 from pydantic import BaseModel
 
 from unsay.effects import Call, Steps, adrive, drive
@@ -21,11 +21,14 @@ from unsay.graph.host_input import (
     ToolInput,
     read_input,
     read_update,
-    refuse_others,
+    refusal_of,
 )
 from unsay.graph.single_writer import one_writer, one_writer_awaited
 from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.runtime import Services
+
+PASSED_ON_STATES = 5
+"""How many of the newest states a host may have read and passed on. AG-UI makes two states first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         **options: Any,
     ) -> Iterator[Any]:
         """Check the input (`InputError`), then run the graph; `invoke` calls this as well."""
+        options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
         with one_writer(self, config, self.services.settings, is_held=is_ours) as own_config:
@@ -77,6 +81,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Check the input (`InputError`), then run the graph; `ainvoke` calls this as well."""
+        options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
         held = one_writer_awaited(self, config, self.services.settings, is_held=is_ours)
@@ -112,17 +117,31 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 start = await adrive(begin_update(self, self.services, config, values))
             return await super().abulk_update_state(start, given.value)
 
+    def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Stream the channels of `Output`, unless the caller names others; LangGraph streams all."""
+        keys = options.get("output_keys")
+        return {**options, "output_keys": self.output_channels if keys is None else keys}
+
     def _refuse_others(
         self, others: Mapping[str, Any], config: RunnableConfig | None
     ) -> Steps[None]:
         """Raise `InputError` if a host would change channels that it may not write."""
         # As a node the graph gets its parent's state, which may use the same names for other things.
         is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
-        if others and not is_node:
-            state = {}
-            if self.checkpointer:
-                state = (yield Call.of(self.get_state, self.aget_state, config or {})).values
-            refuse_others(others, state)
+        if not others or is_node:
+            return
+        # A host that passes on what it read, as AG-UI does, changes nothing. Its own update may have
+        # added newer states since.
+        place = config if self.checkpointer else None
+        for _ in range(PASSED_ON_STATES):
+            if place is None:
+                break
+            snapshot: StateSnapshot = yield Call.of(self.get_state, self.aget_state, place)
+            read = {name: snapshot.values[name] for name in others if name in snapshot.values}
+            if others == read:
+                return
+            place = snapshot.parent_config
+        raise refusal_of(others)
 
 
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:

@@ -71,14 +71,9 @@ def read_update(update: StateUpdate) -> HostInput:
     return HostInput(value=update._replace(values=pairs), others=others)
 
 
-def refuse_others(others: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Raise `InputError` if a host would change channels that it may not write.
-
-    A host that passes on what it read from the thread, as AG-UI does, changes nothing.
-    """
-    changed = sorted(name for name, other in others.items() if other != state.get(name))
-    if changed:
-        raise InputError(f"{', '.join(changed)}: only unsay writes this; {_MAY_WRITE}")
+def refusal_of(others: Mapping[str, Any]) -> InputError:
+    """Return the error for channels that a host may not write."""
+    return InputError(f"{', '.join(sorted(others))}: only unsay writes this; {_MAY_WRITE}")
 
 
 def read_messages(value: Any) -> list[BaseMessage]:
@@ -132,13 +127,15 @@ def _read_command(command: Command[Any]) -> HostInput:
             "update or resume. Nothing was stored"
         )
     _check_storable("resume", command.resume)
-    if command.update is None:
-        return HostInput(value=command)
     update: Any = command.update
     if isinstance(update, list | tuple):
         update = dict(_pair(item) for item in update)
-    read = _read_values(_by_channel(update))
-    return HostInput(value=replace(command, update=read.value), others=read.others)
+    read = _read_values({} if update is None else _by_channel(update))
+    if command.resume is None and not read.value:
+        if read.others:
+            raise refusal_of(read.others)
+        raise InputError(f"The command is empty: pass update or resume; {_MAY_WRITE}")
+    return HostInput(value=replace(command, update=read.value or None), others=read.others)
 
 
 def _pair(item: Any) -> tuple[Any, Any]:
