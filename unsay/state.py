@@ -246,6 +246,7 @@ class Working(TypedDict, total=False):
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
     spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
     entry_id: str  # changes when a host goes on from an earlier state, which asks a question again
+    home: str  # id of the thread; another one in the states of a thread that a server copied
 
 
 class State(Working, total=False):

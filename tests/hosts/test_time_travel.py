@@ -1,6 +1,7 @@
 """A host goes on from earlier states and removes messages itself; nothing is lost."""
 
 import asyncio
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import StateSnapshot
 
 from tests.graph.kit import Numbered, config, make, said, say, transcript
@@ -16,6 +18,7 @@ from unsay.errors import UnknownCheckpointError
 from unsay.events.transcript_replay import replay
 from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
+from unsay.history.threads import purge_items
 from unsay.storage.event_log import read_events
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.types import StoredBranch
@@ -262,3 +265,27 @@ def test_a_finished_tool_does_not_run_again_after_a_crash() -> None:
     assert [["ai", "tool", "ai"]] == [
         [m.type for m in each["messages"]] for each in branches(graph)
     ]
+
+
+def test_a_copied_thread_works_far_back() -> None:
+    """A copy of a long thread goes back into offloaded turns, also once the original is purged."""
+    saver, store = InMemorySaver(), InMemoryStore()
+    graph = make(Numbered(), checkpointer=saver, store=store, settings={"live_messages": 8})
+    say(graph, *(f"q{number}" for number in range(1, 21)))
+    assert graph.get_state(config()).values["offloaded"]
+    # As `langgraph dev` copies a thread: its states, and nothing of the store.
+    for kept_by_thread in (saver.storage, saver.writes, saver.blobs):
+        for key in list(kept_by_thread):
+            parts = key if isinstance(key, tuple) else (key,)
+            if parts[0] == "t":
+                new: Any = ("copy", *parts[1:]) if isinstance(key, tuple) else "copy"
+                kept_by_thread[new] = deepcopy(kept_by_thread[key])
+    say(graph, "q21", thread="copy")
+    drive(purge_items(store, "t"))
+    say(graph, "/rollback 19", thread="copy")
+    assert [*turn(1), *turn(2)] == transcript(graph, "copy")[:4]
+    head = graph.get_state(config("copy")).values["event_log"]
+    events = drive(read_events(store, "copy", head))
+    assert transcript(graph, "copy") == said(replay(events).messages)
+    (branch,) = drive(list_stored_branches(store, "copy"))
+    assert 2 * 19 == len(branch["messages"])

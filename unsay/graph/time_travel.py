@@ -21,6 +21,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
 from unsay.errors import UnknownCheckpointError
+from unsay.operations.copied_thread import copy_stored
 from unsay.operations.host_changes import keep_left_behind
 from unsay.runtime import Scope, Services
 from unsay.state import Update, merge_messages
@@ -201,6 +202,7 @@ def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> 
     Empty if the host continues from the newest state and removes no messages.
     """
     newest: Any = (yield from place.snapshot(place.newest())).values
+    yield from copy_stored(newest, place.scope())
     begun: Any = newest if target is None else target.values
     messages = begun.get("messages", [])
     known = {message.id for message in messages}

@@ -16,7 +16,7 @@ from unsay.state import EventLogHead, State, Update, offloaded_of, with_update
 from unsay.types import Operation
 
 # Values of the newest state that are kept, whichever state the host continues from.
-LASTING = ("branches", "event_log", "forgotten", "spent")
+LASTING = ("branches", "event_log", "forgotten", "spent", "home")
 # The steps that led to the newest state: kept unless the host's state has other messages.
 STEPS = ("operations", "older_steps", "redo")
 # Values that describe messages: kept where the host's state holds the same messages.

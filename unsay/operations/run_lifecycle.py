@@ -25,6 +25,7 @@ from unsay.history.runs import (
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
+from unsay.operations.copied_thread import at_home, copy_stored
 from unsay.operations.pending import find_pending
 from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
@@ -49,6 +50,7 @@ def track_run(name: str, node: Node) -> Node:
         # The first node opens the run; the others find its id in the turn.
         corrected: list[AnyMessage] = []
         if name == "evaluate_quality":
+            yield from copy_stored(state, scope)
             scope = yield from _with_run(state, scope)
             corrected = yield from false_claims(state, scope)
             state = with_messages(state, corrected)
@@ -73,6 +75,7 @@ def track_run(name: str, node: Node) -> Node:
             raise
         if name == "evaluate_quality":
             scope, update = yield from _open(scope, update)
+            update.update(at_home(state, scope))
             yield from _end_dead(state, scope)
         if scope.step_log.spent:
             update["spent"] = merged(state.get("spent", {}), scope.step_log.spent)
