@@ -20,6 +20,7 @@ from llmock.scenarios import Delay, Fail
 from llmock.testing import LLMockServer
 
 from tests.http.replies import ANSWERER, answers, bodies, grades
+from unsay.state import Input, Output
 
 pytestmark = pytest.mark.full
 
@@ -482,3 +483,72 @@ async def test_server_publishes_nodes_and_context(client: LangGraphClient) -> No
         "rollback",
     } == nodes
     assert "quality_threshold" in schemas["context_schema"]["properties"]
+
+
+async def test_studio_gets_three_schemas(client: LangGraphClient) -> None:
+    """The schema endpoint names what a host may write and what it reads."""
+    assistant = (await client.assistants.search(graph_id="unsay"))[0]["assistant_id"]
+    schemas = await client.assistants.get_schemas(assistant)
+
+    assert list(Input.__annotations__) == list(schemas["input_schema"]["properties"])
+    assert list(Output.__annotations__) == list(schemas["output_schema"]["properties"])
+    assert "labels" in schemas["context_schema"]["properties"]
+
+
+async def mcp(server_url: str, method: str, **parameters: Any) -> Any:
+    """Call the server's MCP endpoint."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(timeout=60) as http:
+        reply = await http.post(f"{server_url}/mcp", json=body, headers=headers)
+    return reply.raise_for_status().json()["result"]
+
+
+async def test_the_graph_is_an_mcp_tool(
+    server_url: str, llmock: LLMock, client: LangGraphClient
+) -> None:
+    """Its arguments are those of the input schema, and it answers."""
+    del client
+    llmock.add(answers(GOOD), grades(0.9))
+    (tool,) = (await mcp(server_url, "tools/list"))["tools"]
+    called = await mcp(
+        server_url, "tools/call", name=tool["name"], arguments={"messages": QUESTION}
+    )
+
+    assert list(Input.__annotations__) == list(tool["inputSchema"]["properties"])
+    assert not called.get("isError")
+    assert GOOD in str(called["content"])
+    assert "event_log" not in str(called["content"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value": {"messages": 5}},
+        {"value": {"messages": "x", "turn": {"done": True}}},
+        {"value": {"messages": {"__overwrite__": []}}},
+        {"command": {"update": {"topics": 5}}},
+        {"command": {"goto": {"node": "process_message", "input": {}}}},
+    ],
+    ids=["no messages", "private", "overwrite", "command", "send"],
+)
+async def test_a_client_cannot_break_a_thread(
+    thread: Thread, llmock: LLMock, options: dict[str, Any]
+) -> None:
+    """The server names the error, and the thread goes on."""
+    llmock.add(answers(GOOD), grades(0.9))
+    refused = await thread.run(**options, raise_error=False)
+
+    assert "InputError" == refused["__error__"]["error"]
+    assert TURN == transcript(await thread.say(QUESTION))
+
+
+async def test_a_client_cannot_update_a_private_channel(thread: Thread, llmock: LLMock) -> None:
+    """Not through the endpoint for states either."""
+    llmock.add(answers(GOOD), grades(0.9))
+    await thread.say(QUESTION)
+    before = await thread.state()
+    with pytest.raises(httpx.HTTPError):
+        await thread.client.threads.update_state(thread.thread_id, {"turn": {"done": False}})
+
+    assert before == await thread.state()
