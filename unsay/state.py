@@ -66,7 +66,7 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
 
 
 def _messages_in(write: Any) -> Iterator[BaseMessage]:
-    """Yield the messages of a write; anything else is skipped, because the write is stored already."""
+    """Yield the messages of a write; anything else is skipped, since the write is stored."""
     for item in write if isinstance(write, list) else [write]:
         if isinstance(item, BaseMessage):
             yield item

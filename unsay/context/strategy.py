@@ -166,9 +166,9 @@ def ask_with_strategy(
 ) -> Steps[tuple[Any, Plan]]:
     """Return a model's reply and the plan that it replied to; reduce the context until it fits.
 
-    `send` sends a plan, without extras such as recalled messages if `overflows` is set. If the last
-    request had extras (`has_extras()`), the same plan is sent again without them before anything is
-    reduced.
+    `send` sends a plan, without extras such as recalled messages if `plan.after.overflows` is not
+    0. If the last request had extras (`has_extras()`), the same plan is sent again without them
+    before anything is reduced.
 
     Raises:
         ContextOverflowError: The context was too long in all `retries` + 1 requests.

@@ -52,8 +52,8 @@ def replay(
 ) -> Replayed:
     """Compute the transcript from its events, equal byte for byte.
 
-    An event that occurs twice counts once. The events may hold whole messages or, as `EventBuilder`
-    writes them, parts.
+    An event that occurs twice counts once. The events may hold whole messages, or the parts of
+    messages that `EventBuilder` writes.
 
     Args:
         events: Oldest first; an event without a thread id has a `type` and the fields of `data`.

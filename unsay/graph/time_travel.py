@@ -124,6 +124,9 @@ def begin_run(
 ) -> Steps[Entry]:
     """Store a run's question as a state, and return how the graph continues from it.
 
+    Messages that the host leaves behind are stored as a branch first. Outside of a thread, `entry`
+    is returned unchanged.
+
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
     """

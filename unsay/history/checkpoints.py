@@ -31,7 +31,7 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """Return a checkpoint whose id is a hash of its message's id."""
+    """Return a checkpoint of these fields; its id is a hash of its message's id."""
     # A node that runs twice makes the same checkpoint.
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(

@@ -29,7 +29,7 @@ def annotate(message: M, **noted: Any) -> M:
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
-    """Return a copy of an answer with its verdict, turn and topic label in the annotations."""
+    """Return a copy of an answer with its verdict, turn, topic label and `more` annotations."""
     return annotate(message, **asdict(verdict), turn=turn, topic=topic, **more)
 
 

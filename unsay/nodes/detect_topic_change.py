@@ -66,7 +66,10 @@ def _shift(
 def _start_segment(
     state: State, scope: Scope, live: LiveBranch, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
-    """Start a segment of a new topic, or of the earlier one that the conversation returns to."""
+    """Start a segment of a new topic, or of the earlier one that the conversation returns to.
+
+    Without a `shift` the question begins the first topic.
+    """
     turn = state["turn"]
     kind = shift.kind if shift else "new"
     topics = list(state.get("topics", []))

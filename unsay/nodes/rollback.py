@@ -136,7 +136,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 
 
 def _report(state: State, scope: Scope, update: Update, request: RollbackRequest) -> None:
-    """Stream a rollback and add it to the history; an order without a question gets a notice."""
+    """Stream a rollback and add it to the history of `update`; without a question add a notice."""
     texts, base = scope.texts(state["messages"]), update["turn"]["base"]
     removed, _ = count_changes(state["messages"], update["messages"])
     where = place_name(state, base, texts)

@@ -64,7 +64,7 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read; return the newest ones, which it covers, and the cache."""
+        """Index the messages that were read; return those that the index covers, and the cache."""
         messages, known = self.messages, _memory(self.scope)
         new = [page.messages for name, page in self.pages.items() if name not in known.pages]
         prints = {

@@ -186,8 +186,8 @@ def without_retries(
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that undoes the newest step, such as a turn or a rollback.
 
-    `pending` messages stay. Raises `NothingToUndoError` if there is no step, `ConflictError` if a
-    branch is no longer kept.
+    `pending` messages stay; `reason` is for the branch that is made. Raises `NothingToUndoError` if
+    there is no step, `ConflictError` if a branch is no longer kept.
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
@@ -207,8 +207,8 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that repeats the step that was undone last, with the same messages.
 
-    `pending` messages stay. Raises `NothingToRedoError` if there is no such step, `ConflictError`
-    if a branch is no longer kept.
+    `pending` messages stay; `reason` is for the branch that is made. Raises `NothingToRedoError` if
+    there is no such step, `ConflictError` if a branch is no longer kept.
     """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
