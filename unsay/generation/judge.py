@@ -1,6 +1,6 @@
 """Judge: local rules first, then the model judge for what they cannot decide."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from unsay.judging.verdict import (
 )
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import annotation_of, with_verdict
-from unsay.messages.content import has_other_content, language_of, text_of
+from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
 from unsay.operations.rollback import add_note, live_branch, save_branch
@@ -51,7 +51,7 @@ def exchange_of(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
         earlier=tuple((asked, text_of(reply)) for asked, reply in _newest_turns(before)),
-        truncated=_was_cut_off(answer.response_metadata),
+        truncated=broke_off(answer),
     )
 
 
@@ -64,16 +64,6 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
         read *= 4
         turns = answered_turns(before[-read:])
     return turns[-EARLIER_PAIRS:]
-
-
-def _was_cut_off(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the provider stopped the answer at its length limit, or its stream broke off."""
-    # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
-    # client; only its reason to finish is missing.
-    if "status" in metadata:
-        return bool(metadata["status"] == "incomplete")
-    finish = metadata.get("finish_reason")
-    return finish == "length" or (finish is None and metadata.get("model_provider") == "openai")
 
 
 def judge_exchange(

@@ -1,64 +1,64 @@
 """Parser of the score in a judge's reply: a number, prose, JSON or an object.
 
-A score that cannot be read for certain is `None` (unscored), because a wrong guess could roll back a
-conversation. Every pattern is bounded, so that parsing is linear in the reply's length.
+A reply counts if it has one structured score or states one score in prose. A score that cannot be
+read for certain is `None` (unscored), because a wrong guess could roll back a conversation.
 """
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+from unsay.judging.score_text import (
+    LABEL_ONLY,
+    OBJECT,
+    Reading,
+    Statements,
+    is_quoted,
+    is_value,
+    read_prose,
+    score_of_value,
+)
+from unsay.messages.content import broke_off
 
 MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept
+LONGEST_READ = 16_000  # characters of a reply that are read, half from either end
 
-SCALES = (1.0, 5.0, 10.0, 100.0)  # allowed scales of a score; any other may be part of a date
-
-_MAXIMUM_BROKEN_OBJECTS = 64  # failed braces that end the search for JSON; this bounds the time
+_MAXIMUM_OBJECTS = 64  # braces that are tried as JSON; this bounds the time
 _DEEPEST_LEVEL = 8  # levels of nested objects that are searched for a score
 _REASON_KEYS = ("reason", "rationale", "explanation", "justification", "comment", "理由", "根拠")
 _EXACT_KEYS = ("score", "スコア", "rating", "評価", "点数")
-_OVERALL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質")
+_TOTAL_KEYS = ("overall", "final", "total", "quality", "総合", "最終", "品質", "合計")
 # Full-width characters, which Japanese input methods produce, and their ASCII forms.
-_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x2212: 0x2D}
-_MARKUP = str.maketrans(dict.fromkeys("*`#|", " "))
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
+    0x3000: 0x20,
+    0x2212: 0x2D,
+    0x2044: 0x2F,
+}
+_MARKUP = str.maketrans(dict.fromkeys("*`#|【】■□●◆▼", " "))
 
-_NUMBER = (
-    r"(?<![0-9A-Za-z_/])(?<![0-9][.,~–〜-])"
-    r"[-+]?(?:[01],[0-9]{1,2}|[0-9]++(?:\.[0-9]++)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,4})?"
-    r"(?![0-9A-Za-z_]|[.,~–〜-][0-9])"
-)
-_VALUE = (
-    rf"(?:(?P<full>{_NUMBER})[ ]{{0,3}}点満点(?:中|で|の)?[、: ]{{0,3}})?"
-    rf"(?P<value>{_NUMBER})"
-    r"(?:[ ]{0,3}点?[ ]{0,3}\(?(?:/|out of)[ ]{0,3}(?P<scale>[0-9]{1,3}(?:\.0)?)(?![0-9]|\.[0-9]|[ ]{0,3}/)\)?"
-    r"|[ ]{0,3}点?[ ]{0,3}\((?P<most>[0-9]{1,3})点満点\)"
-    r"|[ ]{0,3}(?P<percent>%|percent|パーセント))?"
-)
-_VALUES = re.compile(_VALUE, re.IGNORECASE)
-_VALUE_LINE = re.compile(
-    rf"[\s(\[<「“\"']{{0,9}}{_VALUE}[\s)\]>」”\"']{{0,9}}(?:点|points?)?[ ]?(?:です|だ)?[.。!]?",
-    re.IGNORECASE,
-)
-_LABEL = r"(?:score|rating|grade|verdict|quality|スコア|点数|得点|評点|採点|評価[点値]?|評価結果|総合点)s?"
-_LABELLED = re.compile(
-    rf"(?<![a-z]){_LABEL}['\"]?\s{{0,9}}(?:\([^()\n]{{0,24}}\)\s{{0,3}})?"
-    r"(?:(?P<hard>[:=]|(?<=[a-z])>)|は|が|is\b|of\b|->|→|[-–—](?=\s))?"
-    rf"[\s\"'\[「『“]{{0,9}}(?:{_VALUE}|(?P<none>null|none|true|false|nan|n/a|-?inf|n/[0-9]|不明))",
-    re.IGNORECASE,
-)
-_LABEL_ONLY = re.compile(rf"[\w ]{{0,12}}{_LABEL}", re.IGNORECASE)
-_PLAIN_LEAD = re.compile(
-    r"(?:(?:the|my|our|final|overall|total|quality|so|thus|hence|therefore|answer|judge"
-    r"|最終|総合|全体|品質|回答|応答|の|判定|私の|よって|したがって)[\s_]{0,3})*"
-)
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
 _ONLY_FENCE = re.compile(
     r"```[a-z]*+\s?+((?:(?!```).)*+)(?:```[a-z]*+\s?+)?", re.IGNORECASE | re.DOTALL
 )
-_BRACKETED = re.compile(r"(?P<lead>[:=は]\s{0,3})?[「『“](?P<body>[^「」『』“”]*)[」』”]")
-_STRAIGHT = re.compile(r"(?P<lead>[:=は]\s{0,3})?\"(?P<body>[^\"]*)\"")
+_SCORE_TAG = re.compile(r"<(score|rating|grade)>([^<>]{1,40})</\1>", re.IGNORECASE)
+# The tags in which the conversation is sent to a judge.
+_DATA = re.compile(
+    r"<(answer|question|earlier|conversation|document|summary|tools)\b[^>\n]{0,80}>.*?</\1\b[^>\n]{0,80}>",
+    re.IGNORECASE | re.DOTALL,
+)
 _QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
+_LEAD = r"(?P<lead>[:=は]\s{0,3})?"
+_BRACKETED = re.compile(rf"{_LEAD}[「『“](?P<body>[^「」『』“”]*)[」』”]")
+_STRAIGHT = re.compile(rf"{_LEAD}\"(?P<body>[^\"]*)\"")
+_SINGLE = re.compile(rf"{_LEAD}(?<![\w])'(?P<body>[^'\n]*)'(?!\w)")
+_CODE = re.compile(rf"{_LEAD}(?<!`)`(?P<body>[^`\n]*)`(?!`)")
+_BEGUN_OBJECT = re.compile(r"\{\s*[\"'“]?[^{}\n]{0,20}[^{}]*\Z")
+_BLOCK = "\ufffb"  # stands in the prose for a code block
+_QUOTE_MARKS = "\"'“”「」『』`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,7 @@ class ScoreReply:
 
     score: float | None  # from 0 to 1; `None` if no score could be read for certain
     reason: str  # one line of at most `MAXIMUM_REASON_LENGTH` characters
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    strength: int  # 2 begins its sentence, 1 is JSON in a fence, 0 is between other words
-    position: int
-    score: float | None  # `None` when the label carries no valid score
+    problem: str = field(default="", compare=False)  # why there is no score; empty with one
 
 
 def read_reply(reply: object) -> ScoreReply:
@@ -84,45 +78,94 @@ def read_reply(reply: object) -> ScoreReply:
     reason: object = ""
     if isinstance(reply, str):
         text = _unfenced(_without_thoughts(reply).strip())
-        whole = _whole_object(text)
-        score, reason = parse_score(reply), text if whole is None else _reason_of(whole)
+        whole = _whole(text)
+        reading, reason = read_text(reply), _reason_of(whole) if whole is not None else text
     elif isinstance(reply, Mapping):
         # LangChain's structured output with `include_raw` has this form.
         if "parsed" in reply and "raw" in reply:
-            return read_reply(reply["parsed"] if reply["parsed"] is not None else reply["raw"])
-        score, reason = _score_of_mapping(reply), _reason_of(reply)
+            return _read_structured(reply["raw"], reply["parsed"])
+        reading, reason = _read_structure(reply), _reason_of(reply)
     elif hasattr(reply, "score"):
-        score, reason = _number_of(reply.score), getattr(reply, "reason", "")
+        reading, reason = _read_number(reply.score), getattr(reply, "reason", "")
     elif hasattr(reply, "content"):
-        return read_reply(_text_of(reply.content))
+        read = read_reply(_text_of(reply.content))
+        return _broken_off(read.reason) if broke_off(reply) else read
     else:
-        score = _number_of(reply)
-    line = " ".join(str(reason or "").split())
-    return ScoreReply(score=score, reason=line[:MAXIMUM_REASON_LENGTH].rstrip())
+        reading = _read_number(reply)
+    line = " ".join(str(reason or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
+    return ScoreReply(score=reading.score, reason=line, problem=reading.problem)
+
+
+def _read_structured(raw: object, parsed: object) -> ScoreReply:
+    read = read_reply(raw if parsed is None else parsed)
+    return _broken_off(read.reason) if broke_off(raw) else read
+
+
+def _broken_off(reason: str) -> ScoreReply:
+    return ScoreReply(score=None, reason=reason, problem="the reply breaks off")
 
 
 def parse_score(reply: str) -> float | None:
-    """Return the score in a judge's text, from 0 to 1; `None` if it is not certain.
+    """Return the score in a judge's text, from 0 to 1; `None` if it is not certain."""
+    return read_text(reply).score
 
-    A labelled score has priority over other numbers, one that begins its sentence over one between
-    other words, and a later one over an earlier one. Thoughts, quotations and code are not read.
+
+def read_text(reply: str) -> Reading:
+    """Return the score in a judge's text, or why there is none.
+
+    Thoughts, quotations and code are not read. All scores that the text states must agree.
     """
     text = _unfenced(_without_thoughts(reply.translate(_WIDE)).strip())
-    whole = _whole_object(text)
+    whole = _whole(text)
     if whole is not None:
-        return _score_of_mapping(whole)
+        return _read_structure(whole)
+    if len(text) > LONGEST_READ:
+        text = f"{text[: LONGEST_READ // 2]}\n{text[-LONGEST_READ // 2 :]}"
+    text = _SCORE_TAG.sub(r"\nScore: \2\n", text)
     plain = text.translate(_MARKUP).strip()
-    if _VALUE_LINE.fullmatch(plain):
-        return _score_of_match(_last_line(plain))
-    prose, found = _extract_objects(text)
-    prose = _blank_quotes(_STRAIGHT, _blank_quotes(_BRACKETED, prose)).translate(_MARKUP)
-    found += _labelled(prose)
-    if found:
-        return _choose(found, prose)
-    # Without a label, the number alone on the last line counts, or the only possible score.
-    last = _last_line(prose)
-    scores = _scorelike(prose) if last is None else {_score_of_match(last)}
-    return scores.pop() if len(scores) == 1 else None
+    if re.fullmatch(r"\W*0\.", plain):
+        return Reading(score=None, problem="the reply breaks off")
+    if is_value(plain):
+        score = score_of_value(plain)
+        return Reading(score=score, problem="" if score is not None else "no valid score")
+    return _read_parts(text).reading()
+
+
+def _read_parts(text: str) -> Statements:
+    """Return the scores that a text states in JSON and in prose."""
+    text = _DATA.sub(" ", _QUOTED_LINE.sub(" ", text))
+    text = _blank_quotes(_CODE, _blank_quotes(_BRACKETED, text))
+    prose: list[str] = []
+    fenced: list[Reading] = []
+    bare: list[Reading] = []
+    for number, part in enumerate(_FENCE.split(text)):
+        if number % 2 == 0:
+            outside, inside = _objects(part)
+            prose.append(outside)
+            bare += inside
+            continue
+        block = _whole(part.strip())
+        before = prose[-1].strip().rsplit("\n", 1)[-1]
+        announced = before.endswith(":") and is_quoted(before, "")
+        if block is not None and _names_score(block) and not announced:
+            fenced.append(_read_structure(block))
+        prose.append(f"\n{_BLOCK}\n")
+    words = _blank_quotes(_SINGLE, _blank_quotes(_STRAIGHT, "".join(prose)))
+    found = read_prose(words.translate(_MARKUP))
+    if _BEGUN_OBJECT.search(words):
+        found.problem = "the reply breaks off"
+    # A reply that begins with the verdict, as it was asked for, only quotes in later code blocks.
+    begins = read_prose(words.translate(_MARKUP).strip().split("\n", 1)[0])
+    leads = words.lstrip().startswith(OBJECT) or (begins.own and not begins.problem)
+    for reading in bare if leads else bare + fenced:
+        _add(found, reading)
+    return found
+
+
+def _add(found: Statements, reading: Reading) -> None:
+    if reading.score is None and not found.problem:
+        found.problem = reading.problem
+    found.own.append(reading.score)
 
 
 def _text_of(content: object) -> str:
@@ -137,31 +180,19 @@ def _text_of(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def _reason_of(mapping: Mapping[object, object]) -> object:
-    items = (item for level in _levels(mapping) for item in level.items())
+def _reason_of(structure: object) -> object:
+    items = (item for level in _levels(structure) for item in level.items())
     named = (value for key, value in items if str(key).strip().lower() in _REASON_KEYS)
     return next((value for value in named if isinstance(value, str)), "")
 
 
-def _number_of(value: object) -> float | None:
+def _read_number(value: object) -> Reading:
+    score = None
     if isinstance(value, str):
-        return _score_of_match(_VALUE_LINE.fullmatch(value.translate(_WIDE).strip()))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) + 0.0 if 0 <= value <= 1 else None  # adding 0.0 turns -0.0 into 0.0
-
-
-def _score_of_match(match: re.Match[str] | None) -> float | None:
-    if match is None:
-        return None
-    value = float(match["value"].replace(",", "."))
-    scale = float(_scale_of(match).replace(",", "."))
-    return _number_of(value / scale) if scale in SCALES else None
-
-
-def _scale_of(match: re.Match[str]) -> str:
-    named = match["full"] or match["scale"] or match["most"]
-    return named or ("100" if match["percent"] else "1")
+        score = score_of_value(value.translate(_WIDE))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        score = float(value) + 0.0  # turns -0.0 into 0.0
+    return Reading(score=score, problem="no valid score" if score is None else "")
 
 
 def _without_thoughts(text: str) -> str:
@@ -182,88 +213,125 @@ def _without_thoughts(text: str) -> str:
 
 def _unfenced(text: str) -> str:
     match = _ONLY_FENCE.fullmatch(text)
-    return match[1].strip() if match else text
+    text = match[1].strip() if match else text
+    return text[1:-1].strip() if re.fullmatch(r"`[^`]+`", text) else text
 
 
-def _whole_object(text: str) -> Mapping[object, object] | None:
-    if not text.startswith("{"):
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object's items; of a key that is there twice, with different values, none is valid."""
+    items: dict[str, object] = {}
+    for key, value in pairs:
+        items[key] = None if key in items and items[key] != value else value
+    return items
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, strict=False)
+
+
+def _whole(text: str) -> Any | None:
+    """Return the object or list that a text is, as JSON or as Python writes it, else `None`."""
+    if not (text.startswith("{") and text.endswith("}")) and not (
+        text.startswith("[{") and text.endswith("}]")
+    ):
         return None
     try:
-        parsed = json.loads(text)
+        parsed, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
+        return _literal(text)
+    return parsed if end == len(text) else None
+
+
+def _literal(text: str) -> Any | None:
+    if len(text) > LONGEST_READ:
         return None
-    return parsed if isinstance(parsed, dict) else None
+    try:
+        parsed = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return parsed if isinstance(parsed, dict | list) else None
 
 
-def _levels(mapping: Mapping[object, object]) -> Iterator[Mapping[object, object]]:
-    """Yield the mapping, then the mappings in it, level by level: an outer score counts first."""
-    level = [mapping]
-    for _ in range(_DEEPEST_LEVEL):
+def _levels(structure: object) -> Iterator[Mapping[object, object]]:
+    """Yield the mappings of a structure, level by level: an outer score counts first."""
+    for level in _by_level(structure):
         yield from level
-        level = [value for outer in level for value in outer.values() if isinstance(value, Mapping)]
+
+
+def _by_level(structure: object) -> Iterator[list[Mapping[object, object]]]:
+    level = [structure]
+    for _ in range(_DEEPEST_LEVEL):
+        inner = [item for value in level if isinstance(value, list) for item in value]
+        mappings = [value for value in [*level, *inner] if isinstance(value, Mapping)]
+        yield mappings
+        level = [value for mapping in mappings for value in mapping.values()]
+
+
+def _names_score(structure: object) -> bool:
+    return any(_key_rank(key) is not None for level in _levels(structure) for key in level)
 
 
 def _key_rank(key: object) -> int | None:
-    """Return how well a key names a score, 0 best; `None` if it does not name one."""
+    """Return 0 for a key of the score, 1 of a total, 2 of another score; `None` for other keys."""
     name = str(key).strip().lower()
-    if name in _EXACT_KEYS:
+    if name in _EXACT_KEYS or name in _TOTAL_KEYS:
         return 0
     if not any(word in name for word in _EXACT_KEYS):
         return None
-    return 1 if any(word in name for word in _OVERALL_KEYS) else 2
+    return 1 if any(word in name for word in _TOTAL_KEYS) else 2
 
 
-def _score_of_mapping(mapping: Mapping[object, object]) -> float | None:
-    for level in _levels(mapping):
-        by_rank = {_key_rank(k): v for k, v in level.items() if not isinstance(v, Mapping)}
-        ranks = [rank for rank in by_rank if rank is not None]
-        if ranks:
-            return _number_of(by_rank[min(ranks)])
-    return None
+def _read_structure(structure: object) -> Reading:
+    """Return the score of an object: its total, or its only score."""
+    for level in _by_level(structure):
+        totals: list[object] = []
+        criteria = 0
+        for mapping in level:
+            ranked = {key: _key_rank(key) for key in mapping}
+            values = {k: v for k, v in mapping.items() if not isinstance(v, Mapping | list)}
+            totals += [value for key, value in values.items() if ranked[key] in (0, 1)]
+            criteria += sum(ranked[key] == 2 for key in values)
+        if totals:
+            return _agreed([_read_number(value).score for value in totals])
+        if criteria:
+            return Reading(score=None, problem="scores of criteria without a total")
+    return Reading(score=None, problem="no score")
 
 
-def _found_in(mapping: Mapping[object, object], *, strength: int, position: int) -> list[_Found]:
-    if not any(_key_rank(key) is not None for level in _levels(mapping) for key in level):
-        return []
-    return [_Found(strength=strength, position=position, score=_score_of_mapping(mapping))]
+def _agreed(scores: list[float | None]) -> Reading:
+    found = Statements(own=scores)
+    return found.reading()
 
 
-def _extract_objects(text: str) -> tuple[str, list[_Found]]:
-    """Return the text with JSON and code blanked out, and the scores in the JSON."""
-    text = _blank_quotes(_BRACKETED, _QUOTED_LINE.sub(" ", text))
+def _objects(text: str) -> tuple[str, list[Reading]]:
+    """Return the text with its objects replaced by `OBJECT`, and their scores."""
     prose: list[str] = []
-    found: list[_Found] = []
-    position = 0
-    for number, part in enumerate(_FENCE.split(text)):
-        if number % 2 == 0:
-            outside, inside = _objects(part, position)
-            prose.append(outside)
-            found += inside
-        else:
-            prose.append(" " * len(part))
-            found += _found_in(_whole_object(part.strip()) or {}, strength=1, position=position)
-        position += len(part)
-    return "".join(prose), found
-
-
-def _objects(text: str, offset: int) -> tuple[str, list[_Found]]:
-    decoder = json.JSONDecoder()
-    prose: list[str] = []
-    found: list[_Found] = []
-    position, broken = 0, 0
+    found: list[Reading] = []
+    position, tried = 0, 0
     start = text.find("{")
-    while start >= 0 and broken < _MAXIMUM_BROKEN_OBJECTS:
-        try:
-            parsed, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            broken += 1
+    while start >= 0 and tried < _MAXIMUM_OBJECTS:
+        tried += 1
+        parsed, end = _object_at(text, start)
+        if parsed is None:
             start = text.find("{", start + 1)
             continue
-        # Blanks of the same length keep the positions, by which `_choose` finds the last score.
-        prose += [text[position:start], " " * (end - start)]
-        found += _found_in(parsed, strength=2, position=offset + end)
+        before, after = text[position:start], text[end:]
+        sentence = re.split(r"[\n。.!?]\s?", before.rstrip())[-1]
+        marked = before[-1:] in _QUOTE_MARKS and after[:1] in _QUOTE_MARKS and before and after
+        if not marked and _names_score(parsed):
+            quoted = is_quoted(sentence, after.split("\n", 1)[0])
+            unsure = Reading(score=None, problem="the score is quoted or denied")
+            found.append(unsure if quoted else _read_structure(parsed))
+        prose += [before, f" {OBJECT} "]
         position, start = end, text.find("{", end)
     return "".join([*prose, text[position:]]), found
+
+
+def _object_at(text: str, start: int) -> tuple[Any | None, int]:
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        end = text.find("}", start) + 1
+        return (_literal(text[start:end]), end) if end else (None, start)
 
 
 def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
@@ -271,43 +339,8 @@ def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
 
     def blank(match: re.Match[str]) -> str:
         body = match["body"]
-        labelled = match["lead"] and _VALUE_LINE.fullmatch(body)
-        if labelled or _LABEL_ONLY.fullmatch(body):
+        if (match["lead"] and is_value(body)) or LABEL_ONLY.fullmatch(body):
             return f"{match['lead'] or ''} {body} "
-        return " " * len(match[0])
+        return " "
 
     return pattern.sub(blank, text)
-
-
-def _labelled(prose: str) -> list[_Found]:
-    """Return the scores that follow a label such as `Score:`."""
-    found = []
-    for match in _LABELLED.finditer(prose):
-        lead = re.split(r"[\n.。!?]", prose[max(0, match.start() - 24) : match.start()])[-1]
-        plain = _PLAIN_LEAD.fullmatch(lead.strip(" \t{[(<,'\"→-・•:").lower()) is not None
-        if plain or match["hard"]:
-            score = None if match["none"] else _score_of_match(match)
-            found.append(_Found(strength=2 if plain else 0, position=match.end(), score=score))
-    return found
-
-
-def _choose(found: list[_Found], prose: str) -> float | None:
-    """Return the last of the strongest scores; `None` if it is weak and a number follows it."""
-    best = max(found, key=lambda candidate: (candidate.strength, candidate.position))
-    rivals = not best.strength and _scorelike(prose[best.position :]) - {best.score}
-    return None if rivals else best.score
-
-
-def _scorelike(text: str) -> set[float | None]:
-    # A whole number without a scale may be a list number or a year.
-    return {
-        score
-        for match in _VALUES.finditer(text)
-        if (score := _score_of_match(match)) is not None
-        and not (match["value"].isdigit() and _scale_of(match) == "1")
-    }
-
-
-def _last_line(text: str) -> re.Match[str] | None:
-    lines = text.strip().splitlines()
-    return _VALUE_LINE.fullmatch(lines[-1].strip()) if lines else None

@@ -93,7 +93,8 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
     """Return the verdict in a judge's reply; unscored if it has no score that is certain."""
     read = read_reply(reply)
     if read.score is None:
-        return unscored(f"the judge's reply has no usable score: {read.reason!r}")
+        problem = read.problem or "no stated score"
+        return unscored(f"the judge's reply has no usable score: {problem}: {read.reason!r}")
     return scored(read.score, read.reason, quality_threshold=quality_threshold)
 
 

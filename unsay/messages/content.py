@@ -25,6 +25,21 @@ def has_other_content(message: BaseMessage) -> bool:
     return any(block.get("type") not in text for block in blocks_of(message))
 
 
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete")
+
+
+def broke_off(message: object) -> bool:
+    """Return whether the provider stopped a message at its length limit, or its stream broke off."""
+    metadata = getattr(message, "response_metadata", None) or {}
+    # Each provider has its own field for why a message ended.
+    names = ("finish_reason", "stop_reason", "done_reason", "status")
+    ends = [str(metadata[name]).lower() for name in names if metadata.get(name) is not None]
+    # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
+    # client; only its reason to finish is missing.
+    lost = not ends and metadata.get("model_provider") == "openai"
+    return lost or any(end in _CUT_OFF for end in ends)
+
+
 def language_of(text: str) -> Language:
     """Return the language to answer a text in: Japanese where it has kana, else English.
 
