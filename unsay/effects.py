@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call to the outside world, in both forms; a step yields it and gets its result or error."""
+    """A call to the outside world, in both forms; a step yields it and gets its result."""
 
     blocking: Callable[[], Any]
     awaitable: Callable[[], Awaitable[Any]]

@@ -156,7 +156,7 @@ def forget(
 def _commit_step(
     thread: ThreadHandle, state: State, scope: Scope, step: Operation
 ) -> Steps[RollbackResult]:
-    """Commit a step that forgets or restores; `restored` counts messages that contexts hold again."""
+    """Commit a step that forgets or restores; the result counts messages that are shown again."""
     update = yield from visibility.take_step(state, scope, step)
     visible = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
     result = yield from settle(thread, state, scope, update)

@@ -75,7 +75,7 @@ def attempt_name(state: State) -> str:
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
-    """Call the model once; raise `ToolStepsError` after `max_tool_steps` rounds without an answer."""
+    """Call the model once; `ToolStepsError` after the rounds that `max_tool_steps` allows."""
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
     if done:

@@ -120,7 +120,7 @@ def ranked(
 
 
 def kinds_meant(question: str) -> set[str]:
-    """Return the types of messages that a question means: `human` for `I`, `ai` for `you said`."""
+    """Return the types of messages that a question means: `human` for "I", `ai` for "you said"."""
     meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
     return {kind for kind, pattern in meant.items() if pattern.search(question)}
 
