@@ -49,7 +49,12 @@ UnsayError
 
 
 class UnsayError(Exception):
-    """Anything that unsay refuses or cannot do."""
+    """Anything that unsay refuses or cannot do.
+
+    `answer` is the model's answer if the turn had one and could not be saved, else `None`.
+    """
+
+    answer: str | None = None
 
 
 class ConfigurationError(UnsayError):

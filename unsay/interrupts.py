@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
-from langgraph.types import interrupt
+from langgraph.types import StateSnapshot, interrupt
 
 from unsay.budget.limits import Check
-from unsay.errors import InputError
+from unsay.errors import ConflictError, InputError
 from unsay.history.compensations import Compensation
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
@@ -54,6 +54,15 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
         except InputError as error:
             actions = [{**e, "description": str(error)} for e in request["action_requests"]]
             request = {**request, "action_requests": actions}
+
+
+def refuse_undecided(snapshot: StateSnapshot) -> None:
+    """Raise `ConflictError` if the thread waits for a person's decision."""
+    if snapshot.interrupts:
+        raise ConflictError(
+            "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
+            '"approve", "reject", or {"decisions": [...]}. Nothing was changed'
+        )
 
 
 def person_request(state: State, texts: Texts) -> dict[str, Any]:

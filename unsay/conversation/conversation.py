@@ -105,7 +105,12 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
 
     @checked
     def stream(
-        self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+        self,
+        text: str,
+        *,
+        documents: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
     ) -> Generator[Event, None, None]:
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
@@ -117,11 +122,13 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                 removed if it is not relevant.
             turn_id: An id of 1 to 200 printable characters, so that the message may be sent
                 again; an answer that is already stored gives one event, the reply. `None` makes one.
+            answer: The text in the attribute `answer` of an error, as for `say`.
 
         Raises:
             InputError: The message cannot be answered; nothing was stored.
             ModelError: The model failed; the question is kept.
-            StorageError: The database failed; what was stored before is intact.
+            StorageError: The database failed; what was stored before is intact. If the model had
+                answered, the error's `answer` is the text.
             ConflictError: The thread waits for a decision, was ended, or is used by another process
                 for too long; a budget is used up; or the `turn_id` was used for another text.
         """
@@ -129,7 +136,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         hold = drive(handle.take())
         try:
             with translated(handle.database.path):
-                opened = drive(open_turn(handle, text, documents, turn_id))
+                opened = drive(open_turn(handle, text, documents, turn_id, answer))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
@@ -171,14 +178,19 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
     """
 
     async def stream(
-        self, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+        self,
+        text: str,
+        *,
+        documents: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events; the arguments and errors are those of `Conversation.stream`."""
         handle = self._handle
         hold = await adrive(handle.take())
         try:
             with translated(handle.database.path):
-                opened = await adrive(open_turn(handle, text, documents, turn_id))
+                opened = await adrive(open_turn(handle, text, documents, turn_id, answer))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:

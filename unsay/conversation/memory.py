@@ -59,7 +59,7 @@ def pin(
         InputError: It is a command or a notice, or nothing was answered yet.
         ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
     """
-    state, scope = (yield from thread.known()), thread.scope()
+    state, scope = (yield from thread.decided()), thread.scope()
     page = None
     if message_id is None:
         state, messages = yield from _turns(thread, state, turn)
@@ -88,7 +88,7 @@ def unpin(
         UnknownBranchError: The message is not pinned.
         InputError: No turn has this number.
     """
-    state, scope = (yield from thread.known()), thread.scope()
+    state, scope = (yield from thread.decided()), thread.scope()
     ids = [message_id or ""]
     if message_id is None:
         state, messages = yield from _turns(thread, state, turn)

@@ -47,7 +47,7 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
         InvalidNameError: The name is not allowed.
         UnknownCheckpointError: There is no answer yet.
     """
-    state = yield from thread.reached((yield from thread.known()), (), 1)
+    state = yield from thread.reached((yield from thread.decided()), (), 1)
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name)
     kept = add_checkpoint(state.get("checkpoints", []), new, limit=scope.settings.checkpoint_limit)
@@ -102,7 +102,7 @@ def rollback(
         NothingToUndoError: The thread has fewer answered turns, or no message.
         ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
-    state = yield from thread.known()
+    state = yield from thread.decided()
     scope = thread.scope(confirm)
     wanted, least = rollback_targets(live_branch(state), to, turns)
     state = yield from thread.reached(state, wanted, least)
@@ -153,7 +153,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         NothingToUndoError: No step is left.
         ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
-    state = yield from thread.known()
+    state = yield from thread.decided()
     archived = yield from load_archived_steps(state, thread.scope())
     state = {**state, **archived}
     turn, operations = state.get("turn"), state.get("operations", [])
@@ -178,7 +178,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         NothingToRedoError: Nothing was undone since the last turn or rollback.
         ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
     """
-    state = yield from thread.known()
+    state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
     scope = thread.scope(confirm)
     update = yield from redo_last(state, scope, (), "redo")
@@ -252,7 +252,7 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
     Raises:
         InputError: The text is empty.
     """
-    state, scope = (yield from thread.known()), thread.scope()
+    state, scope = (yield from thread.decided()), thread.scope()
     finds = yield from search_command(state, scope, words)
     if finds:
         yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))

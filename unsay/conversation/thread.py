@@ -19,6 +19,7 @@ from unsay.graph.compiled import HostGraph, Trusted
 from unsay.history.compensations import Compensation, Report
 from unsay.history.runs import run_named_after
 from unsay.history.threads import find_session, load_pending_input, revise
+from unsay.interrupts import refuse_undecided
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.compact import title_of
@@ -198,12 +199,21 @@ class ThreadHandle:
         state: State = snapshot.values  # type: ignore[assignment]
         return state
 
+    def decided(self) -> Steps[State]:
+        """Return the state, for verbs that would drop a pending decision.
+
+        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a decision is pending.
+        """
+        refuse_undecided((yield from self.snapshot()))
+        return (yield from self.known())
+
     def settled(self) -> Steps[State]:
         """Return the state, for verbs that must not change a turn under way.
 
-        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a turn was stopped.
+        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a turn was stopped or
+        a decision is pending.
         """
-        state = yield from self.known()
+        state = yield from self.decided()
         if (yield from self.snapshot()).next:
             raise ConflictError(
                 "A turn of this thread was stopped: resume it, say something else, or undo it first"
@@ -267,6 +277,7 @@ class ThreadHandle:
 
         Raises:
             InputError: LangChain cannot read them as messages.
+            ConflictError: The thread waits for a decision.
         """
         try:
             read = convert_to_messages(list(messages))
@@ -275,7 +286,9 @@ class ThreadHandle:
         for each in read:
             check_text(each.content, "add: a message")
         given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
-        state: Any = (yield from self.snapshot()).values
+        snapshot = yield from self.snapshot()
+        refuse_undecided(snapshot)
+        state: Any = snapshot.values
         update = Update(messages=given)
         if any(message.id == REMOVE_ALL_MESSAGES for message in given):
             update["offloaded"] = None

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot
 
 from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError, NothingToUndoError
+from unsay.errors import ConflictError, InputError, NothingToUndoError
 from unsay.graph.compiled import Trusted
 from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
 from unsay.history.runs import find_run, run_named_after
@@ -23,10 +23,13 @@ from unsay.history.threads import (
     refuse_ended,
     revise,
 )
+from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer, with_answer
+from unsay.interrupts import refuse_undecided
+from unsay.judging.verdict import unscored
 from unsay.messages.annotations import DOCUMENT, is_answer, is_question
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.pending import check_message
+from unsay.operations.pending import check_message, find_pending
 from unsay.operations.restore import BRANCH_PREFIX
 from unsay.operations.run_lifecycle import resume_run
 from unsay.state import offloaded_of
@@ -48,7 +51,11 @@ class Stored:
 
 
 def open_turn(
-    thread: ThreadHandle, text: str, documents: Sequence[str] = (), turn_id: str | None = None
+    thread: ThreadHandle,
+    text: str,
+    documents: Sequence[str] = (),
+    turn_id: str | None = None,
+    answer: str | None = None,
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
 
@@ -57,17 +64,34 @@ def open_turn(
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
+    if answer is not None and (turn_id is None or not answer.strip()):
+        raise InputError(
+            f"answer={preview(answer)!r}: give the text in the attribute `answer` of the error, and the "
+            "turn_id of the message that it answers"
+        )
     # No id to look up and nothing stopped: the transcript need not be loaded.
     if turn_id is None and (yield from is_at_rest(thread)):
         return (yield from _store_input(thread, message, documents))
     snapshot = yield from thread.snapshot()
     stored = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
+    if answer is not None:
+        _hand_back(thread, (stored and stored.name) or message.id or "", text, answer)
     if (yield from _resume_stopped(thread, snapshot, text, stored)):
         return None
     if stored is not None and stored.reply is not None:
         return stored.reply
-    _refuse_undecided(snapshot)
+    refuse_undecided(snapshot)
     return (yield from _store_input(thread, message, documents))
+
+
+def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
+    """Keep an answer that could not be saved for the turn, which then calls no model."""
+    kept = UNSAVED.find(thread.store, thread.thread_id, question_id, question)
+    if kept is None or text_of(kept.draft[-1]) != answer:
+        draft = (AIMessage(answer, id=str(uuid4())),)
+        verdict = unscored("the answer could not be saved, and was handed back")
+        kept = UnsavedAnswer(question=question, draft=draft, verdict=verdict)
+    UNSAVED.keep(thread.store, thread.thread_id, question_id, kept)
 
 
 def _resume_stopped(
@@ -81,15 +105,6 @@ def _resume_stopped(
     if waits and is_turn_open(snapshot.values):
         yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
     return waits
-
-
-def _refuse_undecided(snapshot: StateSnapshot) -> None:
-    """Raise `ConflictError` if the thread waits for a person's decision."""
-    if snapshot.interrupts:
-        raise ConflictError(
-            "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
-            '"approve", "reject", or {"decisions": [...]}'
-        )
 
 
 def _store_input(
@@ -144,16 +159,30 @@ def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
         return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
     turn = snapshot.values.get("turn")
-    if messages and turn and not turn["done"] and is_answer(messages[-1]):
-        return False  # a host wrote an answer behind the question of the stopped turn
     question = next((m for m in reversed(messages) if is_question(m)), None)
+    if "evaluate_quality" in snapshot.next:
+        # That node opens another turn, for what no answer or notice follows.
+        question = find_pending(messages, turn).question
+        if question is None:
+            return text is None and bool(snapshot.values.get("should_rollback"))
+    elif turn and turn["done"]:
+        # Only its checkpoint is missing, unless a host wrote something behind its answer.
+        if not messages or answers_in(messages).get(turn["question_id"]) is not messages[-1]:
+            return False
+    elif messages and is_answer(messages[-1]):
+        return False  # a host wrote an answer behind the question of the stopped turn
     if stored is not None:
         return question is not None and question.id == stored.name
     return text is None or text == ("" if question is None else text_of(question))
 
 
 def say(
-    thread: ThreadHandle, text: str, *, documents: Sequence[str] = (), turn_id: str | None = None
+    thread: ThreadHandle,
+    text: str,
+    *,
+    documents: Sequence[str] = (),
+    turn_id: str | None = None,
+    answer: str | None = None,
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail.
 
@@ -170,15 +199,19 @@ def say(
             it is not relevant.
         turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
             makes one, which the reply holds.
+        answer: The text that an error has in its attribute `answer`, because saving failed after
+            the model had answered. With the same `turn_id` it is saved, in this process or
+            another, and no model is called. In the process of the error it is not needed.
 
     Raises:
         InputError: The message cannot be answered; nothing was stored.
         ModelError: The model failed; the question is kept.
-        StorageError: The database failed; what was stored before is intact.
+        StorageError: The database failed; what was stored before is intact. If the model had
+            answered, the error's `answer` is the text.
         ConflictError: The thread waits for a decision, was ended, or is used by another process for
             too long; a budget is used up; or the `turn_id` was used for another text.
     """
-    opened = yield from open_turn(thread, text, documents, turn_id)
+    opened = yield from open_turn(thread, text, documents, turn_id, answer)
     if isinstance(opened, Reply):
         return opened
     return (yield from run_turn(thread, opened, turn_id))
@@ -198,7 +231,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     """
     snapshot = yield from thread.snapshot()
     if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
-        _refuse_undecided(snapshot)
+        refuse_undecided(snapshot)
         raise NothingToUndoError("No turn of this thread was stopped; send a new message")
     if decision is not None and not snapshot.interrupts:
         raise NothingToUndoError("This thread waits for no decision; send a new message")
@@ -222,8 +255,13 @@ def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]
 def _ended_turn(
     thread: ThreadHandle, state: Mapping[str, Any], interrupts: tuple[Any, ...], turn_id: str | None
 ) -> Steps[Reply]:
-    yield from thread.list_thread(state)
     reply = reply_of(state, interrupts)
+    try:
+        yield from thread.list_thread(state)
+    except Exception as error:  # of any database
+        if reply.kind == "answer":
+            with_answer(error, reply.text)
+        raise
     return replace(reply, turn_id=turn_id or reply.turn_id)
 
 

@@ -6,7 +6,7 @@ made there: a reducer runs after the saver has stored the write.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from unsay.graph.host_input import (
 )
 from unsay.graph.single_writer import one_writer, one_writer_awaited
 from unsay.graph.time_travel import Entry, begin_run, begin_update
+from unsay.history.unsaved_answers import UNSAVED
 from unsay.runtime import Services
 
 PASSED_ON_STATES = 5
@@ -72,7 +73,8 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = drive(begin_run(self, self.services, entry))
-            yield from super().stream(entry.value, entry.config, **entry.options)
+            with self._saving(own_config):
+                yield from super().stream(entry.value, entry.config, **entry.options)
 
     async def astream(
         self,
@@ -91,9 +93,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if not is_ours:
                 entry = await adrive(begin_run(self, self.services, entry))
             running: Any = super().astream(entry.value, entry.config, **entry.options)
-            async with aclosing(running) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            with self._saving(own_config):
+                async with aclosing(running) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -121,6 +124,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Stream the channels of `Output`, unless the caller names others; LangGraph streams all."""
         keys = options.get("output_keys")
         return {**options, "output_keys": self.output_channels if keys is None else keys}
+
+    def _saving(self, config: RunnableConfig | None) -> AbstractContextManager[None]:
+        """Return the block in which a run makes its answers and saves them."""
+        thread_id = (config or {}).get("configurable", {}).get("thread_id")
+        name = None if thread_id is None else str(thread_id)
+        return UNSAVED.run(self.store or self.services, name)
 
     def _refuse_others(
         self, others: Mapping[str, Any], config: RunnableConfig | None

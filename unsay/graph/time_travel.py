@@ -21,6 +21,10 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
 from unsay.errors import UnknownCheckpointError
+from unsay.interrupts import refuse_undecided
+from unsay.messages.annotations import is_question
+from unsay.messages.content import text_of
+from unsay.operations.commands import parse_command
 from unsay.operations.copied_thread import copy_stored
 from unsay.operations.host_changes import keep_left_behind
 from unsay.runtime import Scope, Services
@@ -129,10 +133,13 @@ def begin_run(
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
+        ConflictError: The input would drop a pending decision, and asks no other question.
     """
     place = place_of(graph, services, entry.config)
     if place is None:
         return entry
+    if not (_decides(entry.value) or _asks(entry.value)):
+        yield from _keep_decision(place)
     target = yield from _target(place)
     options, asks = dict(entry.options), isinstance(entry.value, Mapping)
     wanted = options.get("durability")
@@ -166,10 +173,12 @@ def begin_update(
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
+        ConflictError: The thread waits for a person's decision, which the update would drop.
     """
     place = place_of(graph, services, config)
     if place is None:
         return config
+    yield from _keep_decision(place)
     target = yield from _target(place)
     if target is None and not _writes(values):
         return config
@@ -178,6 +187,28 @@ def begin_update(
         return config
     due = target.next if target is not None else (yield from place.snapshot(place.newest())).next
     return (yield from place.write([StateUpdate(dict(kept), END_NODE), *_due_again(due)]))
+
+
+def _decides(value: Any) -> bool:
+    """Return whether an input goes on with the turn that waits, with a decision or without one."""
+    return value is None or (isinstance(value, Command) and value.resume is not None)
+
+
+def _asks(value: Any) -> bool:
+    """Return whether an input has a question, which LangGraph runs instead of the turn that waits."""
+    given = value.update if isinstance(value, Command) else value
+    messages = given.get("messages", []) if isinstance(given, Mapping) else []
+    return any(is_question(m) and parse_command(text_of(m)) is None for m in messages)
+
+
+def _keep_decision(place: Place) -> Steps[None]:
+    """Raise `ConflictError` if the thread waits for a decision in the state that a host changes.
+
+    A host that goes on from an earlier state leaves the newest one, with its decision, on purpose.
+    """
+    newest = yield from place.snapshot(place.newest())
+    if place.named in (None, newest.config["configurable"].get("checkpoint_id")):
+        refuse_undecided(newest)
 
 
 def _target(place: Place) -> Steps[StateSnapshot | None]:

@@ -11,6 +11,7 @@ from langgraph.store.base import BaseStore, Item
 from unsay.effects import Steps, drive, off_loop
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.recall_cache import MEMORIES
+from unsay.history.unsaved_answers import UNSAVED
 from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import (
     Kind,
@@ -178,6 +179,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
     """
     MEMORIES.drop(thread_id)
+    UNSAVED.forget(thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
     yield off_loop(database.scrub)
     return purged
@@ -189,6 +191,7 @@ def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
     A purge that was interrupted can be repeated.
     """
     MEMORIES.drop(thread_id)
+    UNSAVED.forget(thread_id)
     items = 0
     for kind in get_args(Kind):
         namespace = thread_namespace(kind, thread_id)

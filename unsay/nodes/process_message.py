@@ -28,7 +28,7 @@ from unsay.operations.compensate import (
     run_compensations,
     schedule_draft_compensations,
 )
-from unsay.operations.delivery import deliver, deliver_best
+from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
 from unsay.operations.offload import load_opened
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
@@ -45,13 +45,14 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
     # Tool calls of removed messages are undone before the model is asked: it may repeat them.
-    if generates:
+    unsaved = (yield from deliver_unsaved(state, scope)) if generates else None
+    if generates and unsaved is None:
         yield from schedule_draft_compensations(state, scope)
     report = yield from run_compensations(state, scope)
-    update = Update()
-    if generates:
+    update = unsaved or Update()
+    if generates and unsaved is None:
         update = yield from _answer(state, scope)
-    elif state.get("notice") and not state.get("should_rollback"):
+    elif not generates and state.get("notice") and not state.get("should_rollback"):
         update = _give_notice(state, scope, report)
     return {"pending_compensations": [], **update} if state.get("pending_compensations") else update
 

@@ -25,10 +25,11 @@ from unsay.history.checkpoints import (
     make_checkpoint,
 )
 from unsay.history.runs import find_run
+from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer
 from unsay.judging.instructions import is_lasting
 from unsay.messages.annotations import annotate, annotation_of, is_answer, spoken, with_verdict
 from unsay.messages.content import has_other_content, text_of
-from unsay.operations.compensate import keeps_effects
+from unsay.operations.compensate import keeps_effects, note_own_calls
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
     add_note,
@@ -49,6 +50,7 @@ def deliver(
 ) -> Steps[Update]:
     """Return the update that ends a turn with a draft: its verdict, its checkpoints, and its `flag`."""
     turn, topic = state["turn"], state.get("current_topic", "")
+    keep_unsaved(state, scope, draft, verdict, flag)
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
     )
@@ -68,6 +70,36 @@ def deliver(
         state_history=add_note(state, scope, "process_message", verdict.outcome, verdict.score),
         **with_step(state, step),
     )
+
+
+def keep_unsaved(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, flag: str | None
+) -> None:
+    """Keep the turn's answer in this process until it is saved, so that it is paid for once."""
+    question_id, owner = state["turn"]["question_id"], scope.store or scope.services
+    question = next((m for m in state["messages"] if m.id == question_id), None)
+    if scope.thread_id is not None and question_id is not None and question is not None:
+        answer = UnsavedAnswer(
+            question=text_of(question), draft=tuple(draft), verdict=verdict, flag=flag
+        )
+        UNSAVED.keep(owner, scope.thread_id, question_id, answer)
+
+
+def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
+    """End a turn with the answer that an earlier run could not save; `None` if there is none."""
+    question_id, owner = state["turn"]["question_id"], scope.store or scope.services
+    question = next((m for m in state["messages"] if m.id == question_id), None)
+    if scope.thread_id is None or question_id is None or question is None:
+        return None
+    kept = UNSAVED.find(owner, scope.thread_id, question_id, text_of(question))
+    if kept is None:
+        return None
+    note_own_calls(kept.draft, scope)
+    update = Update()
+    if kept.flag is not None:
+        state, update = yield from at_turn_start(state, scope)
+    end = yield from deliver(state, scope, kept.draft, kept.verdict, flag=kept.flag)
+    return {**update, **end, "messages": [*update.get("messages", []), *end["messages"]]}
 
 
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:

@@ -19,6 +19,7 @@ from unsay.errors import (
     InputError,
     StorageError,
     ThreadBusyError,
+    UnsayError,
 )
 from unsay.storage.leases import LOST, Leases
 from unsay.storage.saver_leases import leases_of
@@ -111,6 +112,16 @@ LOST_ADVICE = (
 @contextmanager
 def translated(path: str) -> Iterator[None]:
     """Turn an error of SQLite in the block into one of unsay that names the next step."""
+    try:
+        with _translated(path):
+            yield
+    except UnsayError as error:
+        error.answer = error.answer or getattr(error.__cause__, "answer", None)
+        raise
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

@@ -235,6 +235,11 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
 class PoolStore(_Pooled, PostgresStore):
     """LangGraph's Postgres store over a pool, without an index and without expiry."""
 
+    @property
+    def location(self) -> str:
+        """The database's URL without secrets; stores with the same one are the same database."""
+        return self.server.path
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations, after checking the leases on the threads that they write to."""
         operations = list(ops)

@@ -122,6 +122,8 @@ class FileStore(SqliteStore):
     """LangGraph's SQLite store for synchronous and asynchronous callers, with checksums."""
 
     conn: Connection
+    location: str | None = None
+    """The file; `None` in memory. Two stores with the same location are one database."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction and return their results; check what was read."""
@@ -280,6 +282,7 @@ def open_database(
             third.execute("PRAGMA synchronous=NORMAL")
             leases = FileLeases(third)
             set_leases(saver, leases)
+            store.location = path
             for table in ("checkpoints", "writes"):
                 leases.guard(first, table, ("thread_id",), str)
             leases.guard(second, "store", ("prefix", "key"), thread_of_item)

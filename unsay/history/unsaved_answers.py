@@ -1,0 +1,138 @@
+"""Answers that are paid for and not saved yet, kept in this process until their turn is saved."""
+
+import weakref
+from asyncio import CancelledError
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.messages.content import text_of
+from unsay.types import Verdict
+
+# Answers of one process; the oldest is dropped first.
+ANSWERS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsavedAnswer:
+    """The draft that ended a turn, tool steps first, with its verdict and flag.
+
+    `question` is the question's text: another text with the same id has another answer.
+    """
+
+    question: str
+    draft: Sequence[AnyMessage]
+    verdict: Verdict
+    flag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    owner: "weakref.ref[Any]"
+    answer: UnsavedAnswer
+    is_of_run: bool  # whether the run under way made it
+
+
+class UnsavedAnswers:
+    """The answers of all threads, by thread and question; safe for several Python threads.
+
+    `owner` is the thread's store, or the services of its graph without one. A store with a
+    `location` is the same database as any other store with this location.
+    """
+
+    def __init__(self, most: int = ANSWERS) -> None:
+        self._most, self._lock = most, Lock()
+        self._known: OrderedDict[tuple[object, str, str], _Entry] = OrderedDict()
+
+    def keep(self, owner: object, thread_id: str, question_id: str, answer: UnsavedAnswer) -> None:
+        """Keep an answer until `run` ends; replace an earlier one."""
+        key = (*_place(owner, thread_id), question_id)
+        with self._lock:
+            self._known[key] = _Entry(owner=weakref.ref(owner), answer=answer, is_of_run=True)
+            self._known.move_to_end(key)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def find(
+        self, owner: object, thread_id: str, question_id: str, question: str
+    ) -> UnsavedAnswer | None:
+        """Return the answer that an earlier run gave to a question; `None` if none is kept."""
+        key = (*_place(owner, thread_id), question_id)
+        with self._lock:
+            entry = self._known.get(key)
+            # Python reuses the ids of deleted objects.
+            if entry is None or (isinstance(key[0], int) and entry.owner() is not owner):
+                return None
+            return entry.answer if entry.answer.question == question else None
+
+    @contextmanager
+    def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
+        """Drop the answers of a run that was saved; of one that fails, give its error the answer.
+
+        The caller holds the thread's lock.
+        """
+        if thread_id is None:
+            yield
+            return
+        place = _place(owner, thread_id)
+        try:
+            yield
+        except Exception as error:
+            made = self._of_run(place)
+            if made:
+                with_answer(error, text_of(made[-1].draft[-1]))
+            raise
+        except (
+            GeneratorExit,
+            CancelledError,
+        ):  # the reader of a stream left, or the host stopped it
+            self._of_run(place)
+            raise
+        except BaseException:
+            self._drop(place)
+            raise
+        else:
+            self._drop(place)
+
+    def _of_run(self, place: tuple[object, str]) -> list[UnsavedAnswer]:
+        """Return the answers of the run that just ended; they are no longer of a run."""
+        with self._lock:
+            keys = [
+                key for key, entry in self._known.items() if key[:2] == place and entry.is_of_run
+            ]
+            for key in keys:
+                self._known[key] = replace(self._known[key], is_of_run=False)
+            return [self._known[key].answer for key in keys]
+
+    def _drop(self, place: tuple[object, str]) -> None:
+        with self._lock:
+            for key in [k for k, e in self._known.items() if k[:2] == place and e.is_of_run]:
+                del self._known[key]
+
+    def forget(self, thread_id: str) -> None:
+        """Delete the answers of a thread, whatever store it is in; a purge calls this."""
+        with self._lock:
+            for key in [key for key in self._known if key[1] == thread_id]:
+                del self._known[key]
+
+
+def with_answer(error: BaseException, answer: str) -> None:
+    """Give an error the text of the answer that could not be saved."""
+    error.answer = answer  # type: ignore[attr-defined]
+    error.add_note(
+        "The model had answered, and the answer was not saved. It is in the attribute `answer`: send "
+        "the message again with the same turn_id, and in another process with answer=error.answer. "
+        "The model is not called again."
+    )
+
+
+def _place(owner: object, thread_id: str) -> tuple[object, str]:
+    return getattr(owner, "location", None) or id(owner), thread_id
+
+
+UNSAVED = UnsavedAnswers()
