@@ -235,17 +235,19 @@ async def test_async_code_has_the_answer(
     with pytest.raises(StorageError) as raised:
         await talk.say("Hello", turn_id="a")
     assert "Answer 1." == raised.value.answer
-    fault.good = 9
-    with pytest.raises(StorageError) as streamed:
-        async for _ in talk.stream("Hello", turn_id="a"):
-            pass
-    assert "Answer 1." == streamed.value.answer
     fault.mended = True
+    assert "Answer 1." == (await talk.say("Hello", turn_id="a")).text
 
-    events = [event async for event in talk.stream("Hello", turn_id="a")]
+    fault.mended = fault.answered = False
+    with pytest.raises(StorageError) as streamed:
+        async for _ in talk.stream("More", turn_id="b"):
+            pass
+    assert "Answer 2." == streamed.value.answer
+    fault.mended = True
+    events = [event async for event in talk.stream("More", turn_id="b")]
 
     assert events[-1].reply is not None
-    assert ("Answer 1.", ["Hello"]) == (events[-1].reply.text, model.asked)
+    assert ("Answer 2.", ["Hello", "More"]) == (events[-1].reply.text, model.asked)
 
 
 @pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
