@@ -49,12 +49,10 @@ UnsayError
 
 
 class UnsayError(Exception):
-    """Anything that unsay refuses or cannot do.
-
-    `answer` is the model's answer if the turn had one and could not be saved, else `None`.
-    """
+    """Anything that unsay refuses or cannot do."""
 
     answer: str | None = None
+    """The model's answer, if the turn had one and it could not be saved."""
 
 
 class ConfigurationError(UnsayError):

@@ -189,7 +189,7 @@ class _Pooled:
         super().__init__(server.pool, **options)  # type: ignore[call-arg]
         # LangGraph's lock would let one call through at a time; here each has its own connection.
         self.lock = nullcontext()
-        self.server = server
+        self.server, self.location = server, server.path
 
     @contextmanager
     def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
@@ -234,11 +234,6 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
 
 class PoolStore(_Pooled, PostgresStore):
     """LangGraph's Postgres store over a pool, without an index and without expiry."""
-
-    @property
-    def location(self) -> str:
-        """The database's URL without secrets; stores with the same one are the same database."""
-        return self.server.path
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations, after checking the leases on the threads that they write to."""
