@@ -226,15 +226,24 @@ def load_segments(
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
     """Load the segments of messages that a front end sent again, so that they are not added twice.
 
-    The update is empty if nothing was sent again. A single question of an unknown run counts as new.
+    The update is empty if nothing was sent again.
+    """
+    resent = possibly_resent(state, scope)
+    return (yield from _put_back(state, scope, resent)) if resent else Update()
+
+
+def possibly_resent(state: State, scope: Scope) -> set[str | None]:
+    """Return the ids of the input's messages, any of which may be offloaded already.
+
+    A single question of an unknown run is new, so that the result is empty then.
     """
     # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
     spoken_now = [message for message in entered if not is_document(message)]
     fresh = {run_named_after(scope.thread_id, message.id) for message in spoken_now}
     if len(spoken_now) <= 1 and (scope.named or scope.run_id in fresh):
-        return Update()
-    return (yield from _put_back(state, scope, {message.id for message in entered}))
+        return set()
+    return {message.id for message in entered}
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:

@@ -19,6 +19,7 @@ from unsay.history.compensations import Compensation
 from unsay.messages.annotations import KEY, annotate, annotation_of
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
+from unsay.operations.offload import possibly_resent
 from unsay.operations.record_events import (
     NOTHING,
     annotation_tag,
@@ -27,8 +28,9 @@ from unsay.operations.record_events import (
     message_body,
 )
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages
+from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
+from unsay.storage.segments import read_back
 
 NOT_OURS = "this thread did not make the call"
 
@@ -46,6 +48,7 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
         entered: Sequence[AnyMessage] = messages
     else:
         entered = messages[head["length"] :]
+        own = yield from _own_offloaded(state, scope)
     corrected = []
     for message in entered:
         known = own.get(message.id)
@@ -85,6 +88,17 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
     tags = state.get("own_writes", NOTHING)["annotated"]
     messages = state.get("messages", [])
     return {m.id: m for m in messages if m.id in tags and tags[m.id] == annotation_tag(m)}
+
+
+def _own_offloaded(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
+    """Return by id the offloaded messages, of the segments of those that came in again."""
+    if scope.address is None or offloaded_of(state) is None:
+        return {}
+    resent = possibly_resent(state, scope)
+    if not resent:
+        return {}
+    segments = yield from read_back(*scope.address, offloaded_of(state), resent)
+    return {message.id: message for segment in segments for message in segment.messages}
 
 
 def _harmless(message: AnyMessage, messages: Sequence[AnyMessage]) -> dict[str, Any]:
