@@ -58,6 +58,25 @@ def check_call(
         check_text(value, f"{verb}: {name}")
 
 
+def check_arity(function: Callable[..., Any], count: int, name: str, takes: str) -> None:
+    """Raise `ConfigurationError` unless a user's function can be called with `count` arguments.
+
+    `takes` names the arguments in the error. Functions without a readable signature pass.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a builtin
+        return
+    # LangChain gives these by name to a function that takes them.
+    given = {each: None for each in ("config", "run_manager") if each in signature.parameters}
+    try:
+        signature.bind(*[None] * count, **given)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{name} is called with {takes}, and {function!r} does not take that: {error}"
+        ) from None
+
+
 def check_text(value: Any, name: str) -> None:
     """Raise `InputError` if a text, or one inside of a list or dict, has a lone surrogate."""
     if isinstance(value, str):

@@ -6,6 +6,7 @@ model, and receives the call's result. `drive` makes the calls in place, `adrive
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+
+# Time that a cancelled call gets to clean up; one that swallows its cancellation is then left.
+CLEANUP_SECONDS = 1.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +49,43 @@ class Call:
 def off_loop(work: Callable[[], Any]) -> Call:
     """Make a call of blocking work; on an event loop the work runs in a thread."""
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
+
+
+def user_call(
+    function: Callable[..., Any], *args: Any, timeout_seconds: float | None = None
+) -> Call:
+    """Make a call of a user's function, sync or async, that never blocks an event loop.
+
+    On an event loop a sync function runs in a Python thread. Without one an async function runs on
+    an event loop of its own. Context variables are those of the caller.
+    """
+
+    def blocking() -> Any:
+        result = function(*args)
+        return run_on_own_loop(result) if inspect.isawaitable(result) else result
+
+    async def awaitable() -> Any:
+        if is_async(function):
+            return await function(*args)
+        result = await asyncio.wrap_future(_in_thread(lambda: function(*args)))
+        return await result if inspect.isawaitable(result) else result
+
+    return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return whether a function or a callable object returns a coroutine."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - its kind is asked for
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def run_on_own_loop(awaited: Awaitable[T]) -> T:
+    """Return the result of an awaitable from blocking code, also inside of an event loop's thread."""
+
+    async def wait() -> T:
+        return await awaited
+
+    return _in_thread(lambda: asyncio.run(wait())).result()
 
 
 Steps = Generator[Call, Any, T]
@@ -85,8 +126,7 @@ async def adrive(steps: Steps[T]) -> T:
             call = steps.send(result) if error is None else steps.throw(error)
             result, error = None, None
             try:
-                async with asyncio.timeout(call.timeout_seconds):
-                    result = await call.awaitable()
+                result = await _awaited(call)
             except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
                 error = raised
     except StopIteration as stop:
@@ -100,16 +140,51 @@ def _bounded(call: Call) -> Any:
     """Return the call's result, or raise `TimeoutError`; a call that hangs is left in its thread."""
     if call.timeout_seconds is None:
         return call.blocking()
-    future: Future[Any] = Future()
+    future = _in_thread(call.blocking)
+    try:
+        return future.result(timeout=call.timeout_seconds)
+    except TimeoutError:
+        if future.done():  # the call itself raised it
+            raise
+        raise _silent(call.timeout_seconds) from None
+
+
+async def _awaited(call: Call) -> Any:
+    """Await a call, or raise `TimeoutError`; one that swallows its cancellation is left running."""
+    if call.timeout_seconds is None:
+        return await call.awaitable()
+    task = asyncio.ensure_future(call.awaitable())
+    # Marks the error of a call that is left as seen; asyncio would print it.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    try:
+        await asyncio.wait({task}, timeout=call.timeout_seconds)
+        if task.done():
+            return task.result()
+        raise _silent(call.timeout_seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CLEANUP_SECONDS)
+
+
+def _silent(seconds: float) -> TimeoutError:
+    return TimeoutError(f"no result within {seconds:g} s")
+
+
+def _in_thread(work: Callable[[], T]) -> Future[T]:
+    """Run work in a Python thread of its own, with the caller's context variables."""
+    future: Future[T] = Future()
+    # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
+    future.set_running_or_notify_cancel()
     # LangGraph finds the running node through a context variable.
     context = contextvars.copy_context()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            future.set_result(context.run(call.blocking))
+            future.set_result(context.run(work))
         except BaseException as raised:  # noqa: BLE001 - carried over to the waiting thread
             future.set_exception(raised)
 
     # A daemon thread, because Python would otherwise wait for a hanging call at exit.
-    threading.Thread(target=work, daemon=True, name="unsay-call").start()
-    return future.result(timeout=call.timeout_seconds)
+    threading.Thread(target=run, daemon=True, name="unsay-call").start()
+    return future

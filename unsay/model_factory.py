@@ -1,6 +1,8 @@
 """A model from a name, or from any other kind of value that a caller may give as one."""
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from importlib import import_module
 from os import environ
 from typing import Any
@@ -8,6 +10,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableLambda
 
+from unsay.arguments import check_arity
+from unsay.effects import user_call
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.settings import Settings
 from unsay.types import Provider
@@ -35,7 +39,7 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
     if isinstance(model, Runnable):
         return model
     if callable(model):
-        return RunnableLambda(model)
+        return _function(model)
     if not isinstance(model, str):
         raise ConfigurationError(
             f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
@@ -62,3 +66,34 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
         **extra,
     )
     return chat_model
+
+
+def refuse_class(value: object, name: str) -> None:
+    """Raise `ConfigurationError` if a class is given where an object of it is meant."""
+    if isinstance(value, type):
+        raise ConfigurationError(f"{name}={value!r} is a class: pass an object of it")
+
+
+def check_model(model: ModelLike | None, name: str) -> None:
+    """Raise `ConfigurationError` for a class, and for a function that cannot take the messages."""
+    refuse_class(model, name)
+    if callable(model) and not isinstance(model, Runnable):
+        check_arity(model, 1, name, "the messages")
+
+
+def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:
+    """Return a Runnable of a function, sync or async, that both `invoke` and `ainvoke` can call."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return RunnableLambda(function)
+    # The signature is kept: LangChain gives a function its `config` if it takes one.
+    kept = wraps(function) if hasattr(function, "__name__") else wraps(type(function).__call__)
+
+    @kept
+    def blocking(*args: Any, **kwargs: Any) -> Any:
+        return user_call(partial(function, *args, **kwargs)).blocking()
+
+    @kept
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return await user_call(partial(function, *args, **kwargs)).awaitable()
+
+    return RunnableLambda(blocking, awaited)

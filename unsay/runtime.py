@@ -1,5 +1,6 @@
 """Runtime: `Services`, what a compiled graph has, and `Scope`, what one step of it may use."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -69,6 +70,8 @@ ASIDE = "unsay:aside"
 QUIET = "nostream"
 """Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
 
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -274,6 +277,14 @@ class Scope:
     def emit(self, event: str, **data: Any) -> None:
         """Write an event to LangGraph's custom stream; outside of the graph it is dropped."""
         self.stream_writer({"unsay": event, **data})
+
+    def report_failure(self, event: str, error: Exception) -> None:
+        """Log and stream why a part of the user's failed; the turn goes on without its decision."""
+        reason = f"{type(error).__name__}: {error}"[:500]
+        LOG.warning(
+            "event=%s thread=%r reason=%r a part of yours failed", event, self.thread_id, reason
+        )
+        self.emit(event, error=reason)
 
     def resolve(self, part: Part) -> Call:
         """Return a call that makes one of the `Services` on first use, off the event loop."""

@@ -202,6 +202,9 @@ class Settings(BaseSettings):
     judge_timeout_seconds: Positive = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""
 
+    part_timeout_seconds: Positive = 30.0
+    """Time after which your detector, strategy or embeddings count as failed."""
+
     model_timeout_seconds: Positive = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
 

@@ -4,7 +4,7 @@ LangGraph checkpoints the TypedDicts: JSON values and messages only, because cla
 dicts under strict msgpack.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol
 
@@ -145,12 +145,13 @@ class TopicShift:
 class TopicDetector(Protocol):
     """Tells whether a question continues the topic, changes it, or returns to an earlier one.
 
-    A detector is pure: no model, clock, randomness, input or output.
+    `detect` may be async. It runs off the event loop. One that fails, or takes longer than
+    `part_timeout_seconds`, leaves the question in its topic.
     """
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
-    ) -> TopicShift:
+    ) -> TopicShift | Awaitable[TopicShift]:
         """Assign a question to a topic; `back` only with the id of one of `others`.
 
         Args:

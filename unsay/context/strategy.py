@@ -1,13 +1,14 @@
 """The `Strategy` protocol, which decides what a context leaves out, and how strategies are called."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from unsay.arguments import configurable
+from unsay.arguments import check_arity, configurable
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
-from unsay.effects import Steps
+from unsay.effects import Steps, user_call
 from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
 
 # Most repetitions of one call, each with a smaller context.
@@ -23,8 +24,9 @@ class Strategy(Protocol):
 
     Implement `plan`; override `reduce` and `per_turn` if their defaults do not fit. A strategy
     computes a plan from a `PlanContext` and stores nothing between plans. To ask a model, write `plan`
-    as a generator: `reply = yield from ctx.ask(messages, None)`. An exception in `plan` or `reduce`
-    leaves the context as it was; the turn continues.
+    as a generator: `reply = yield from ctx.ask(messages, None)`. `plan` and `reduce` may be async;
+    they run off the event loop. An exception, or no plan within `part_timeout_seconds`, leaves the
+    context as it was; the turn continues.
 
     >>> class QuestionsOnly(Strategy):
     ...     def plan(self, ctx):
@@ -41,14 +43,14 @@ class Strategy(Protocol):
         """When `plan` is called: `False` at the end of a turn, `True` also before each model call."""
         return True
 
-    def plan(self, ctx: PlanContext) -> Plan | Steps[Plan]:
+    def plan(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:
         """Return the plan of the next context: `ctx.keep()` or `ctx.leave_out(…)`.
 
         Leave out many messages at once, and rarely: each change invalidates the provider's cache.
         """
         ...
 
-    def reduce(self, ctx: PlanContext) -> Plan | Steps[Plan]:
+    def reduce(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:
         """Return the plan of a smaller context after the model refused this one as too long.
 
         Return `ctx.keep(problem)` if nothing more can be left out; the turn then fails with a
@@ -76,6 +78,7 @@ def check_strategy(strategy: Any) -> None:
                 f"{strategy!r} is not a strategy, because it has no method {name!r}: pass an "
                 "instance of a subclass of unsay.context.Strategy"
             )
+        check_arity(getattr(strategy, name), 1, f"strategy.{name}", "the PlanContext")
     check_per_turn(planning_interval(strategy))
 
 
@@ -129,7 +132,7 @@ def is_smaller(after: PlanContext, before: PlanContext) -> bool:
 
 
 def call_strategy(
-    make: Callable[[PlanContext], Plan | Steps[Plan]], ctx: PlanContext
+    make: Callable[[PlanContext], Plan | Steps[Plan] | Awaitable[Plan]], ctx: PlanContext
 ) -> Steps[Plan]:
     """Return the plan that `make`, a strategy's `plan` or `reduce`, returns for `ctx`.
 
@@ -137,8 +140,8 @@ def call_strategy(
     nothing and has the problem.
     """
     try:
-        made = make(ctx)
-        plan = made if isinstance(made, Plan) else (yield from made)
+        made = yield user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)
+        plan = (yield from _advanced(made, ctx)) if isinstance(made, Generator) else made
         if not isinstance(plan, Plan):
             raise ConfigurationError(
                 f"{make!r} returned {plan!r} instead of a plan: return ctx.keep() or "
@@ -154,6 +157,32 @@ def call_strategy(
     except Exception as problem:  # noqa: BLE001 - a user's strategy may raise anything
         return ctx.keep(problem)
     return plan
+
+
+def _advanced(steps: Steps[Plan], ctx: PlanContext) -> Steps[Any]:
+    """Run a strategy's generator to its plan, each of its parts off the event loop."""
+    advance: Callable[[], Any] = partial(next, steps)
+    while True:
+        part = yield user_call(partial(_part, advance), timeout_seconds=ctx.timeout_seconds)
+        if isinstance(part, _End):
+            return part.plan
+        try:
+            advance = partial(steps.send, (yield part))
+        except Exception as error:  # noqa: BLE001 - handed to the strategy, which decides
+            advance = partial(steps.throw, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    plan: Any
+
+
+def _part(advance: Callable[[], Any]) -> Any:
+    """Return the next call of a generator, or its end: a thread cannot hand on `StopIteration`."""
+    try:
+        return advance()
+    except StopIteration as stop:
+        return _End(stop.value)
 
 
 def ask_with_strategy(

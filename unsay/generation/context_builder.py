@@ -259,6 +259,7 @@ def attempt_context(
         segments=starts if settings.topics == "compaction" else (),
         expanded=shown_topics,
         loaded=frozenset(earlier.positions),
+        timeout_seconds=settings.part_timeout_seconds,
     )
     # A state that is only read, such as one that a host put in, may have no turn.
     asked = state["turn"]["question_id"] if state.get("turn") else None

@@ -96,7 +96,7 @@ def ask(
     )
     context = contexts[-1]
     for problem in plan.problems:
-        scope.emit("context_problem", error=f"{type(problem).__name__}: {problem}"[:500])
+        scope.report_failure("context_problem", problem)
     manifest = _manifest(attempt, plan, context, reply, counter)
     if isinstance(reply, AIMessage):
         counter = counter.observe(context.sent, reply.usage_metadata, tools)
@@ -167,7 +167,10 @@ def at_end(
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
     start = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
-    return (yield from plan_if_due(strategy, start)).compaction
+    plan = yield from plan_if_due(strategy, start)
+    for problem in plan.problems:
+        attempt.scope.report_failure("context_problem", problem)
+    return plan.compaction
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:

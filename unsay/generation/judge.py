@@ -138,9 +138,8 @@ def _ask_judge(
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
-    except TimeoutError:
-        return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        scope.report_failure("judge_failed", error)
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
 
 

@@ -16,18 +16,17 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
-from unsay.arguments import configured
+from unsay.arguments import check_arity, configured
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Strategy, check_strategy
 from unsay.effects import Steps, adrive, drive, utc_now
-from unsay.errors import ConfigurationError
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
 from unsay.graph.routing import NEXT_NODES, after_process_message
 from unsay.graph.single_writer import inside
-from unsay.judging.topic_detector import LexicalDetector
-from unsay.model_factory import ModelLike
+from unsay.judging.topic_detector import LexicalDetector, check_detector
+from unsay.model_factory import ModelLike, check_model, refuse_class
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
@@ -35,6 +34,7 @@ from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
+from unsay.retrieval.vectors import FunctionEmbeddings
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import Input, Output, PlainState, State, Update
@@ -100,7 +100,7 @@ class GraphOptions(TypedDict, total=False):
     detector: TopicDetector | None
     reminders: Sequence[Reminder]
     strategy: Strategy | None
-    embeddings: Embeddings | None
+    embeddings: Embeddings | Callable[[list[str]], Any] | None
     prompts: Texts | Sequence[Texts] | None
     settings: Settings | Mapping[str, Any] | None
     commands: AllowedCommands | None
@@ -116,7 +116,7 @@ def build_graph(
     detector: TopicDetector | None = None,
     reminders: Sequence[Reminder] = (),
     strategy: Strategy | None = None,
-    embeddings: Embeddings | None = None,
+    embeddings: Embeddings | Callable[[list[str]], Any] | None = None,
     prompts: Texts | Sequence[Texts] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     commands: AllowedCommands | None = None,
@@ -138,7 +138,8 @@ def build_graph(
         detector: Detects topic changes; `None` is the local detector.
         reminders: Texts that are repeated in contexts, and how often.
         strategy: Decides what contexts leave out; `None` is the one named in the settings.
-        embeddings: Used to recall messages by meaning; `None` compares words only.
+        embeddings: Used to recall messages by meaning: LangChain's embeddings, or a function from
+            texts to vectors; `None` compares words only.
         prompts: A changed copy of `unsay.prompts.ENGLISH` or `JAPANESE`, or one of each; `None` is
             both as they are.
         settings: Override the environment and the settings file.
@@ -199,8 +200,16 @@ def make_services(
     strategy, detector = options.get("strategy"), options.get("detector")
     if strategy is not None:
         check_strategy(strategy)
-    if detector is not None and not callable(getattr(detector, "detect", None)):
-        raise ConfigurationError(f"{detector!r} is no topic detector: it has no method 'detect'")
+    if detector is not None:
+        check_detector(detector)
+    models = {"model": model, "judge": options.get("judge"), "title": title}
+    for name, each in {**models, "summarizer": options.get("summarizer")}.items():
+        check_model(each, name)
+    embeddings = options.get("embeddings")
+    if embeddings is not None and not isinstance(embeddings, Embeddings):
+        refuse_class(embeddings, "embeddings")
+        check_arity(embeddings, 1, "embeddings", "a list of texts")
+        embeddings = FunctionEmbeddings(embeddings)
     return Services(
         settings=settings,
         model_like=model,
@@ -213,7 +222,7 @@ def make_services(
         tool_loop=build_tool_loop(kit) if kit else None,
         reminders=ordered(options.get("reminders", ())),
         strategy=strategy,
-        embeddings=options.get("embeddings"),
+        embeddings=embeddings,
         prompts=by_language(options.get("prompts")),
     )
 

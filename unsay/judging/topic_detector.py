@@ -8,13 +8,16 @@ topic has more of the words.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, get_args
 
+from unsay.arguments import check_arity
+from unsay.errors import ConfigurationError
 from unsay.judging.vocabulary import Unit, normal, terms, units, vocabulary
 from unsay.messages.content import preview
-from unsay.types import TopicMemory, TopicShift
+from unsay.types import ShiftKind, TopicMemory, TopicShift
 
 LABEL_CHARS = 40  # longest label, in characters
 
@@ -307,6 +310,31 @@ def _match(unit: Unit, bag: Mapping[str, float]) -> float:
 def _share(content: Sequence[Unit], known: Mapping[str, float]) -> float:
     total = sum(unit.weight for unit in content)
     return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)
+
+
+def check_detector(detector: Any) -> None:
+    """Raise `ConfigurationError` unless an object has the method `detect` with its three arguments."""
+    if isinstance(detector, type) or not callable(getattr(detector, "detect", None)):
+        raise ConfigurationError(
+            f"{detector!r} is no topic detector: pass an object with the method 'detect'"
+        )
+    takes = "the question, the current topic and the other topics"
+    check_arity(detector.detect, 3, "detector.detect", takes)
+
+
+def check_shift(shift: Any, known: Collection[str]) -> None:
+    """Raise `ConfigurationError` unless a detector's result is a shift to a topic that it was given."""
+    is_valid = (
+        isinstance(shift, TopicShift)
+        and shift.kind in get_args(ShiftKind)
+        and isinstance(shift.similarity, int | float)
+        and (shift.kind != "back" or shift.topic_id in known)
+    )
+    if not is_valid:
+        raise ConfigurationError(
+            f"The detector returned {shift!r}: return a TopicShift with the kind 'same', 'new' or 'back', "
+            "a similarity, and for 'back' the topic_id of one of the other topics"
+        )
 
 
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")

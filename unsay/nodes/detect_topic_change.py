@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics, remaining_topics, topic_starts
 from unsay.context.topics import limited, live_segments, memories
-from unsay.effects import Steps
+from unsay.effects import Steps, user_call
 from unsay.history.branch import LiveBranch, replace_tail
-from unsay.judging.topic_detector import label_of
+from unsay.judging.topic_detector import check_shift, label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import compact
 from unsay.operations.restore import COMPARED
@@ -29,7 +29,7 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     question = text_of(next(m for m in live.messages if m.id == turn["question_id"]))
     if request:  # The topic is found in the transcript that the requested rollback will leave.
         live = replace_tail(live, request["to"], label=COMPARED, keep=turn["pending"]).live
-    shift = _shift(live, turn["pending"], question, state, scope)
+    shift = yield from _shift(live, turn["pending"], question, state, scope)
     if shift is not None and shift.kind == "same":
         return Update()
     return (yield from _start_segment(state, scope, live, shift, question))
@@ -37,7 +37,7 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 
 def _shift(
     live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
-) -> TopicShift | None:
+) -> Steps[TopicShift | None]:
     """Ask the detector; `None` for a conversation's first question, which begins the first topic.
 
     `pending` are the ids of the question's messages, which are not part of a topic yet.
@@ -60,7 +60,23 @@ def _shift(
     others = [topic for topic in known if topic.topic_id != current_id and topic.texts]
     if current is None or not current.texts:
         current = TopicMemory(topic_id=current_id, texts=(question,))
-    return scope.services.detector.detect(question, current, others)
+    return (yield from _detected(scope, question, current, others))
+
+
+def _detected(
+    scope: Scope, question: str, current: TopicMemory, others: Sequence[TopicMemory]
+) -> Steps[TopicShift]:
+    """Ask the detector; one that fails, hangs or returns nonsense leaves the question in its topic."""
+    detect, limit = scope.services.detector.detect, scope.settings.part_timeout_seconds
+    try:
+        shift: TopicShift = yield user_call(
+            detect, question, current, others, timeout_seconds=limit
+        )
+        check_shift(shift, [topic.topic_id for topic in others])
+    except Exception as error:  # noqa: BLE001 - a detector is anyone's code and may fail in any way
+        scope.report_failure("topic_failed", error)
+        return TopicShift(kind="same", similarity=0.0)
+    return shift
 
 
 def _start_segment(

@@ -1,6 +1,5 @@
 """Recall: earlier messages are added to a context, for a question or by a person's order."""
 
-from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from unsay.context.plan import TokenCounter
 from unsay.context.tool_results import words_of
 from unsay.effects import Steps
-from unsay.errors import InputError, UnsayError
+from unsay.errors import InputError
 from unsay.events import event_types
 from unsay.history.recall_cache import Memory
 from unsay.messages.content import preview
@@ -86,7 +85,7 @@ def if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
     try:
         return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
-        scope.emit("recall_failed", error=f"{type(error).__name__}: {error}")
+        scope.report_failure("recall_failed", error)
         return None
 
 
@@ -157,10 +156,10 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
     vectors = yield from _vectors(search, hidden.union(search.shown))
     try:
         return choose(vectors=vectors)
-    except UnsayError as error:
+    except Exception as error:  # vectors of a user's embeddings may be anything
         if vectors is None:
             raise
-        scope.emit("recall_failed", error=str(error))
+        scope.report_failure("recall_failed", error)
         # Vectors of another model do not compare with these: drop them, and use words alone.
         keep_vectors(scope, {})
         return choose(vectors=None)
@@ -175,18 +174,13 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
     newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
     new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
-    timeout = scope.settings.model_timeout_seconds
+    timeout = scope.settings.part_timeout_seconds
     embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
     vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None
-    # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
-    packed = {
-        name: vector if isinstance(vector, array) else array("d", vector)
-        for name, vector in vectors.messages.items()
-    }
-    keep_vectors(scope, packed)
-    return replace(vectors, messages=packed)
+    keep_vectors(scope, vectors.messages)
+    return vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

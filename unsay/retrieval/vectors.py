@@ -1,15 +1,16 @@
 """Similarity of messages in meaning, by vectors of a user's own embeddings."""
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import sqrt
 from operator import mul
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AnyMessage
 
-from unsay.effects import Call, Steps
+from unsay.effects import Call, Steps, run_on_own_loop, user_call
 from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
 from unsay.retrieval.index import RecallIndex, key_of
@@ -58,23 +59,64 @@ def embed(
     for start in range(0, len(missing), BATCH):
         keys = missing[start : start + BATCH]
         wanted = [texts[key] for key in keys]
-        vectors = yield Call(
-            blocking=partial(embeddings.embed_documents, wanted),
-            awaitable=partial(embeddings.aembed_documents, wanted),
-            timeout_seconds=timeout_seconds,
-        )
+        vectors = yield _call(embeddings, "embed_documents", wanted, timeout_seconds)
         if len(vectors) != len(keys):
             raise ModelReplyError(
                 f"{type(embeddings).__name__!r} gave {len(vectors)} vectors for {len(keys)} texts: "
                 "its embed_documents must give one for each, in their order"
             )
-        found.update(zip(keys, vectors, strict=True))
-    asked = yield Call(
-        blocking=partial(embeddings.embed_query, question),
-        awaitable=partial(embeddings.aembed_query, question),
-        timeout_seconds=timeout_seconds,
-    )
-    return Vectors(question=asked, messages=found)
+        found.update(zip(keys, map(_packed, vectors), strict=True))
+    asked = yield _call(embeddings, "embed_query", question, timeout_seconds)
+    return Vectors(question=_packed(asked), messages=found)
+
+
+class FunctionEmbeddings(Embeddings):
+    """Embeddings made of a function, sync or async, from a list of texts to their vectors."""
+
+    def __init__(self, function: Callable[[list[str]], Any]) -> None:
+        self._function = function
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of texts."""
+        vectors: list[list[float]] = user_call(self._function, texts).blocking()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of one text."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of texts, on an event loop."""
+        vectors: list[list[float]] = await user_call(self._function, texts).awaitable()
+        return vectors
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Return the vector of one text, on an event loop."""
+        return (await self.aembed_documents([text]))[0]
+
+
+def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float | None) -> Call:
+    """Return a call of a method of embeddings that may have only its sync or its async form."""
+    sync, own = getattr(embeddings, name), getattr(embeddings, f"a{name}")
+    is_inherited = getattr(type(embeddings), f"a{name}") is getattr(Embeddings, f"a{name}")
+
+    def blocking() -> Any:
+        try:
+            return sync(value)
+        except NotImplementedError:
+            if is_inherited:
+                raise
+            return run_on_own_loop(own(value))
+
+    # LangChain's inherited async form would use the event loop's own Python threads, for which the
+    # loop waits at its end.
+    on_loop = user_call(sync if is_inherited else own, value)
+    return Call(blocking=blocking, awaitable=on_loop.awaitable, timeout_seconds=timeout_seconds)
+
+
+def _packed(vector: Any) -> Vector:
+    # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
+    return vector if isinstance(vector, array) else array("d", vector)
 
 
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
