@@ -168,7 +168,7 @@ async def _awaited(call: Call) -> Any:
 
 
 def _silent(seconds: float) -> TimeoutError:
-    return TimeoutError(f"no result within {seconds:g} s")
+    return TimeoutError(f"silent for {seconds:g} s")
 
 
 def _in_thread(work: Callable[[], T]) -> Future[T]:

@@ -66,9 +66,9 @@ FAILURES: dict[str, Callable[..., Any]] = {
 }
 REASONS = {
     "raises": "out of order",
-    "blocks": "no result within 0.2 s",
+    "blocks": "silent for 0.2 s",
     "raises later": "out of order",
-    "hangs": "no result within 0.2 s",
+    "hangs": "silent for 0.2 s",
     "nonsense": "",
 }
 

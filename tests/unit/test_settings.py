@@ -34,6 +34,7 @@ OTHER: dict[str, Any] = {
     "language": "ja",
     "system_prompt": "Be brief.",
     "judge_timeout_seconds": 1.5,
+    "part_timeout_seconds": 2.5,
     "max_tool_result_bytes": 2_000,
     "model_timeout_seconds": 2.5,
     "thread_wait_seconds": 0.0,
