@@ -133,11 +133,11 @@ class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
         self._floor = floor
 
     def copy(self) -> Self:
-        """Copy the channel with its floor and a shallow copy of the value."""
+        """Copy the channel with its least `snapshot_frequency` and a shallow copy of the value."""
         return self._with_floor(super().copy())
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Restore a channel from a stored blob, with the same floor."""
+        """Return a channel with a stored value, and the same least `snapshot_frequency` as this."""
         return self._with_floor(super().from_checkpoint(checkpoint))
 
     def _with_floor(self, other: Self) -> Self:

@@ -68,7 +68,7 @@ class Limits:
         return any(self.of(layer) != Limit() for layer in LAYERS)
 
     def of(self, layer: Layer) -> Limit:
-        """Return the limit of one layer."""
+        """Return the limit of the session, task or agent; an empty `Limit` if it has none."""
         limit: Limit = getattr(self, layer)
         return limit
 

@@ -81,10 +81,12 @@ class Summarizing(Strategy):
         return ctx.keep(ContextOverflowError(f"Cannot summarize: {reason}"))
 
     def oldest(self, ctx: PlanContext) -> list[AnyMessage]:
-        """Return the messages that the next summary covers, pinned ones included.
+        """Return the oldest messages, from which the next summary is made; empty if too few.
 
-        A tool call at the end is included with all its results, or not at all if a result is among
-        the preserved newest messages.
+        Pinned messages and the first `pin_first` ones are included, although they are not
+        summarized. A tool call at the end is included with all its results, or not at all if a
+        result is among the preserved newest messages. Raises `ContextOverflowError` if only results
+        of unknown tool calls would be left.
         """
         body: list[AnyMessage] = [message for message in ctx.shown if message.type != "system"]
         most = len(body) - self.preserve_recent_messages

@@ -87,10 +87,11 @@ class Rate:
     min_minutes: float = 30.0
 
     def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
-        """Return whether another compaction is allowed.
+        """Return whether another compaction is allowed after the last one, `compaction`.
 
-        `length` is the number of messages of the transcript. `minutes` is the time now; without a
-        clock it is `None`, and only messages count.
+        `length` is the number of messages of the transcript. If it is less than at the last
+        compaction, because of a rollback, no new messages are needed. `minutes` is the time now on
+        the caller's clock; without a clock it is `None`, and only messages count.
         """
         new = length - compaction.get("length", 0)
         last = compaction.get("minutes")

@@ -66,13 +66,16 @@ def _is_short(message: ToolMessage, chars: int) -> bool:
 
 
 def words_of(message: AnyMessage, texts: Texts) -> str:
-    """Return a message's text and data as one text, with a line for each image and file."""
+    """Return a message's text and data as one text, then a line for each image and file.
+
+    Data are content blocks of other types, as JSON; thinking and calls of tools are left out.
+    """
     words, media = text_and_media(message, texts)
     return "\n".join(filter(None, (words, *media)))
 
 
 def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
-    """Return a message's text and data, and a line for each image and file; thinking is skipped."""
+    """Return what `words_of` joins: the text with the data, and the lines for images and files."""
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):

@@ -182,7 +182,7 @@ def question_of(turn: TimelineTurn, cells: int, texts: Texts = ENGLISH) -> str:
 
 
 def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
-    """Return the sizes of a thread in one line."""
+    """Return one line with a thread's id and how many turns, checkpoints and branches it has."""
     parts = [
         counted_in(texts, len(timeline.turns), "turn"),
         counted_in(texts, len(timeline.checkpoints), "checkpoint"),

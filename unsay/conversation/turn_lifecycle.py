@@ -97,9 +97,11 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
 def _resume_stopped(
     thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
-    """Resume a stopped turn if the message is its question; return whether it is.
+    """Mark a stopped run as running again if the message is its turn's question.
 
-    `text` is the message's text, `None` to resume any turn. `stored` is what its id names.
+    The result is whether it is; the caller then runs the graph. `text` is the message's text, or
+    `None` for any question. `stored` is what the message's id names, or `None` if it has no id;
+    with an id, the text is not compared.
     """
     waits = resumes_turn(snapshot, text, stored)
     if waits and is_turn_open(snapshot.values):
@@ -153,7 +155,8 @@ def is_turn_open(state: Mapping[str, Any]) -> bool:
 def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
     """Return whether a message resumes a stopped turn.
 
-    It does if it has the id of the turn's question, or has no id and the question's text.
+    It does if it has the id of the turn's question (`stored`), or has no id and the question's text.
+    A `text` of `None` fits every question.
     """
     if not snapshot.next or snapshot.interrupts:
         return False
@@ -307,7 +310,11 @@ def _stored_turn(
 
 
 def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
-    """Find a turn's message in the transcript, a branch or a segment; `None` if it is new."""
+    """Find a turn's message in the transcript, a branch or an offloaded segment; `None` if it is new.
+
+    For a `/retry` command it is the place of the question under its new id. Raises
+    `DatabaseCorruptError` if the branch or segment is damaged.
+    """
     transcript: Sequence[AnyMessage] = state.get("messages", ())
     name: str | None = turn_id
     while name is not None and not name.startswith(BRANCH_PREFIX):

@@ -76,7 +76,8 @@ class Assembly:
     def feed(self, step: Step) -> list[AnyMessage]:
         """Add one part, and return the messages that it completes, often none.
 
-        Raises `EventLogGapError` for a result without an open call.
+        Raises `EventLogGapError` for a result without an open call, `TranscriptError` for a part
+        with a missing or wrong field.
         """
         if step.kind == "tool_result":
             return self._result(step)
@@ -94,7 +95,11 @@ class Assembly:
         return []
 
     def rest(self) -> list[AnyMessage]:
-        """Return the unfinished messages with the parts that they have; nothing remains."""
+        """Return the unfinished messages with the parts that they have; a second call returns none.
+
+        A call without its result stays open, so that `feed` still accepts the result. Parts that
+        waited for results follow, and can raise the errors of `feed`.
+        """
         made: list[AnyMessage] = []
         while self._asked or self._draft:
             made += self._flush(self._draft) if self._draft else self._settle()

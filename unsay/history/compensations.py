@@ -100,13 +100,19 @@ def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> C
 
 
 def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
-    """Read the entries with these keys; missing ones are left out."""
+    """Read the entries with these keys; missing ones are left out.
+
+    Raises `DatabaseCorruptError` if one is damaged.
+    """
     values = yield from get_items(store, _namespace(thread_id), keys)
     return {key: unpack(value) for key, value in values.items()}
 
 
 def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
-    """Read all entries of a thread, in no certain order."""
+    """Read the entries of all calls of a thread, whatever their status, in no certain order.
+
+    Raises `DatabaseCorruptError` if one is damaged.
+    """
     return (yield from read_items(store, _namespace(thread_id), lambda item: unpack(item.value)))
 
 

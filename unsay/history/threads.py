@@ -137,7 +137,10 @@ def begin(
 
 
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
-    """End a session for good, until its thread is purged; ending it again changes nothing."""
+    """End a session until its thread is purged; an ended session is returned as it is.
+
+    Raises `UnknownThreadError` if it was never begun. The caller must hold the thread's lock.
+    """
     session = yield from get_session(store, thread_id)
     if session.status == "ended":
         return session
@@ -145,7 +148,11 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
 
 
 def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
-    """Set some labels of a session, also an ended one; `None` removes a label, and others stay."""
+    """Set some labels of a session, also an ended one; `None` removes a label, and others stay.
+
+    Raises `InputError` if a label cannot be stored, `UnknownThreadError` if the session was never
+    begun. The caller must hold the thread's lock.
+    """
     added = check_labels({name: value for name, value in labels.items() if value is not None})
     session = yield from get_session(store, thread_id)
     kept = {name: value for name, value in session.labels.items() if name not in labels}
@@ -154,7 +161,10 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
-    """Write some fields of a session, or begin it; the caller must hold the thread's lock."""
+    """Write some fields of a session, or begin it, and return it.
+
+    The caller must hold the thread's lock.
+    """
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}

@@ -244,7 +244,10 @@ def _of_tenths(tenths: str, hundredths: str) -> float:
 
 
 def _scale_of_points(written: str, value: float) -> float:
-    """Return the scale of 点: 8点 is of ten, 80点 of a hundred, 0.8点 of one; 0 for 1点."""
+    """Return the scale of 点: 8点 is of ten, 80点 of a hundred, 0.8点 of one.
+
+    It is 0 for 1点, which has no certain scale. `written` is the number as the judge wrote it.
+    """
     if value <= 1:
         return 1.0 if "." in written or value == 0 else 0.0
     return 10.0 if value <= 10 else 100.0

@@ -32,7 +32,10 @@ REPLY_SCHEMA = {
 
 
 def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
-    """Return the request for a verdict on an exchange, with the beginnings of a few earlier ones."""
+    """Return the messages that ask a judge for a verdict on an exchange.
+
+    They include the beginnings of the earlier exchanges. A long question or answer loses its middle.
+    """
     earlier = "\n".join(
         f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
         for question, answer in exchange.earlier

@@ -92,7 +92,11 @@ class ModelRequest:
         return prompt_tokens(self.value) if self.tokens is None else self.tokens()
 
     def most(self, models: Mapping[str, Model]) -> Amount:
-        """Return the highest cost that the call may have, with the most expensive of the models."""
+        """Return what the call may take at most from the budgets: that of the most expensive model.
+
+        Only the values of `models` count. A model without a price costs 0; if a cost budget is set,
+        it raises `ConfigurationError`.
+        """
         prices, limits, prompt = self.scope.settings.prices, self.limits, self.prompt
         needed = any(limits.of(layer).micros is not None for layer in LAYERS)
         found = [

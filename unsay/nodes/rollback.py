@@ -46,6 +46,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     Raises:
         UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
         AmbiguousCheckpointError: It names several.
+        NothingToUndoError: A host requested it, and there are no messages.
     """
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
@@ -75,7 +76,12 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, RollbackRequest]]:
-    """Return the state with what a host's rollback needs, the update that loads it, the request."""
+    """Return a state, an update and a request for a rollback that a host's flag asks for.
+
+    The update loads the offloaded messages that the rollback needs, and is empty if it needs none.
+    The state has them. The request goes to `rollback_checkpoint_id`, or without one to the last
+    good point. The errors are those of `target_of`.
+    """
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)
     state = with_update(state, loaded)

@@ -44,12 +44,15 @@ COPIED = "the message was copied here from elsewhere"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
-    """Return the calls that a change removes, in the form and order of `calls_to_undo`."""
+    """Return the calls that a change removes, drafts included; see `calls_to_undo`."""
     return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
 
 
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return calls with consequences, newest first; `obstacle` says why one cannot be undone."""
+    """Return the tool calls of messages, newest first; `obstacle` says why one cannot be undone.
+
+    Calls of tools that are declared to have no consequences are left out.
+    """
     results: dict[str, ToolMessage] = {}
     calls = []
     for message in reversed(messages):
@@ -154,7 +157,11 @@ def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
-    """Return the calls that in the end left the transcript, and those that returned, by key."""
+    """Return the calls that the step removed from the transcript, and those it returned, by key.
+
+    The last change of a call decides, and a call that one change removes and returns is in neither.
+    The changes are taken from the step's log, so that a second call returns nothing.
+    """
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
     # Emptied, so that no change is scheduled twice in one step.

@@ -158,7 +158,10 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
 
 
 def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
-    """Keep the turn's newest rejected draft as a branch, and return all references to branches."""
+    """Keep the turn's newest rejected draft as a branch, and return all references to branches.
+
+    The turn must have a rejected draft.
+    """
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)

@@ -1,4 +1,4 @@
-"""Keep as a branch the messages that a host's change of the transcript leaves behind."""
+"""Keep as a branch the messages that a host's change removes from the transcript."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, cast
@@ -24,17 +24,17 @@ DESCRIBING = ("checkpoints", "segments", "topics", "current_topic", "quality_sco
 
 
 def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> Steps[Update]:
-    """Store the messages that a host leaves behind as a branch, and write it to the event log.
+    """Store the messages that a host removes as a branch, and write the change to the event log.
 
     Args:
         before: The newest state of the thread.
         after: The state that the host goes on from, without the messages that it removes.
         scope: The scope of the thread.
-        reason: Why the messages are left, for lists of branches.
+        reason: Why the messages are removed, for lists of branches.
 
     Returns:
         The values that `after` needs, so that the branch can be listed and the step undone; empty
-        if no message is left behind and both states have the same history.
+        if no message is removed and both states have the same history.
     """
     remaining = [message.id for message in after.get("messages", [])]
     whole = yield from _loaded(before, remaining, scope)
@@ -67,7 +67,11 @@ def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _loaded(before: State, remaining: Sequence[str | None], scope: Scope) -> Steps[State]:
-    """Return the newest state with the offloaded messages loaded that the host leaves behind."""
+    """Return `before` with the offloaded messages loaded that the host may have removed.
+
+    `remaining` are the ids of the host's messages. Messages are loaded back to the oldest of these,
+    or all if there are none. `before` itself is returned if its first message remains.
+    """
     messages = before.get("messages", [])
     if messages and messages[0].id in remaining:
         return before
@@ -86,7 +90,10 @@ def _step(state: State, change: Change, base: str | None) -> Update:
 
 
 def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
-    """Return the event log's head for the messages that the host's state still has."""
+    """Return the event log's head for the messages that the host's state still has.
+
+    The result is empty if `update` does not write the event log's head.
+    """
     held: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
     place = update.get("event_log", EMPTY)
     head = EventLogHead(

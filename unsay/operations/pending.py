@@ -159,7 +159,10 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
 
 
 def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
-    """Return the index where an answer's exchange starts: its question or documents, else itself."""
+    """Return the index where an answer's exchange starts: its first document, else its question.
+
+    `answer` is the answer's index, and the result if the answer has no question of its own.
+    """
     for index in range(answer - 1, -1, -1):
         if is_question(messages[index]):
             while index > 0 and is_document(messages[index - 1]):

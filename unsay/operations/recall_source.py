@@ -207,7 +207,10 @@ def _read_pages(
 
 
 def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
-    """Read a segment for the cache; a damaged one is streamed as `segment_lost` and has no messages."""
+    """Read a segment for the cache, without images, files and system messages.
+
+    A damaged or missing segment is streamed as `segment_lost`, and has no messages.
+    """
     assert scope.address is not None  # noqa: S101 - only with a store are there segments
     try:
         page = yield from read_page(*scope.address, page_id)

@@ -174,8 +174,9 @@ def without_retries(
 ) -> Steps[Change]:
     """Return a change that puts back what the rollbacks of the turn's rejected drafts removed.
 
-    It replaces the messages after `base`, except those in `keep`. Raises `ConflictError` if a
-    branch is no longer kept.
+    The messages after `base` are removed first, also if there was no such rollback. Messages whose
+    ids are in `keep` stay, after what is put back. Raises `ConflictError` if a branch is no longer
+    kept.
     """
     # Each rollback of a turn goes back farther, so reversed the branches are in transcript order.
     names = state["turn"]["draft_branches"][::-1]
@@ -229,7 +230,10 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
 
 
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
-    """Return the undone steps, newest last; empty if the transcript changed since the last undo."""
+    """Return the undone steps, newest last; empty if the transcript changed since the last undo.
+
+    Messages whose ids are in `pending` wait for an answer, and do not count as a change.
+    """
     undone = state.get("redo", [])
     # A new turn moves the end of the transcript, so what was undone before cannot be redone.
     end = _end(state.get("messages", ()), pending)
@@ -327,7 +331,11 @@ def archive_steps(state: State, scope: Scope) -> Steps[Update]:
 
 
 def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Load the newest archived steps for an undo; an empty update if the state still has steps."""
+    """Return the update that loads the newest archived steps, so that they can be undone.
+
+    It is empty if the state still has steps, if none are archived, or without a store. Raises
+    `DatabaseCorruptError` if the archived steps are damaged.
+    """
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:
         return Update()

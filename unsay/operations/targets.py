@@ -22,8 +22,9 @@ NUMBER_CHARS = 9
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
     """Return the id of the last message to keep after a failed draft; `None` is the start.
 
-    It belongs to the last checkpoint up to `base`, where the turn starts; from the turn's second
-    failed draft on (`failures`), to one before `base`. Without a checkpoint it is `base`.
+    `base` is the last message before the turn, `failures` the number of the turn's failed
+    drafts. The result belongs to the last checkpoint up to `base`, or before `base` if `failures` is
+    2 or more, so that each failure goes back farther. Without a checkpoint the result is `base`.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, through=last, otherwise=base)
@@ -32,8 +33,8 @@ def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str |
 def target_of_context(live: LiveBranch, start: int) -> str | None:
     """Return the id of the last message to keep if an exchange fails; `None` is the start.
 
-    It belongs to the last checkpoint before index `start`, where the exchange begins, or is the
-    message before it.
+    It belongs to the last checkpoint before index `start`, where the exchange begins. Without a
+    checkpoint it is the message before `start`.
     """
     return _last_checkpoint(live, through=start - 1, otherwise=live.id_at(start - 1))
 
@@ -125,9 +126,11 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return the message ids and the number of newest turns that `target_of` needs loaded.
+    """Return the message ids and the number of newest turns to load before `target_of` is called.
 
-    There are no ids if `to` names no checkpoint, or several.
+    For a number of `turns`, it is one turn more and no ids. For `to`, it is the id of the
+    checkpoint's message, or no id if `to` names no checkpoint or several. Without both, it is two
+    turns, and ids of the newest offloaded checkpoints if no loaded one is a target.
     """
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0

@@ -25,7 +25,8 @@ TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?")
 def turns_needed(state: State, argument: str | None) -> int:
     """Return how many of the newest turns to load for a turn (`3`) or a range of turns (`3-5`).
 
-    Turns are numbered from the first. `None` means the newest; other words need none.
+    Turns are numbered from the first. `None` means the newest turn and gives 1. Any other text
+    gives 0.
     """
     if argument is None:
         return 1
@@ -39,8 +40,12 @@ def turns_needed(state: State, argument: str | None) -> int:
 def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> list[AnyMessage]:
     """Return the messages of a turn (`3`), of a range of turns (`3-5`), or of the newest (`None`).
 
+    Only answered turns count. System messages, notices with their commands, and messages whose
+    ids are in `pending` are left out.
+
     Raises:
-        InputError: The argument is not a number or a range, or no such turn is loaded.
+        InputError: The argument is neither a number nor a range.
+        UnknownTurnError: One of the turns does not exist, or is not loaded (see `turns_needed`).
     """
     match = None if argument is None else TURNS.fullmatch(argument)
     if argument is not None and match is None:

@@ -116,7 +116,9 @@ class Query:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text, in order and with repetitions.
+    """Return the terms of a text, in order and with repetitions, without English stop words.
+
+    Of a text of more than `TEXT_LIMIT` characters only the two ends count.
 
     >>> terms("She was running parse_config twice")
     ['run', 'parseconfig', 'pars', 'config', 'twic']

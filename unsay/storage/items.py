@@ -253,7 +253,11 @@ def unpacked(data: bytes) -> Any:
 
 
 def freeze(value: Any, *, dense: bool = False) -> str:
-    """Serialize plain values as text; `dense` is slower and saves up to a quarter of the size."""
+    """Serialize plain values and compress them into text; `thaw` restores them.
+
+    `dense` is slower and saves up to a quarter of the size. Raises `InputError` if a value cannot
+    be stored.
+    """
     return frozen(packed(value), dense=dense)
 
 
@@ -281,7 +285,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
-    """Serialize messages as text; `dense` is slower and saves up to a quarter of the size."""
+    """Serialize messages as `freeze` does; `thaw_messages` restores them."""
     return freeze([message_to_dict(message) for message in messages], dense=dense)
 
 

@@ -155,7 +155,11 @@ class FileStore(SqliteStore):
 
 @contextmanager
 def _translated(*, puts: bool) -> Iterator[None]:
-    """Raise one error for damaged rows; errors that the caller caused stay."""
+    """Turn the errors of damaged rows into `DatabaseCorruptError`; the caller's own errors stay.
+
+    With `puts` some operations write; an error is then the caller's, such as a value that cannot
+    be stored. An error that SQLite caused is raised as SQLite raised it.
+    """
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:

@@ -132,7 +132,7 @@ class OffLoop(BaseCheckpointSaver[Any]):
     aget_delta_channel_history = _off_loop("get_delta_channel_history")
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
-        """`list`, off the event loop."""
+        """Yield what `list` yields; all of it is read first, in a background thread."""
         for checkpoint in await asyncio.to_thread(lambda: list(self.list(config, **options))):
             yield checkpoint
 

@@ -87,7 +87,11 @@ class Scripted(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Tool], *, tool_choice: str | None = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with tools bound; a script that calls any other tool fails the test."""
+        """Return the model with tools bound, which records its calls in `calls` of this model.
+
+        A `ToolCalls` of another tool raises `AssertionError` when it is the reply; an `AIMessage` of
+        the script is not checked. `tool_choice` does not change a reply.
+        """
         formats = [convert_to_openai_tool(tool) for tool in tools]
         # Nothing else tells that LangChain's `with_structured_output` makes this call.
         structured = "ls_structured_output_format" in kwargs
@@ -318,7 +322,10 @@ class _Request:
         raise AssertionError(f"{reply!r} is no reply to {question_of(self.messages)!r}")
 
     def _as_reply(self, text: str) -> AIMessage:
-        """Return a text as the reply; for structured output, as a call of the schema's tool."""
+        """Return a text as the reply; for structured output, as a call of the schema's tool.
+
+        A text that is not JSON becomes an invalid call, as with a provider.
+        """
         if self.schema_name is None:
             return AIMessage(text)
         name, call_id = self.schema_name, self._id(0)

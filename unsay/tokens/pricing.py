@@ -57,7 +57,10 @@ class Amount:
 
 
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
-    """Return the tokens of a message's `usage_metadata` by kind.
+    """Return the tokens of a message's `usage_metadata` by kind; a missing count is 0.
+
+    `input` is without the tokens that the cache was used for. All lifetimes of cached tokens are
+    added up as `cache_creation`.
 
     Source: langchain-core `UsageMetadata`; langchain-anthropic adds the cache's lifetimes as
     `ephemeral_…`, langchain-openai puts the service tier before a kind (`flex_cache_read`).
