@@ -42,3 +42,17 @@ def test_a_turn_id_needs_words_and_a_thread(run: Run, serve: Serve, args: tuple[
 
     assert 2 == result.exit_code
     assert "needs TEXT and --thread" in result.stderr
+
+
+def test_an_answer_is_handed_back(run: Run, serve: Serve) -> None:
+    """The answer that an error showed is saved, and the model is not asked."""
+    server = serve(ANSWERS)
+    sent = ("say", LISTS, "--thread", "t", "--turn-id", "order-1")
+
+    reply = json.loads(run(*sent, "--answer", "Lists are ordered.", "--json").stdout)
+    again = json.loads(run(*sent, "--json").stdout)
+    refused = run("say", LISTS, "--thread", "t", "--answer", "Lists are ordered.")
+
+    assert ("Lists are ordered.", "unscored", reply) == (reply["text"], reply["outcome"], again)
+    assert [] == server.asked_of("answerer")
+    assert (2, True) == (refused.exit_code, "--answer needs --turn-id" in refused.stderr)

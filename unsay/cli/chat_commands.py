@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -158,6 +159,7 @@ def say(
     resume: bool,
     decide: str | None,
     turn_id: str | None,
+    answer: str | None,
     db: str | None,
     as_json: bool,
     **models: str | None,
@@ -166,6 +168,8 @@ def say(
         raise usage_error("Give exactly one of TEXT, --resume and --decide.")
     if turn_id is not None and (text is None or thread is None):
         raise usage_error("--turn-id needs TEXT and --thread.")
+    if answer is not None and turn_id is None:
+        raise usage_error("--answer needs --turn-id.")
     words = None
     if text is not None:
         try:
@@ -181,7 +185,8 @@ def say(
             return
         if thread is None:
             note(f"thread {speaker.conversation.thread_id}")
-        _show(speaker, words, lambda show: speaker.say(words, show, turn_id), as_json=as_json)
+        ask = partial(speaker.say, words, turn_id=turn_id, answer=answer)
+        _show(speaker, words, ask, as_json=as_json)
 
 
 def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:

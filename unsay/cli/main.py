@@ -182,6 +182,11 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             "Id of this turn, which you choose: TEXT is answered once per id, even if the "
             "command is repeated. Needs --thread.",
         ),
+        _option(
+            "--answer TEXT",
+            "The answer that an error showed because it could not be saved: it is saved, and no "
+            "model is called. Needs --turn-id.",
+        ),
     ),
     "threads": (
         _choice(["--status"], ["active", "ended"], "Only these."),

@@ -87,10 +87,14 @@ def show_error(
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, words) if part)
     click.echo(" ".join(line.split()), err=True)
+    answer = getattr(error, "answer", None)
+    if answer is not None:
+        note(f"The model had answered, and the answer was not saved: {answer}")
     if as_json:
         # Where standard output itself is what failed, the line above must do.
         with suppress(OSError):
-            print_json(versioned(error={"type": type(error).__name__, "message": words}))
+            unsaved = {} if answer is None else {"answer": answer}
+            print_json(versioned(error={"type": type(error).__name__, "message": words, **unsaved}))
 
 
 def report(error: Exception, *, as_json: bool) -> int:

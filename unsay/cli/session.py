@@ -144,11 +144,13 @@ class Speaker:
     runner: asyncio.Runner
     settings: Settings
 
-    def say(self, words: str, show: Show, turn_id: str | None = None) -> None:
+    def say(
+        self, words: str, show: Show, turn_id: str | None = None, answer: str | None = None
+    ) -> None:
         """Have a message answered, and show every event; the last is the reply."""
 
         async def stream() -> None:
-            async for event in self.twin.stream(words, turn_id=turn_id):
+            async for event in self.twin.stream(words, turn_id=turn_id, answer=answer):
                 show(event)
 
         self.runner.run(stream())
