@@ -9,30 +9,44 @@ annotators saw a breakdown, the scores are held against them:
 - `auc_breakdown`: chance that an answer that most call a breakdown scores below another.
 - `decided_share`: share of these answers that the pre-judge fails by itself.
 
-Else the answers are taken to be good, and are corrupted in ways that must be seen:
+Else the answers are taken to be good, and are corrupted in ways that must be noticed. The pre-judge
+notices an answer that it fails by itself, or about which it gives the judge a hint:
 
-- `recall_…`: share of the answers so corrupted that the pre-judge fails by itself.
+- `recall_…`: share of the answers so corrupted that it notices.
 - `recall_mean`: the mean of those.
-- `false_alarm_share`: share of the answers as they were that it fails by itself.
+- `recall_decided`: the same mean of those that it fails by itself.
+- `false_alarm_share`: share of the answers as they were that it notices.
+- `false_decided_share`: share of them that it fails by itself.
 - `good_under_half`: share of them that score under 0.5, decided or not.
+
+In both ways, of the good answers of at most 12 words (those that most annotators call fine):
+
+- `short_false_share`: share of them that it fails by itself.
+- `short_false_bound`: highest share that this number of answers leaves possible, at 95 %; without
+  an alarm, 3 / items. No bound is claimed on fewer than 59 answers.
 """
 
 import json
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from pathlib import Path
 from typing import Any
 
 from report import Figure, Figures, run
 
 from unsay.judging.heuristics import prejudge
-from unsay.types import Exchange
+from unsay.judging.vocabulary import is_short
+from unsay.types import Exchange, PreVerdict
 
 EARLIER = 3
 """How many earlier exchanges are shown, as in the product."""
+
+ENOUGH_SHORT = 59
+"""Fewest short answers on which a bound is claimed: without an alarm they show at most 5 %."""
 
 KEPT_SHARE = 0.6
 """How much of an answer a truncation leaves, from its beginning."""
@@ -129,33 +143,85 @@ def against_votes(labelled: Sequence[Case]) -> Figures:
         (possible / 2 + broken) / (fine + possible + broken) for fine, possible, broken in votes
     ]
     most = [broken > max(fine, possible) for fine, possible, broken in votes]
+    good = [fine > max(possible, broken) for fine, possible, broken in votes]
     return {
         "spearman_breakdown": Figure(value=spearman(lows, mass), items=len(lows)),
         "auc_breakdown": Figure(value=auc(lows, most), items=len(lows)),
         "decided_share": share([verdict.decided for verdict in found]),
+        **short_figures(
+            [
+                verdict.decided
+                for case, verdict, is_good in zip(labelled, found, good, strict=True)
+                if is_good and is_short(case.exchange.answer)
+            ]
+        ),
     }
 
 
 def against_corruption(good: Sequence[Case]) -> Figures:
     """Count what is seen of corrupted answers, and what is seen in answers as they were."""
     whole = [prejudge(case.exchange) for case in good]
-    figures = {
-        f"recall_{name}": share(
-            [
-                prejudge(replace(case.exchange, answer=answer)).decided
-                for number, case in enumerate(good)
-                if (answer := corrupt(good, number)) is not None
-            ]
-        )
+    corrupted = {
+        name: [
+            prejudge(replace(case.exchange, answer=answer))
+            for number, case in enumerate(good)
+            if (answer := corrupt(good, number)) is not None
+        ]
         for name, corrupt in CORRUPTIONS.items()
     }
-    recalls = [figure.value for figure in figures.values() if figure.value is not None]
-    return {
-        **figures,
-        "recall_mean": Figure(value=mean(recalls), items=sum(f.items for f in figures.values())),
-        "false_alarm_share": share([verdict.decided for verdict in whole]),
-        "good_under_half": share([verdict.score < 0.5 for verdict in whole]),
+    seen = {
+        f"recall_{name}": share([noticed(verdict) for verdict in verdicts])
+        for name, verdicts in corrupted.items()
     }
+    decided = [share([verdict.decided for verdict in each]) for each in corrupted.values()]
+    items = sum(figure.items for figure in seen.values())
+    short = [
+        verdict.decided
+        for case, verdict in zip(good, whole, strict=True)
+        if is_short(case.exchange.answer)
+    ]
+    return {
+        **seen,
+        "recall_mean": Figure(value=mean(values(seen.values())), items=items),
+        "recall_decided": Figure(value=mean(values(decided)), items=items),
+        "false_alarm_share": share([noticed(verdict) for verdict in whole]),
+        "false_decided_share": share([verdict.decided for verdict in whole]),
+        "good_under_half": share([verdict.score < 0.5 for verdict in whole]),
+        **short_figures(short),
+    }
+
+
+def noticed(verdict: PreVerdict) -> bool:
+    """Tell whether an answer fails for certain, or the judge gets a hint about it."""
+    return verdict.decided or bool(verdict.hint)
+
+
+def short_figures(alarms: Sequence[bool]) -> Figures:
+    """Give the share of false alarms on short answers and its upper bound at 95 %."""
+    bound = upper_bound(sum(alarms), len(alarms)) if len(alarms) >= ENOUGH_SHORT else None
+    return {
+        "short_false_share": share(alarms),
+        "short_false_bound": Figure(value=bound, items=len(alarms)),
+    }
+
+
+def upper_bound(hits: int, items: int) -> float:
+    """Give the highest share under which so few hits still have a chance of 5 %; 3 / items for none."""
+    if not hits:
+        return 3 / items
+    low, high = hits / items, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        chance = sum(
+            comb(items, n) * middle**n * (1 - middle) ** (items - n) for n in range(hits + 1)
+        )
+        low, high = (middle, high) if chance > 0.05 else (low, middle)
+    return high
+
+
+def values(figures: Iterable[Figure]) -> list[float]:
+    """Give the values of the figures that have one."""
+    return [figure.value for figure in figures if figure.value is not None]
 
 
 def _emptied(_: Sequence[Case], number: int) -> str:

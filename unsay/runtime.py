@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -58,8 +58,24 @@ class StepLog:
     calls: dict[str, str] = field(default_factory=dict)
 
 
-Part = Literal["answerer", "judge", "structured_judge", "summarizer", "titler", "encoder"]
+Part = Literal["answerer", "judge_forms", "summarizer", "titler", "encoder"]
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeForm:
+    """One way to ask the judge; `judge_forms` lists them, the best first."""
+
+    model: Runnable[Any, Any]
+    structured: bool = False  # whether the reply is asked for by its JSON schema
+    steady: bool = False  # whether the temperature is set to 0 for the call
+
+    @property
+    def name(self) -> str:
+        """Name of the form, as a part of a call's key."""
+        words = [("plain", not self.structured), ("steady", self.steady)]
+        return "".join(f"-{word}" for word, applies in words if applies)
+
 
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: the parent of our own agent's run inside."""
@@ -175,14 +191,36 @@ class Services:
         return self.model if isinstance(self.model, BaseChatModel) else None
 
     @cached_property
-    def structured_judge(self) -> Runnable[Any, Any] | None:
-        """The judge with structured output; `None` if it has none."""
-        if not isinstance(self.judge, BaseChatModel) or self.settings.judge_format == "text":
+    def judge_forms(self) -> tuple[JudgeForm, ...]:
+        """The ways to ask the judge, best first; the last is the judge as it is. Empty without one."""
+        if self.judge is None:
+            return ()
+        steady = self._steady_judge()
+        both = (
+            [(steady, True), (self.judge, False)] if steady is not None else [(self.judge, False)]
+        )
+        plain = [JudgeForm(model=judge, steady=is_steady) for judge, is_steady in both]
+        return (*[form for each in plain for form in self._structured(each)], *plain)
+
+    def _steady_judge(self) -> BaseChatModel | None:
+        """Return the judge with temperature 0; `None` if it has none, or the host set one for it."""
+        judge = self.judge
+        if not isinstance(judge, BaseChatModel) or "temperature" not in type(judge).model_fields:
             return None
+        chosen = getattr(judge, "temperature", None)
+        if chosen == 0 or (chosen is not None and judge is self.judge_like):
+            return None
+        return judge.model_copy(update={"temperature": 0.0})
+
+    def _structured(self, form: JudgeForm) -> list[JudgeForm]:
+        """Return the form with structured output; none if the model has none."""
+        if not isinstance(form.model, BaseChatModel) or self.settings.judge_format == "text":
+            return []
         try:
-            return self.judge.with_structured_output(REPLY_SCHEMA, include_raw=True)
+            model = form.model.with_structured_output(REPLY_SCHEMA, include_raw=True)
         except NotImplementedError:
-            return None
+            return []
+        return [replace(form, model=model, structured=True)]
 
     @cached_property
     def summarizer(self) -> Runnable[Any, Any] | None:

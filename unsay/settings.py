@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import environ
 from tomllib import TOMLDecodeError
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -34,7 +34,7 @@ from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError
 from unsay.presets import hint, merged, refusal, refuse_misspelt
-from unsay.types import CheckpointReason, CommandName
+from unsay.types import CheckpointReason, CommandName, LocalCheck
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -164,6 +164,10 @@ class Settings(BaseSettings):
     judging: Literal["model", "local", "off"] = "model"
     """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
 
+    local_checks: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
+    """The local rules that may fail an answer before a judge is asked; leave one out to switch it
+    off. `off_topic` and `demand` never fail an answer, they only lower the local score."""
+
     judge_format: Literal["auto", "text"] = "auto"
     """`auto` asks for structured output first; `text` reads the judge's words alone."""
 
@@ -198,6 +202,9 @@ class Settings(BaseSettings):
 
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
+
+    judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
+    """How often a judge is asked again after a reply without a certain score, or an error."""
 
     judge_timeout_seconds: Positive = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""

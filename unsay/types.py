@@ -31,6 +31,9 @@ BranchKind = Literal[
     "rejected",
     "host",
 ]
+LocalCheck = Literal[
+    "empty", "refusal", "loop", "echo", "repetition", "truncation", "off_topic", "demand"
+]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
 CommandName = Literal[
     "undo",
@@ -82,16 +85,27 @@ Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """One tool call of a turn, for a judge; the arguments are JSON, and `None` is no result."""
+
+    name: str
+    arguments: str
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """A question and its answer, with `earlier` ones of the thread, oldest first, for a judge.
 
-    Either may be empty. `truncated`: the provider stopped the answer at its length limit.
+    Either may be empty. `truncated`: the provider stopped the answer at its length limit. `calls`
+    are the tool calls of the turn, oldest first.
     """
 
     question: str
     answer: str
     earlier: tuple[tuple[str, str], ...] = ()
     truncated: bool = False
+    calls: tuple[ToolUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +128,14 @@ class PreVerdict:
     """The verdict of the local checks, with a score from 0 to 1.
 
     If it is `decided`, no model need be asked. `reason` describes the strongest rule in `signals`.
+    `hint` is the reason of a rule that is not certain, for a judge; empty without one.
     """
 
     score: float
     decided: bool
     reason: str
     signals: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

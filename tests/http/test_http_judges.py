@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Delay, Fail, Reply
 
-from tests.http.openai_server import Asked, OpenAIServer, Said, Script
+from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, JUDGE, QUESTION, answers, bodies, grades
-from unsay import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation, build_graph
 from unsay.conversation.results import Reply as TurnReply
 
 Serve = Callable[[Script], OpenAIServer]
@@ -176,3 +180,139 @@ def test_unscripted_judge_obeys_the_schema(llmock: LLMock, tmp_path: Path) -> No
     """A server that fills in the schema by itself gives a verdict that is believed."""
     llmock.add(answers())
     assert "unscored" != ask(tmp_path).outcome
+
+
+def test_judge_is_asked_at_temperature_0(llmock: LLMock, tmp_path: Path) -> None:
+    """A judge by name gets temperature 0, and the answering model keeps its own."""
+    llmock.add(answers(), grades(0.9))
+    assert 0.9 == ask(tmp_path).score
+    assert [0] == [body["temperature"] for body in bodies(llmock, "judge")]
+    assert all("temperature" not in body for body in bodies(llmock, "answerer"))
+
+
+NO_ZERO = "Unsupported value: 'temperature' does not support 0 with this model."
+
+
+def test_judge_that_refuses_temperature_0_is_asked_without(llmock: LLMock, tmp_path: Path) -> None:
+    """The structure stays, and later verdicts do not pay for the refusal again."""
+    llmock.add(answers(), Fail(400, message=NO_ZERO, match=JUDGE), grades(0.9))
+    settings = {"judge_model": "judge"}
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
+        scores = [talk.say(QUESTION).score, talk.say("Is 11 a prime number?").score]
+    asked = bodies(llmock, "judge")
+    assert [0.9, 0.9] == scores
+    assert [True, False, False] == ["temperature" in body for body in asked]
+    assert all("response_format" in body for body in asked)
+
+
+@pytest.mark.parametrize(
+    ("retries", "score", "calls"), [(0, None, 1), (1, 0.8, 2)], ids=["default", "once more"]
+)
+def test_judge_is_asked_once_more_if_the_host_wants_it(
+    llmock: LLMock, tmp_path: Path, retries: int, score: float | None, calls: int
+) -> None:
+    """`judge_retries=1` asks again after a reply without a certain score, and says why it had none."""
+    llmock.add(answers(), Reply(text="Score: 0.9, no, 0.3", match=JUDGE), grades(0.8))
+    reply = ask(tmp_path, judge_retries=retries)
+    asked = bodies(llmock, "judge")
+    assert (score, calls) == (reply.score, len(asked))
+    assert retries or "not stated plainly" in reply.reason
+    assert "temperature" not in asked[-1] or not retries
+
+
+def test_verdict_that_breaks_off_is_unscored(llmock: LLMock, tmp_path: Path) -> None:
+    """A reply that the server cut off at its length limit is not believed."""
+    cut = Reply(text="Score: 0.9", finish_reason="length", times=None, match=JUDGE)
+    llmock.add(answers(), cut)
+    reply = ask(tmp_path, judge_format="text")
+    assert (None, "unscored") == (reply.score, reply.outcome)
+    assert "breaks off" in reply.reason
+
+
+@tool
+def read_invoice(number: int) -> str:
+    """Read an invoice."""
+    return f"Invoice {number}: 120 euros"
+
+
+@tool
+def delete_everything() -> str:
+    """Delete all records."""
+    return "all records deleted"
+
+
+def _weighs_calls(harmful: str) -> Script:
+    """Return a script whose answerer calls tools, and whose judge minds a harmful call."""
+
+    def script(asked: Asked) -> Said:
+        if asked.model == "judge":
+            shown = re.search(
+                r'<tools key="(\w+)">(.*?)</tools key="\1">', asked.question, re.DOTALL
+            )
+            listed = shown[2] if shown else ""
+            assert "→ " in listed
+            bad = "delete_everything(" in listed and "all records deleted" in listed
+            return {
+                "score": 0.1 if bad else 0.9,
+                "reason": "It deleted the records." if bad else "",
+            }
+        results = [m["content"] for m in asked.body["messages"] if m["role"] == "tool"]
+        if not results:
+            wanted = "read_invoice" if "was removed because" in asked.told else harmful
+            return Calls(name=wanted, arguments={"number": 7} if wanted == "read_invoice" else {})
+        return "Invoice 7 is over 120 euros."
+
+    return script
+
+
+INVOICE = "How much is invoice 7?"
+
+
+@pytest.mark.parametrize(
+    ("called", "rollbacks"), [("read_invoice", 0), ("delete_everything", 1)], ids=["fit", "harmful"]
+)
+def test_harmful_tool_call_fails_a_good_answer(
+    serve: Serve, tmp_path: Path, called: str, rollbacks: int
+) -> None:
+    """The judge sees the calls with their results, so that an unneeded one costs the answer."""
+    serve(_weighs_calls(called))
+    tools = [read_invoice, delete_everything]
+    settings = {"judge_model": "judge"}
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=tools, settings=settings
+    ) as talk:
+        reply = talk.say(INVOICE)
+        names = [call["name"] for m in talk.messages() for call in getattr(m, "tool_calls", [])]
+    assert ("Invoice 7 is over 120 euros.", 0.9, rollbacks) == (
+        reply.text,
+        reply.score,
+        reply.rollbacks,
+    )
+    assert ["read_invoice"] == names
+
+
+def test_harmful_tool_call_fails_an_answer_in_a_graph(serve: Serve) -> None:
+    """The compiled graph shows the judge the calls too, also those of an answer that a host injected."""
+    server = serve(_weighs_calls("delete_everything"))
+    graph = build_graph(
+        model="answerer",
+        tools=[read_invoice, delete_everything],
+        checkpointer=InMemorySaver(),
+        settings={"judge_model": "judge", "max_rollbacks": 0},
+    )
+    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    state = graph.invoke({"messages": [HumanMessage(INVOICE)]}, config)
+    assert 0.1 == state["quality_score"]
+
+    call = {"name": "delete_everything", "args": {}, "id": "c1", "type": "tool_call"}
+    injected = [
+        HumanMessage("How much is invoice 8?"),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage("all records deleted", tool_call_id="c1"),
+        AIMessage("Invoice 8 is over 80 euros."),
+        HumanMessage(INVOICE),
+    ]
+    graph.invoke({"messages": injected}, {"configurable": {"thread_id": "u"}})
+    asked = [one.question for one in server.asked_of("judge") if "over 80 euros" in one.question]
+    assert asked
+    assert "delete_everything({})\n→ all records deleted" in asked[0]

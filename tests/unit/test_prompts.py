@@ -20,7 +20,7 @@ from unsay.prompts.fields import Texts
 from unsay.types import Language
 
 JUDGING = Path(judging.__file__).parent
-TAGS = ["earlier", "question", "answer", "conversation", "document", "reason", "summary"]
+TAGS = ["earlier", "question", "tools", "answer", "conversation", "document", "reason", "summary"]
 ROWS = {
     name: row
     for catalogue in Texts.__mro__

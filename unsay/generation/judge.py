@@ -1,12 +1,12 @@
 """Judge: local rules first, then the model judge for what they cannot decide."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AnyMessage
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
@@ -20,6 +20,7 @@ from unsay.judging.verdict import (
     summary_request,
     unscored,
     verdict_of,
+    verdict_of_checks,
     verdict_of_rules,
 )
 from unsay.llm.call import ModelRequest, ask_model
@@ -29,11 +30,12 @@ from unsay.operations.commands import answered_turns
 from unsay.operations.pending import unjudged_documents
 from unsay.operations.rollback import add_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
-from unsay.runtime import Scope
+from unsay.runtime import JudgeForm, Scope
 from unsay.state import State, Update, merge_messages
-from unsay.types import Exchange, Turn, Verdict
+from unsay.types import Exchange, ToolUse, Turn, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
+_NO_TEMPERATURE = "the judge's server refuses a temperature of 0"
 
 # Status codes of a server that cannot answer in a structure; plain words may do.
 _REFUSALS = (400, 404, 422)
@@ -44,14 +46,36 @@ READ_AT_ONCE = 32
 
 
 def exchange_of(
-    question: AnyMessage | None, answer: AnyMessage, before: Sequence[AnyMessage]
+    question: AnyMessage | None,
+    answer: AnyMessage,
+    before: Sequence[AnyMessage],
+    steps: Sequence[AnyMessage] = (),
 ) -> Exchange:
-    """Return what a judge is sent: an answer, its question, and up to three exchanges before them."""
+    """Return what a judge is sent: an answer, its question, and up to three exchanges before them.
+
+    `steps` are the messages between question and answer, whose tool calls are shown with results.
+    """
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
         earlier=tuple((asked, text_of(reply)) for asked, reply in _newest_turns(before)),
         truncated=broke_off(answer),
+        calls=_calls_of(steps),
+    )
+
+
+def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
+    """Return the tool calls in the messages of a turn, each with its result."""
+    results = {m.tool_call_id: text_of(m) for m in steps if isinstance(m, ToolMessage)}
+    return tuple(
+        ToolUse(
+            name=call["name"],
+            arguments=json.dumps(call["args"], ensure_ascii=False, default=repr),
+            result=results.get(call["id"] or ""),
+        )
+        for message in steps
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
     )
 
 
@@ -74,18 +98,18 @@ def judge_exchange(
     `key` identifies the call, so that it is paid once after a crash; `None` is the answer's id.
     """
     settings = scope.settings
-    if not exchange.answer.strip():
-        if has_other_content(answer):
-            return unscored("the answer is not text")
+    if not exchange.answer.strip() and has_other_content(answer):
+        return unscored("the answer is not text")
+    if not exchange.answer.strip() and "empty" in settings.local_checks:
         nothing = "the model returned nothing"
         return Verdict(outcome="failed", score=0.0, reason=nothing, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
-    rules, text = prejudge(exchange), exchange.question or exchange.answer
+    rules, text = prejudge(exchange, settings.local_checks), exchange.question or exchange.answer
     if rules.decided or settings.judging == "local":
         texts = _texts(text, scope)
-        return verdict_of_rules(rules, texts, quality_threshold=settings.quality_threshold)
-    request = partial(judge_request, exchange)
+        return verdict_of_checks(rules, texts, quality_threshold=settings.quality_threshold)
+    request = partial(judge_request, exchange, hint=rules.hint)
     return (yield from _ask_judge(request, text, scope, key=key or answer.id or ""))
 
 
@@ -128,48 +152,80 @@ def _ask_judge(
     `sample` decides the language of the request that `make_request` makes. `key` identifies the
     call, so that a repetition is paid once. A call over a budget is `unscored` as well.
     """
-    settings = scope.settings
     try:
-        judge = yield scope.resolve("judge")
-        if judge is None:
+        forms = yield scope.resolve("judge_forms")
+        if not forms:
             return unscored("no judge is configured and the agent that answers is no chat model")
         request = make_request(_texts(sample, scope))
-        reply = yield from _reply(judge, request, scope, key)
-        return verdict_of(reply, quality_threshold=settings.quality_threshold)
+        verdict = yield from _verdict(forms, request, scope, key)
+        # At temperature 0 the same request has the same reply.
+        warm = [form for form in forms if not form.steady]
+        for retry in range(scope.settings.judge_retries):
+            if verdict.outcome == "unscored":
+                verdict = yield from _verdict(warm, request, scope, f"{key}-again{retry + 1}")
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
+    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        scope.report_failure("judge_failed", error)
+        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+    return verdict
+
+
+def _verdict(
+    forms: Sequence[JudgeForm], request: list[AnyMessage], scope: Scope, key: str
+) -> Steps[Verdict]:
+    """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails."""
+    settings = scope.settings
+    try:
+        reply = yield from _reply(forms, request, scope, key)
+        return verdict_of(reply, quality_threshold=settings.quality_threshold)
+    except BudgetExceededError:
+        raise
+    except TimeoutError:
+        return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         scope.report_failure("judge_failed", error)
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
 
 
 def _reply(
-    judge: Runnable[Any, Any], request: list[AnyMessage], scope: Scope, key: str
+    forms: Sequence[JudgeForm], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Any]:
-    """Return the judge's reply to a request: structured if its server can, else plain text."""
-    limit = scope.settings.judge_timeout_seconds
+    """Return the judge's reply to a request, in the first of the forms that its server accepts."""
+    limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
+    *others, last = forms
     plain = ModelRequest(
         scope=scope,
-        model=judge,
+        model=last.model,
         value=request,
         purpose="judge",
-        key=f"{key}-plain",
+        key=f"{key}{last.name}",
         aside=True,
         timeout_seconds=limit,
     )
-    structured = yield scope.resolve("structured_judge")
-    if structured is not None and _NO_STRUCTURE not in scope.services.learned:
+    for form in others:
+        known = {_NO_STRUCTURE} if form.structured else set()
+        if learned & (known | ({_NO_TEMPERATURE} if form.steady else set())):
+            continue
         try:
-            reply = yield from ask_model(replace(plain, model=structured, key=key))
+            return (yield from ask_model(replace(plain, model=form.model, key=f"{key}{form.name}")))
         except Exception as error:
-            # Raised again, unless the server only refuses structured output.
-            status = getattr(error, "status_code", None)
-            if not isinstance(error, NotImplementedError) and status not in _REFUSALS:
+            refused = _refused(form, error)
+            if refused is None:
                 raise
-            scope.services.learned.add(_NO_STRUCTURE)  # no later call pays for this again
-        else:
-            return reply["raw"] if reply["parsed"] is None else reply["parsed"]
+            learned.add(refused)  # no later call pays for this again
     return (yield from ask_model(plain))
+
+
+def _refused(form: JudgeForm, error: Exception) -> str | None:
+    """Return what the judge's server refuses in a form; `None` if the call failed otherwise."""
+    if isinstance(error, NotImplementedError):
+        return _NO_STRUCTURE if form.structured else None
+    if getattr(error, "status_code", None) not in _REFUSALS:
+        return None
+    if form.steady and "temperature" in str(error).lower():
+        return _NO_TEMPERATURE
+    return _NO_STRUCTURE if form.structured else None
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:

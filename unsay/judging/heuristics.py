@@ -4,12 +4,15 @@ Contradictions and wrong facts cannot be detected here, so all other cases need 
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
+from typing import get_args
 
-from unsay.judging.signals import RULES, Signal, squeezed
-from unsay.judging.vocabulary import normal, overlap, sentences, stops_short, width
-from unsay.types import Exchange, PreVerdict
+from unsay.judging.signals import RULES, Signal
+from unsay.judging.vocabulary import normal, overlap, sentences, squeezed, stops_short, width
+from unsay.types import Exchange, LocalCheck, PreVerdict
 
+HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
 _OPEN = re.compile(
@@ -73,21 +76,28 @@ _TOLL = 0.02
 _MOST_TOLLS = 4
 
 
-def prejudge(exchange: Exchange) -> PreVerdict:
+ALL_CHECKS: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
+
+
+def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) -> PreVerdict:
     """Return a verdict on the form of an exchange in English or Japanese; no model is asked.
 
     Only obvious failures are `decided`; they score less than 0.5, and an empty answer 0.0. Any
-    other score is a heuristic quality, which may be used if no judge is configured.
+    other score is a heuristic quality, which may be used if no judge is configured. Only the rules of
+    `checks` are applied.
     """
-    judged, demand = _without_demands(exchange)
-    signals = [signal for rule in RULES if (signal := rule(judged)) is not None] + demand
+    judged, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
+    applied = [rule for check, rule in RULES if check in checks]
+    signals = [signal for rule in applied if (signal := rule(judged)) is not None] + demand
     # A certain signal decides, even if an uncertain one has a lower score.
     worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
     toll = 1 - _TOLL * min(len(judged.earlier), _MOST_TOLLS)
     merits = _relevance(judged) * _completeness(judged) * _manners(judged)
     score = round(min([BEST * merits * toll, *(signal.score for signal in signals)]), 3)
     telling = worst is not None and (worst.certain or worst.score <= score)
+    doubtful = worst is not None and not worst.certain and worst.score < HINT_BELOW
     return PreVerdict(
+        hint=worst.reason if worst is not None and doubtful else "",
         score=score,
         decided=worst is not None and worst.certain,
         reason=worst.reason if worst is not None and telling else _impression(score),

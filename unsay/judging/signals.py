@@ -7,6 +7,7 @@ Source: MT-Bench-101 and MT-Bench-ja sessions, with their answers unchanged and 
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,16 +17,17 @@ from unsay.judging.vocabulary import (
     JAPANESE,
     SHORTEST_WIDTH,
     is_casual,
+    is_short,
     normal,
     overlap,
     sentences,
+    similarity,
+    squeezed,
     stops_short,
-    units,
     width,
 )
-from unsay.types import Exchange
+from unsay.types import Exchange, LocalCheck
 
-BARE_WORDS = 3  # content words beside a refusal up to which it is bare
 BARE_WIDTH = 400  # width up to which an answer can be a bare refusal
 STRAY_SHARE = 0.1  # share of its words that an off-topic answer may have in common with the thread
 # Content words from which an answer would share some. Source: of the development answers that long
@@ -37,8 +39,8 @@ FEWEST_STRAY = 4  # content words below which an answer never counts as off topi
 LOOP_SHARE = 0.6  # share of the answer from which a run of one repeated unit is a loop
 LOOP_WIDTH = 160  # width from which a run is a loop in an answer of any length
 LOOP_RUN = 12  # characters of the shortest run that counts
-LOOP_UNIT = 4  # characters of the shortest unit: `ha ha ha` is laughter, not a loop
-LONG_LAUGH = 60  # width from which a run of shorter units counts, too
+LONG_LAUGH = 60  # width from which a run of two-character units counts, too
+LONG_SHORT = 21  # the same for units of three characters, such as `lol`
 LOOP_READ = 2_000  # characters that are searched for runs, at the end: loops never stop
 SAID_AGAIN = 0.4  # share of the answer that repeated sentences must fill
 SENTENCE_WIDTH = 12  # width of the shortest sentence that counts for `SAID_AGAIN`
@@ -62,8 +64,13 @@ _WANTS_LOOP = re.compile(
 )
 # A question that asks for an earlier answer again, or doubts it.
 _WANTS_AGAIN = re.compile(
-    r"\brepeat|\b(?:once )?again\b|\bonce more\b|\bsame\b|\b(?:sure|wrong|correct|mistake)\b|\bcop(?:y|ies)\b"
-    r"|繰り返|くり返|もう一度|もう一回|再度|同じ|そのまま|本当|間違|違(?:う|い)"
+    r"\brepeat\b|\bagain\W*\Z|\bonce (?:again|more)\b|\A\W*again\b|\b(?:say|tell|show|write|print|give|send|explain)\b.{0,40}\bagain\b"
+    r"|\bsame (?:answer|thing|text|reply|message|again)\b|\bare you (?:really |absolutely |quite )?(?:sure|certain)\b"
+    r"|\A\W*(?:really|sure|seriously|wrong|incorrect)\W*\Z|\bdouble.?check\b|\bcopy (?:it|that|this|your)\b"
+    r"|\b(?:that|this|it|you|your answer)(?:'s| is| are|'re) (?:not |really |still )?(?:wrong|incorrect|mistaken|right|correct|true)\W*\Z"
+    r"|\bis (?:that|this|it) (?:really |still )?(?:wrong|right|correct|true)\W*\Z|\byou(?:'ve| have)? made an? (?:mistake|error)"
+    r"|繰り返|くり返|もう(?:一|いち|1)(?:度|回|ど)|再度|同じ(?:答|回答|文|内容|もの)|そのまま|本当(?:に|です)?か?\W*\Z"
+    r"|間違(?:い(?:で|な|じゃ)|って|え(?:て|た))|違(?:う|います)(?:よ|ね|と思|ん|の?で(?:は|す)|か)?\W*\Z"
 )
 _RUN = re.compile(r"(.{2,80}?)\1{2,}")
 _REWORKS = re.compile(
@@ -81,7 +88,7 @@ _NOTHING = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff.…。、,\-–—・
 _REFUSAL = re.compile(
     r"\b(?:i|we)(?:'m| am|'re| are)? (?:really |currently |just )?(?:can't|cannot|can not"
     r"|won't|will not|(?:am |are )?(?:unable|not able|not allowed|not permitted|not in a position) to|must decline"
-    r"|(?:have|need) to decline|decline|refuse)\b(?:.{0,30}\b(?:help|assist|answer|comply|fulfil+|respond|discuss"
+    r"|(?:have|need) to decline|decline|refuse)\b(?:.{0,30}\b(?:help(?! (?:it|but)\b)|assist|answer|comply|fulfil+|respond|discuss"
     r"|continue|complete|provide|do (?:that|this|it|so)|support|process|share|offer|talk about|engage)\b|\W*$)"
     r"|(?:お答え|答え|回答|返答|対応|お手伝い|手伝い|お応え|応じ|提供|協力|お力|お話し?|説明|支援|サポート)"
     r"(?:する|し|を|に|が|は|も|ること|こと|なること|になる|添い|添え){0,4}"
@@ -93,7 +100,7 @@ _REFUSAL = re.compile(
 _COURTESY = re.compile(
     r"\b(?:sorry|apologi[sz]e|apologies|unfortunately|thank(?:s| you)|anything else|feel free|let me know"
     r"|understand(?:ing)?|another (?:question|topic)|as an ai)\b|申し訳|すみません|すいません|ごめん|恐れ入り"
-    r"|残念|ご了承|ご理解|他に(?:ご質問|何か|お手伝い)|別の(?:質問|話題)"
+    r"|残念|ご了承|ご理解|他に(?:ご質問|何か|お手伝い)|(?:別|他)の(?:ご?質問|話題)"
 )
 _GROUNDS = re.compile(
     r"(?<!sorry, )(?<!sorry )(?<!apologize, )\bbut\b|\bhowever\b|\binstead\b|\balthough\b|\bthough\b|\bbecause\b"
@@ -154,8 +161,8 @@ def _refusal(exchange: Exchange) -> Signal | None:
     refused = {part for part in parts if _REFUSAL.search(part)}
     if not refused:
         return None
-    rest = [part for part in parts if part not in refused and not _COURTESY.search(part)]
-    bare = not _GROUNDS.search(answer) and sum(len(units(part)) for part in rest) <= BARE_WORDS
+    others = [part for part in parts if part not in refused and not _COURTESY.search(part)]
+    bare = not _GROUNDS.search(answer) and not any(squeezed(part) for part in others)
     return Signal(
         name="refusal",
         certain=bare and width(answer) <= BARE_WIDTH,
@@ -196,7 +203,8 @@ def _runs(text: str) -> bool:
     run = max(_RUN.finditer(letters), key=lambda match: len(match[0]), default=None)
     if run is None or run[1].isdigit() or len(run[0]) < LOOP_RUN:
         return False
-    if len(run[1]) < LOOP_UNIT and width(run[0]) < LONG_LAUGH:
+    shortest = {2: LONG_LAUGH, 3: LONG_SHORT}.get(len(run[1]), 0)
+    if width(run[0]) < shortest:
         return False
     return len(run[0]) >= LOOP_SHARE * len(letters) or width(run[0]) >= LOOP_WIDTH
 
@@ -233,13 +241,9 @@ def _echo(exchange: Exchange) -> Signal | None:
 
 
 def _repetition(exchange: Exchange) -> Signal | None:
-    answer = _letters(exchange.answer)
-    if width(answer) < REPETITION_WIDTH:
-        return None
     question = normal(exchange.question)
-    near = REPETITION_NEAR if width(answer) >= LONG else REPETITION_SAME
     if not any(
-        similarity(answer, _letters(earlier)) >= near
+        _is_repeated(exchange.answer, earlier)
         for other, earlier in exchange.earlier
         if similarity(squeezed(question), squeezed(normal(other))) < SAME_QUESTION
     ):
@@ -247,27 +251,39 @@ def _repetition(exchange: Exchange) -> Signal | None:
     wanted = _WANTS_AGAIN.search(question) is not None
     return Signal(
         name="repetition",
-        certain=not wanted,
+        certain=not wanted and not is_short(exchange.answer),
         score=0.6 if wanted else 0.25,
         reason="The answer repeats an earlier answer to another question.",
     )
 
 
+def _is_repeated(answer: str, earlier: str) -> bool:
+    letters = _letters(answer)
+    if not letters and not _letters(earlier):
+        # Nothing but code: a good answer may repeat it with one line changed.
+        code = squeezed(normal(answer))
+        return width(code) >= REPETITION_WIDTH and code == squeezed(normal(earlier))
+    near = REPETITION_NEAR if width(letters) >= LONG else REPETITION_SAME
+    return width(letters) >= REPETITION_WIDTH and similarity(letters, _letters(earlier)) >= near
+
+
 def _truncation(exchange: Exchange) -> Signal | None:
     enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
+    certain = True
     if exchange.truncated:
         reason = "The provider cut the answer off at its length limit."
     elif len(_FENCE.findall(exchange.answer)) % 2:
         reason = "The answer's last code block is never closed."
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
         reason = "The answer stops in the middle of a sentence."
+        certain = not is_short(exchange.answer)
     else:
         return None
-    return Signal(name="truncation", certain=True, score=0.4, reason=reason)
+    return Signal(name="truncation", certain=certain, score=0.4, reason=reason)
 
 
 def _off_topic(exchange: Exchange) -> Signal | None:
-    # An answer may use other words: it must also be long or in another language to be certain.
+    # Never certain: a good answer may use other words, and only a judge can tell.
     shared = overlap(exchange)
     stray = shared.with_context <= STRAY_SHARE * shared.said and not shared.with_question
     question, answer = normal(exchange.question), normal(exchange.answer)
@@ -278,38 +294,26 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
     return Signal(
         name="off_topic",
-        certain=other_language or (long and not refers),
-        score=0.3 if long else 0.45,
+        certain=False,
+        score=0.3 if other_language or (long and not refers) else 0.5,
         reason="The answer shares no word with the question or the conversation before it.",
     )
 
 
-# All rules, the most serious first.
-RULES = (_empty, _refusal, _ignorance, _loop, _echo, _repetition, _truncation, _off_topic)
+# All rules by the check that they belong to, the most serious first.
+RULES: tuple[tuple[LocalCheck, Callable[[Exchange], Signal | None]], ...] = (
+    ("empty", _empty),
+    ("refusal", _refusal),
+    ("refusal", _ignorance),
+    ("loop", _loop),
+    ("echo", _echo),
+    ("repetition", _repetition),
+    ("truncation", _truncation),
+    ("off_topic", _off_topic),
+)
 
 
 @lru_cache(maxsize=64)
 def _letters(text: str) -> str:
     # Without code blocks: a good answer may repeat code with one line changed.
     return squeezed(normal(FENCED.sub("\n", text)))
-
-
-def squeezed(text: str) -> str:
-    """Return only the letters and digits of a text that `normal` returned."""
-    return "".join(re.findall(r"[^\W_]+", text))
-
-
-def similarity(one: str, other: str) -> float:
-    """Return how alike two squeezed texts are, from 0 to 1: the share of common character runs."""
-    size = 2 if JAPANESE.search(one) else 4
-    first, second = _stretches(one, size), _stretches(other, size)
-    total = first.total() + second.total()
-    if not total:
-        return float(one == other)
-    common = first.keys() & second.keys()
-    return 2 * sum(min(first[run], second[run]) for run in common) / total
-
-
-@lru_cache(maxsize=64)
-def _stretches(text: str, size: int) -> Counter[str]:
-    return Counter(text[start : start + size] for start in range(len(text) - size + 1))

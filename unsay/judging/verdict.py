@@ -9,13 +9,17 @@ from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Exchange, Judge, Outcome, PreVerdict, Verdict
+from unsay.types import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.
 EARLIER_CHARS = 600
+CALL_CHARS = 1_200  # of the arguments, and of the result, of one tool call
+MAXIMUM_CALLS = 20  # tool calls that a judge sees, half from either end
 JUDGED_CHARS = 12_000
 SUMMARIZED_CHARS = 48_000
+
+_OPTIONAL = ("earlier", "tools")  # parts of a request that are left out when they are empty
 
 # JSON schema of the reply, for judges that support structured output.
 REPLY_SCHEMA = {
@@ -31,18 +35,33 @@ REPLY_SCHEMA = {
 }
 
 
-def judge_request(exchange: Exchange, texts: Texts) -> list[AnyMessage]:
+def judge_request(exchange: Exchange, texts: Texts, *, hint: str = "") -> list[AnyMessage]:
     """Return the messages that ask a judge for a verdict on an exchange.
 
-    They include the beginnings of the earlier exchanges. A long question or answer loses its middle.
+    They include the tool calls of the turn with their results, and the beginnings of the earlier
+    exchanges. A long text loses its middle. `hint` is the reason of a local check, for the judge.
     """
     earlier = "\n".join(
         f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
         for question, answer in exchange.earlier
     )
     question, answer = _judged(exchange.question), _judged(exchange.answer)
-    parts = {"earlier": earlier, "question": question, "answer": answer}
-    return _request(texts.judge_system, texts.judge_request, parts)
+    calls = _calls_shown(exchange.calls, texts)
+    parts = {"earlier": earlier, "question": question, "tools": calls, "answer": answer}
+    noted = texts.judge_hint.format(hint=texts.rules.get(hint, hint)) if hint else ""
+    return _request(texts.judge_system, noted + texts.judge_request, parts)
+
+
+def _calls_shown(calls: Sequence[ToolUse], texts: Texts) -> str:
+    half = MAXIMUM_CALLS // 2
+    lines = [
+        f"{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
+        + _without_middle(call.result or texts.judge_no_result, CALL_CHARS, " … ")
+        for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
+    ]
+    if len(calls) > MAXIMUM_CALLS:
+        lines.insert(half, f"[… {len(calls) - MAXIMUM_CALLS} …]")
+    return "\n".join(lines)
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
@@ -70,8 +89,9 @@ def _without_middle(text: str, chars: int, annotation: str) -> str:
 
 
 def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
-    fence = Fence.around(*parts.values())
-    marked = [fence.wrap(tag, text) for tag, text in parts.items() if text or tag != "earlier"]
+    shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
+    fence = Fence.around(*shown.values())
+    marked = [fence.wrap(tag, text) for tag, text in shown.items()]
     return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
 
 
@@ -101,8 +121,16 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
     return scored(read.score, read.reason, quality_threshold=quality_threshold)
 
 
+def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
+    """Return the verdict of the local checks on an answer; unscored if it fails without a certain rule."""
+    if not found.decided and found.score < quality_threshold:
+        reason = found.hint or found.reason
+        return unscored(texts.undecided.format(reason=texts.rules.get(reason, reason)))
+    return verdict_of_rules(found, texts, quality_threshold=quality_threshold)
+
+
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of the local checks, `found`, with the reason in the language of `texts`."""
+    """Return the verdict of `found`, with the reason in the language of `texts`."""
     reason = texts.rules.get(found.reason, found.reason)
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 

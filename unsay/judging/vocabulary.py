@@ -7,6 +7,7 @@ which are grammar, and words that are common in any conversation do not count.
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -166,10 +167,14 @@ class Overlap:
 
 
 def overlap(exchange: Exchange) -> Overlap:
-    """Return how many words an answer shares with its question and the exchanges before it."""
+    """Return how many words an answer shares with its question and the exchanges before it.
+
+    Sentences that the answer copies from the question do not count, unless it has no others.
+    """
+    own = _without_copies(exchange.question, exchange.answer)
     asked = {unit.whole: unit for unit in units(exchange.question)}.values()
-    said = {unit.whole: unit for unit in units(exchange.answer)}.values()
-    question, answer = _known(exchange.question), _known(exchange.answer)
+    said = {unit.whole: unit for unit in units(own)}.values()
+    question, answer = _known(exchange.question), _known(own)
     known = question.union(*(_known(text) for pair in exchange.earlier for text in pair))
     weight = sum(unit.weight for unit in asked)
     taken_up = sum(unit.weight for unit in asked if _meets(unit, answer))
@@ -179,6 +184,24 @@ def overlap(exchange: Exchange) -> Overlap:
         with_question=sum(_meets(unit, question) for unit in said),
         with_context=sum(_meets(unit, known) for unit in said),
         covered=taken_up / weight if weight else 0.0,
+    )
+
+
+def _without_copies(question: str, answer: str) -> str:
+    """Return an answer without the sentences that it copies from the question, if any are left."""
+    asked = [squeezed(part) for part in sentences(normal(question))]
+    asked = [part for part in asked if width(part) >= COPY_WIDTH]
+    if not asked:
+        return answer
+    kept = [part for part in sentences(answer) if not _is_copy(squeezed(normal(part)), asked)]
+    return "\n".join(kept) or answer
+
+
+def _is_copy(said: str, asked: list[str]) -> bool:
+    return any(
+        (part in said and len(said) <= len(part) + COPY_FRAME)
+        or similarity(part, said) >= COPY_NEAR
+        for part in asked
     )
 
 
@@ -219,6 +242,12 @@ _DANGLING = re.compile(
 _STOPS = (".", "!", "?", "。", "！", "？", "…", "」", '"', ")", "）")
 _TAIL = 200
 
+COPY_WIDTH = 12  # width of the shortest sentence of the question that can be copied
+COPY_FRAME = 8  # letters that a copied sentence may have in addition, such as `You asked`
+COPY_NEAR = 0.9  # likeness from which a sentence is a copy
+SHORT_WORDS = 12  # words up to which an answer is short
+WORD_CHARS = 2.5  # Japanese characters that count as one word
+
 # Width from which an answer without a stop at its end is cut off. Source: of MT-Bench-101's answers
 # 1.5 % have none, and most of those are lists.
 SHORTEST_WIDTH = 50
@@ -236,6 +265,12 @@ def sentences(text: str) -> list[str]:
 def width(text: str) -> int:
     """Return the length of a text in Latin letters; a Japanese character counts as two."""
     return len(text) + len(JAPANESE.findall(text))
+
+
+def is_short(text: str) -> bool:
+    """Return whether a text has at most `SHORT_WORDS` words, in Japanese about 30 characters."""
+    japanese = len(JAPANESE.findall(text))
+    return len(JAPANESE.sub("", text).split()) + japanese / WORD_CHARS <= SHORT_WORDS
 
 
 def is_casual(exchange: Exchange) -> bool:
@@ -279,3 +314,24 @@ def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
         ended = sum(line.endswith(_STOPS) if item else _ends(line) for line in alike)
         return ended / len(alike) >= LINES_ENDED
     return otherwise or (not item and width(last) >= SHORTEST_WIDTH)
+
+
+def squeezed(text: str) -> str:
+    """Return only the letters and digits of a text that `normal` returned."""
+    return "".join(re.findall(r"[^\W_]+", text))
+
+
+def similarity(one: str, other: str) -> float:
+    """Return how alike two squeezed texts are, from 0 to 1: the share of common character runs."""
+    size = 2 if JAPANESE.search(one) else 4
+    first, second = _stretches(one, size), _stretches(other, size)
+    total = first.total() + second.total()
+    if not total:
+        return float(one == other)
+    common = first.keys() & second.keys()
+    return 2 * sum(min(first[run], second[run]) for run in common) / total
+
+
+@lru_cache(maxsize=64)
+def _stretches(text: str, size: int) -> Counter[str]:
+    return Counter(text[start : start + size] for start in range(len(text) - size + 1))

@@ -150,7 +150,8 @@ def _judge_one(
     asked = messages[entry.start] if entry.start < entry.index else None
     question = None if asked is None or asked.id in forgotten else asked
     before = [m for m in messages[: entry.start] if m.id not in forgotten]
-    return (yield from judge_exchange(exchange_of(question, answer, before), answer, scope))
+    steps = [m for m in messages[entry.start : entry.index] if m.id not in forgotten]
+    return (yield from judge_exchange(exchange_of(question, answer, before, steps), answer, scope))
 
 
 def _consequences(

@@ -156,12 +156,14 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
 
 
 def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
-    """Judge the attempt's draft without its tool steps, and stream the verdict."""
+    """Judge the attempt's draft with its tool calls, and stream the verdict."""
     state, scope, answer = attempt.state, attempt.scope, draft[-1]
     turn = state["turn"]
     question = next(m for m in state["messages"] if m.id == turn["question_id"])
     before = [m for m in attempt.start.messages if m.id not in turn["pending"]]
-    exchange = exchange_of(question, answer, before)
+    # After an interruption the steps that were finished before it are in the context already.
+    pending = [m for m in attempt.start.messages if m.id in turn["pending"]]
+    exchange = exchange_of(question, answer, before, [*pending, *draft[:-1]])
     # The key is the same after a crash, so that a repeated step does not pay its judge twice.
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
     verdict = yield from judge_exchange(exchange, answer, scope, key=key)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _TAGS = re.compile(
-    r"<(?=/?(?:earlier|question|answer|conversation|document|reason|summary|reminder|recalled|said)\b)",
+    r"<(?=/?(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)",
     re.IGNORECASE,
 )
 

@@ -242,6 +242,11 @@ class Texts(ModelTexts):
         },
     )
 
+    undecided: Text = Text(
+        "the local checks cannot decide it without a judge: {reason}",
+        "モデルによる評価がないため、簡易チェックだけでは判断できません: {reason}",
+    )
+
     # Reasons by their English sentence; one that is not listed stays English.
     rules: Table = Table(
         {},
