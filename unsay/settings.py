@@ -141,12 +141,10 @@ class Settings(BaseSettings):
     """Least relevance of a recalled message, as a share of the best one's. Source: own measurement."""
 
     recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.75
-    """Least relevance of a recalled message, as a multiple of the best message's that is included
-    anyway; 0 compares with nothing. Source: own measurement."""
+    """Least relevance of a recalled message, as a multiple of the best included one's. Source: own."""
 
     memory_tools: Literal["auto", "on", "off"] = "auto"
-    """Whether the model may fetch tool results and compacted messages itself: `on` with every chat
-    model, `auto` only where it has tools of the user's."""
+    """Whether the model may fetch earlier messages itself: `auto` where it has tools of the user's."""
 
     # Models, judging, rollbacks and storage.
     model: str | None = None
@@ -165,8 +163,7 @@ class Settings(BaseSettings):
     """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
 
     local_checks: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
-    """The local rules that may fail an answer before a judge is asked; leave one out to switch it
-    off. `off_topic` and `demand` never fail an answer, they only lower the local score."""
+    """Local rules that are applied to an answer; leave one out to switch it off."""
 
     judge_format: Literal["auto", "text"] = "auto"
     """`auto` asks for structured output first; `text` reads the judge's words alone."""

@@ -34,7 +34,7 @@ OTHER: dict[str, Any] = {
     "language": "ja",
     "system_prompt": "Be brief.",
     "judge_retries": 1,
-    "local_checks": ["empty", "loop"],
+    "local_checks": ["loop"],
     "judge_timeout_seconds": 1.5,
     "part_timeout_seconds": 2.5,
     "max_tool_result_bytes": 2_000,
