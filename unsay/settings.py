@@ -45,7 +45,6 @@ BudgetMode = Literal["hard", "soft", "ask"]
 BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
 
-
 LOG = logging.getLogger(__name__)
 
 HOME = "home"
@@ -69,8 +68,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
 
-    # Limits on what models cost; `None` is no limit. The task budget starts again with each task,
-    # and the agent budget counts each agent within a task.
+    # Limits on cost; `None` is no limit. A task budget starts with each task, the agents' within it.
     session_budget_tokens: Annotated[int, Field(ge=1)] | None = None
     task_budget_tokens: Annotated[int, Field(ge=1)] | None = None
     agent_budget_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -90,8 +88,7 @@ class Settings(BaseSettings):
     """By share of a budget, how many milliseconds a call waits; empty never waits."""
 
     prices: dict[str, dict[PriceKind, NotNegative]] = Field(default={})
-    """Cost of a million tokens by model name: `input` and `output`; also `cache_read` and
-    `cache_creation` where they differ from `input`."""
+    """Cost of a million tokens by model name: `input`, `output`; `cache_…` where it is not `input`."""
 
     fallback_model: str | None = None
     """Name of the model that answers while the first one's circuit is open; `None` for none."""

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from unsay.judging.heuristics import ALL_CHECKS, prejudge
 from unsay.types import Exchange, LocalCheck
 
-LABELLED = Path(os.environ.get("UNSAY_DATA", Path(__file__).parents[3] / "shared" / "data")) / "quality_dbdc3.jsonl"
+LABELLED = (
+    Path(os.environ.get("UNSAY_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    / "quality_dbdc3.jsonl"
+)
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 LIST_QUESTION = "Please tell me about Python list comprehensions."
