@@ -1,13 +1,16 @@
 """Presets, and the errors that refuse an impossible setting."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import SequenceMatcher
+from tomllib import TOMLDecodeError
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsError
 
 from unsay.errors import ConfigurationError
 
@@ -35,6 +38,29 @@ PRESETS: Mapping[str, Values] = MappingProxyType(
 )
 """Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
 
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "compression_trigger_ratio": "trigger_ratio",
+        "compression_target_ratio": "target_ratio",
+        "primers_count": "primers",
+        "recents_count": "recents",
+        "context_window_default": "window_messages",
+        "history_window_size": "window_messages",
+        "window_size": "window_messages",
+        "max_history": "live_messages",
+        "token_budget_per_agent": "agent_budget_tokens",
+        "token_budget_per_task": "task_budget_tokens",
+        "use_case_preset": "preset",
+    }
+)
+"""Other names of settings. Source: Zhang 2026, chapters 7.4 to 7.9; strands-agents (`window_size`)."""
+
+DEBUGGING_WINDOW = "context_window_debugging"
+"""Another name of `window_messages` in the preset `debugging`. Source: Zhang 2026, chapter 7.7."""
+
+UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
+"""Variables that are also read without the prefix. Source: Zhang 2026, chapter 7.9; Shannon."""
+
 TYPO = 0.8
 """Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
 that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Own measurement."""
@@ -53,6 +79,43 @@ def _likeness(one: str, other: str) -> float:
     return float(max(spelt, SequenceMatcher(None, one_sorted, other_sorted).ratio()))
 
 
+def without_aliases(values: Values) -> dict[str, Any]:
+    """Return settings under their own names; raise if one has two names with different values."""
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        own = ALIASES.get(name, name)
+        if own in named and named[own] != value:
+            raise ConfigurationError(
+                f"{own!r} has two values, {named[own]!r} and {value!r}, under different names: "
+                f"remove {name!r} or the other one"
+            )
+        named[own] = value
+    if DEBUGGING_WINDOW in named:
+        window = {"window_messages": named.pop(DEBUGGING_WINDOW)}
+        presets = named.get("presets", {})
+        named["presets"] = {**presets, "debugging": {**presets.get("debugging", {}), **window}}
+    return named
+
+
+def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
+    """Return the settings that environment variables set under an alias, by their own names."""
+    by_name = {name.upper(): value for name, value in variables.items()}
+    found = {
+        alias: by_name[name]
+        for alias in (*ALIASES, DEBUGGING_WINDOW)
+        for name in (alias.upper(), prefix + alias.upper())
+        if name in by_name and (name.startswith(prefix) or name in UNPREFIXED)
+    }
+    return without_aliases(found)
+
+
+def _named_preset(name: str, presets: Iterable[str]) -> str | None:
+    """Return the preset of this name, in any case; `None` if there is none."""
+    wanted = name.strip().casefold().replace("-", "_")
+    known = list(presets)
+    return name if name in known else next((k for k in known if k.casefold() == wanted), None)
+
+
 def merged(below: Values, given: Values) -> dict[str, Any]:
     """Return the given settings over the preset's, over those of the environment and file (`below`).
 
@@ -64,15 +127,17 @@ def merged(below: Values, given: Values) -> dict[str, Any]:
     custom_presets = custom if isinstance(custom, Mapping) else {}
     if not isinstance(name, str):
         return named
-    if name not in PRESETS and name not in custom_presets:
-        known = sorted({*PRESETS, *map(str, custom_presets)})
+    known = sorted({*PRESETS, *map(str, custom_presets)})
+    found = _named_preset(name, known)
+    if found is None:
         raise ConfigurationError(
             f"There is no preset {name!r}{hint(name, known)}: write one of "
             f"{', '.join(map(repr, known))}, or add it under `presets`"
         )
-    values = custom_presets.get(name)
-    preset = {**PRESETS.get(name, {}), **(values if isinstance(values, Mapping) else {})}
-    return {**below, **preset, **given}
+    values = custom_presets.get(found)
+    own = without_aliases(values) if isinstance(values, Mapping) else {}
+    preset = {**PRESETS.get(found, {}), **own}
+    return {**below, **preset, **given, "preset": found}
 
 
 def hint(name: object, names: Iterable[str]) -> str:
@@ -81,7 +146,22 @@ def hint(name: object, names: Iterable[str]) -> str:
     return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
-def refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
+@contextmanager
+def refusing(names: Iterable[str]) -> Iterator[None]:
+    """Turn errors of reading and checking the settings of these names into `ConfigurationError`."""
+    try:
+        yield
+    except ValidationError as error:
+        raise _refusal(error, names) from error
+    except SettingsError as error:
+        raise ConfigurationError(
+            f"These settings cannot be used: {error}; write it as JSON"
+        ) from error
+    except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
+
+
+def _refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
     """Return an error, to be raised, that names each fault and suggests the nearest names."""
     known = list(names)
     faults = "; ".join(_fault(each, known) for each in error.errors())

@@ -46,7 +46,8 @@ class StepLog:
     come before the events of the step's own messages, `later_events` behind them. `returned` has
     the ids of messages that are in the event log already, `pending_compensations` the stored calls
     to undo, `spent` the tokens of calls beside the answer, by purpose, and `calls` a hash of each
-    tool call that the step's draft made, by the key of `Compensation`.
+    tool call that the step's draft made, by the key of `Compensation`. `summaries_paused` says that
+    a summary failed in this turn or a short time ago, `summary_failed` that one failed in this step.
     """
 
     new_events: list[NewEvent] = field(default_factory=list)
@@ -56,6 +57,12 @@ class StepLog:
     pending_compensations: list[PendingCompensation] = field(default_factory=list)
     spent: dict[str, Tally] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
+    summaries_paused: bool = False
+    summary_failed: bool = False
+
+    def pause_summaries(self) -> None:
+        """Record that a summary failed: the summarizer is not asked again for some turns."""
+        self.summaries_paused = self.summary_failed = True
 
 
 Part = Literal["answerer", "judge_forms", "summarizer", "titler", "encoder"]
@@ -97,9 +104,9 @@ class Services:
     """Settings, models and tools of one compiled graph; `make_services` makes them.
 
     Models are made when first needed. A model that is `None` is taken from the settings. If none is
-    configured there, a chat model that answers is also the judge, summaries are local, and titles
-    are the first question's words. `clock` gives aware times in UTC. Without a `strategy` the
-    settings name it; without `embeddings` recall compares words alone.
+    configured there, a chat model that answers is also the judge and the summarizer, and titles are
+    the first question's words. `clock` gives aware times in UTC. Without a `strategy` the settings
+    name it; without `embeddings` recall compares words alone.
     """
 
     settings: Settings
@@ -139,6 +146,14 @@ class Services:
                 "with the option `model`; `unsay demo` needs neither"
             )
         return resolve_model(chosen, self.settings)
+
+    @property
+    def model_if_any(self) -> Runnable[Any, Any] | None:
+        """The model that answers; `None` if none is configured, which a reader does not need."""
+        try:
+            return self.model
+        except MissingModelError:
+            return None
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
@@ -223,10 +238,17 @@ class Services:
         return [replace(form, model=model, structured=True)]
 
     @cached_property
-    def summarizer(self) -> Runnable[Any, Any] | None:
-        """The model that summarizes topics; `None` for the local summary."""
+    def own_summarizer(self) -> Runnable[Any, Any] | None:
+        """The model that only summarizes; `None` if there is none."""
         chosen = self.summarizer_like or self.settings.summarizer_model
         return None if chosen is None else resolve_model(chosen, self.settings)
+
+    @property
+    def summarizer(self) -> Runnable[Any, Any] | None:
+        """The model that summarizes; `None` if summaries can only be made without a model."""
+        answering = self.model_if_any
+        chat = answering if isinstance(answering, BaseChatModel) else None
+        return self.own_summarizer or chat
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:

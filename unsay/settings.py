@@ -2,23 +2,18 @@
 
 Sources, the strongest first: a run's `Context`, arguments, the preset that the
 strongest of the sources names, the environment (`UNSAY_…`), the file `unsay.toml`
-in the working directory, the defaults below.
-
-Source: Zhang 2026, chapter 7.7 (request before preset before environment before file).
+in the working directory, the defaults below. Source: Zhang 2026, chapter 7.7 (request before preset before environment before file).
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from os import environ
-from tomllib import TOMLDecodeError
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -27,20 +22,28 @@ from pydantic_settings import (
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    SettingsError,
     TomlConfigSettingsSource,
 )
-from typing_extensions import TypedDict
 
 from unsay.errors import ConfigurationError
-from unsay.presets import hint, merged, refusal, refuse_misspelt
+from unsay.presets import (
+    ALIASES,
+    aliases_in,
+    hint,
+    merged,
+    refuse_misspelt,
+    refusing,
+    without_aliases,
+)
+from unsay.run_context import BudgetMode, Context, context_of
 from unsay.types import CheckpointReason, CommandName, LocalCheck
+
+__all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
-BudgetMode = Literal["hard", "soft", "ask"]
 
 BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
@@ -51,16 +54,18 @@ HOME = "home"
 """`UNSAY_HOME`, where the command line keeps its database, is not a setting."""
 
 
-def _window(messages: int) -> int:
-    """Return the window, moved into 5 to 200; a change is logged as a warning."""
-    inside = min(max(messages, 5), 200)
-    if inside != messages:
-        LOG.warning(
-            "name=window_messages value=%r used=%r a setting lies outside its limits",
-            messages,
-            inside,
-        )
-    return inside
+def _limited(name: str, least: float, most: float) -> AfterValidator:
+    """Return a validator that replaces a value by the nearest limit, with a warning in the log."""
+
+    def limit(value: float) -> float:
+        used = min(max(value, least), most)
+        if used != value:
+            LOG.warning(
+                "name=%s value=%r used=%r a setting lies outside its limits", name, value, used
+            )
+        return used
+
+    return AfterValidator(limit)
 
 
 class Settings(BaseSettings):
@@ -118,15 +123,52 @@ class Settings(BaseSettings):
     """Most tokens of a request and its answer together; `None` reads the model's own profile, else
     200,000. Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`."""
 
-    window_messages: Annotated[int, AfterValidator(_window)] = 50
-    """Newest messages in a `sliding` context, brought into 5 to 200. Source: Shannon, history
-    window."""
+    window_messages: Annotated[int, _limited("window_messages", 5, 200)] = 40
+    """Most messages of a `sliding` context, and of a `three_stage` one if a source sets this number.
+    Brought into 5 to 200. Sources: strands-agents (40); Shannon, history window (the limits)."""
 
     primers: Annotated[int, Field(ge=0, le=1000)] = 3
     """First messages that are always included. Source: Zhang 2026, chapter 7.4."""
 
     recents: Annotated[int, Field(ge=0, le=1000)] = 20
     """Newest messages that are never compacted. Source: Zhang 2026, chapter 7.4."""
+
+    trigger_ratio: Annotated[
+        float, Field(allow_inf_nan=False), _limited("trigger_ratio", 0.1, 0.95)
+    ] = 0.75
+    """Share of the window, or of a smaller budget of a task or agent, at which `three_stage`
+    summarizes. Brought into 0.1 to 0.95. Source: Zhang 2026, chapter 7.3."""
+
+    target_ratio: Annotated[
+        float, Field(allow_inf_nan=False), _limited("target_ratio", 0.1, 0.9)
+    ] = 0.375
+    """What `three_stage` leaves of it, brought into 0.1 to 0.9. Source: Zhang 2026, chapter 7.3."""
+
+    summary_ratio: Annotated[
+        float, Field(allow_inf_nan=False), _limited("summary_ratio", 0.1, 0.8)
+    ] = 0.3
+    """Share of the messages that `summarizing` summarizes at once, brought into 0.1 to 0.8. Source:
+    strands-agents."""
+
+    preserve_recent_messages: Annotated[int, Field(ge=0, le=1000)] = 10
+    """Newest messages that `summarizing` never summarizes. Source: strands-agents."""
+
+    per_turn: bool | Annotated[int, Field(ge=1)] | None = None
+    """When the strategy plans: `false` at the end of a turn, `true` also before each model call, N
+    before every Nth. `None` is the strategy's own default. Source: strands-agents."""
+
+    summaries: Literal["model", "local"] = "model"
+    """`model` asks the summarizer, or the answering chat model; `local` asks neither and quotes the
+    questions and the most important sentences of the answers."""
+
+    summary_tokens: Annotated[int, Field(ge=20, le=100_000)] = 400
+    """Longest summary, in tokens. Source: Zhang 2026, chapter 7.4."""
+
+    summary_temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = 0.2
+    """Sent with a summary; `None` sends none. Source: Zhang 2026, chapter 7.4."""
+
+    summary_pause_turns: Annotated[int, Field(ge=0, le=1000)] = 10
+    """Turns after a failed summary in which the summarizer is not asked again."""
 
     recall_tokens: Annotated[int, Field(ge=0)] = 1_500
     """Most tokens of recalled messages in one context; 0 turns automatic recall off."""
@@ -151,7 +193,7 @@ class Settings(BaseSettings):
     """Name of the judge; `None` lets the answering model judge itself."""
 
     summarizer_model: str | None = None
-    """Name of the model that summarizes; `None` summarizes without a model."""
+    """Name of the model that summarizes; `None` lets the answering model summarize."""
 
     title_model: str | None = None
     """Name of the model that names threads; `None` takes the words of the first question."""
@@ -186,6 +228,13 @@ class Settings(BaseSettings):
 
     topics: Literal["compaction", "off"] = "compaction"
     """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
+
+    on_topic_change: Literal["summarize", "keep", "delete"] = "summarize"
+    """What contexts show of a topic that was left: a summary; a summary and the newest
+    `kept_messages` of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
+
+    kept_messages: Annotated[int, Field(ge=0, le=1000)] = 4
+    """Messages of the topic left last that `on_topic_change="keep"` shows word for word."""
 
     language: Literal["auto", "en", "ja"] = "auto"
     """Language of prompts and notices; `auto` follows the user's newest message."""
@@ -258,9 +307,10 @@ class Settings(BaseSettings):
     def __init__(self, **given: Any) -> None:
         """Read the file and the environment, and put the preset and the arguments over them."""
         kind = type(self)
-        with _refusing():
+        with refusing(type(self).model_fields):
             file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
-            self._read({**file(), **EnvSettingsSource(kind)()}, given)
+            variables = {**aliases_in(environ, "UNSAY_"), **EnvSettingsSource(kind)()}
+            self._read({**without_aliases(file()), **variables}, without_aliases(given))
 
     def _read(self, below: dict[str, Any], given: dict[str, Any]) -> None:
         """Set the values; the sources are kept, so that `for_run` can merge them again."""
@@ -281,12 +331,13 @@ class Settings(BaseSettings):
     @classmethod
     def _presets_of_settings(cls, presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         names = cls.model_fields.keys() - {"preset", "presets"}
-        for preset, values in presets.items():
+        named = {preset: without_aliases(values) for preset, values in presets.items()}
+        for preset, values in named.items():
             for name in values.keys() - names:
                 raise ValueError(
                     f"preset {preset!r} sets {name!r}, which is no setting{hint(name, names)}"
                 )
-        return presets
+        return named
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -297,6 +348,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"quality_threshold {self.quality_threshold!r} lies over "
                 f"checkpoint_threshold {self.checkpoint_threshold!r}; lower the first"
+            )
+        if self.target_ratio >= self.trigger_ratio:
+            raise ValueError(
+                f"target_ratio {self.target_ratio!r} must be below trigger_ratio "
+                f"{self.trigger_ratio!r}; lower the first"
             )
         return self
 
@@ -311,15 +367,15 @@ class Settings(BaseSettings):
         """Return whether users may send a slash command."""
         return self.commands == "all" or command in self.commands
 
-    def for_run(self, context: "Context | None") -> "Settings":
+    def for_run(self, context: Context | None) -> "Settings":
         """Return the settings with a run's overrides; these settings themselves if it has none."""
-        names = Context.__annotations__.keys() & Settings.model_fields.keys()
-        given = {name: context.get(name) for name in names} if context else {}
+        known = Context.__annotations__.keys() & (Settings.model_fields.keys() | ALIASES.keys())
+        given = {name: context.get(name) for name in known} if context else {}
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
             return self
-        with _refusing():
-            return _RunSettings(self._below, {**self._given, **overrides})
+        with refusing(type(self).model_fields):
+            return _RunSettings(self._below, {**self._given, **without_aliases(overrides)})
 
 
 class _RunSettings(Settings):
@@ -327,37 +383,6 @@ class _RunSettings(Settings):
 
     def __init__(self, below: dict[str, Any], given: dict[str, Any]) -> None:
         self._read(below, given)
-
-
-class Context(TypedDict, total=False):
-    """What one run may override; a missing key or `None` leaves the setting as it is.
-
-    This is the graph's `context_schema`: servers accept it as plain JSON. A host may add keys of its
-    own: the graph ignores them and passes them on to tools and to an agent that answers.
-    """
-
-    quality_threshold: float | None
-    checkpoint_threshold: float | None
-    max_rollbacks: int | None
-    on_exhausted: Literal["deliver", "ask"] | None
-    stream: Literal["live", "held"] | None
-    judging: Literal["model", "local", "off"] | None
-    language: Literal["auto", "en", "ja"] | None
-    commands: Literal["all", "none"] | list[CommandName] | None
-    system_prompt: str | None
-    preset: str | None
-    window_messages: int | None
-    primers: int | None
-    recents: int | None
-    session_budget_tokens: int | None
-    task_budget_tokens: int | None
-    agent_budget_tokens: int | None
-    budget_mode: BudgetMode | None
-    labels: dict[str, str] | None
-    """Words of the host's own, kept with the run and its events, to search by."""
-
-    parent_run_id: str | None
-    """The run that started this one; `None` where a person did."""
 
 
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
@@ -368,7 +393,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     """
     if isinstance(explicit, Settings):
         return explicit
-    names = [*Settings.model_fields, HOME]
+    names = [*Settings.model_fields, *ALIASES, HOME]
     refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
     settings = Settings(**dict(explicit or {}))
     # A bad preset must fail here, and not in the first run that names it.
@@ -378,23 +403,3 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
         except ConfigurationError as error:
             raise ConfigurationError(f"Preset {name!r}: {error}") from error
     return settings
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turn the errors of reading and checking settings into `ConfigurationError`."""
-    try:
-        yield
-    except ValidationError as error:
-        raise refusal(error, Settings.model_fields) from error
-    except SettingsError as error:
-        raise ConfigurationError(
-            f"These settings cannot be used: {error}; write it as JSON"
-        ) from error
-    except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
-
-
-def context_of(value: object) -> Context:
-    """Return a run's context; it is empty if the host passed none, or one that is not a mapping."""
-    return cast("Context", value) if isinstance(value, Mapping) else Context()

@@ -218,6 +218,7 @@ class Working(TypedDict, total=False):
     """Everything in the state but the messages, in all variants of the schema."""
 
     current_topic: str  # its label; empty before the first
+    topic_similarity: float | None  # of the newest question to the topic, as the detector says
     quality_score: float | None  # of the newest judged answer or, after a rollback, checkpoint
     checkpoint_metadata: dict[str, Any]  # describes the newest checkpoint
     should_rollback: bool  # a host or a node requests a rollback
@@ -244,6 +245,7 @@ class Working(TypedDict, total=False):
     pins: list[Pin]
     forgotten: list[Forgotten]
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
+    summary_failed_turn: int  # number of the turn in which the last summary failed
     spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
     entry_id: str  # changes when a host goes on from an earlier state, which asks a question again
     home: str  # id of the thread; another one in the states of a thread that a server copied

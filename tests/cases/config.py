@@ -11,10 +11,10 @@ from tests.cases.world import NotBoundError
 from unsay.settings import context_of, load_settings
 
 DEBUGGING = "HISTORY_WINDOW_DEBUG_MESSAGES"
-SHIPPED = {DEBUGGING: "75"}
-"""Default of the ancestor's variable for the window of its debugging preset.
+SHIPPED = {DEBUGGING: "75", "HISTORY_WINDOW_MESSAGES": "50"}
+"""Defaults of the ancestor's variables for the window, and for that of its debugging preset.
 
-The default of unsay's preset is 100, as in the configuration that its source prints.
+Ours are 40, as another ancestor has it, and 100, as in the configuration that its source prints.
 """
 
 FIELDS = {"history_window_size": "window_messages", "use_case_preset": "preset"}
@@ -42,13 +42,11 @@ def history_window(case: Case, folder: Path) -> Seen:
     request, variables = dict(given.get("request", {})), {**SHIPPED, **given.get("env", {})}
     if unknown := set(request) - set(FIELDS) | set(variables) - {
         *SHIPPED,
-        "HISTORY_WINDOW_MESSAGES",
     }:
         raise NotBoundError(f"{sorted(unknown)}")
     debugging = {"window_messages": variables[DEBUGGING]}
     values = {"UNSAY_PRESETS": json.dumps({"debugging": debugging})}
-    if "HISTORY_WINDOW_MESSAGES" in variables:
-        values["UNSAY_WINDOW_MESSAGES"] = variables["HISTORY_WINDOW_MESSAGES"]
+    values["UNSAY_WINDOW_MESSAGES"] = variables["HISTORY_WINDOW_MESSAGES"]
     with _environment(folder, values):
         context = context_of({FIELDS[name]: value for name, value in request.items()})
         return Seen(value=load_settings().for_run(context).window_messages)

@@ -352,7 +352,7 @@ class Differential(Script, RuleBasedStateMachine):
         database, talks = self.open[who]
         if name not in talks:
             parts = self.actors[name].parts("scripted")
-            given = {**SETTINGS, **(WINDOW if name in self.windowed else {})}
+            given = {**SETTINGS, "summaries": "local", **(WINDOW if name in self.windowed else {})}
             talks[name] = Conversation.open(database, thread=name, settings=given, **parts)
         return talks[name]
 

@@ -150,7 +150,8 @@ class Stage(Ways):
     def _open(self) -> Conversation:
         database = self.memory or open_database(str(self.path))
         self.troupe.guard(database)
-        settings = {"max_tool_result_bytes": 1_000, "max_tool_steps": 4, **self.settings}
+        limits = {"max_tool_result_bytes": 1_000, "max_tool_steps": 4, "summaries": "local"}
+        settings = {**limits, **self.settings}
         return Conversation.open(
             database, thread="t", settings=settings, **self.troupe.parts(self.kind)
         )

@@ -266,7 +266,7 @@ def test_the_first_message_of_a_topic(opened: Opening) -> None:
 
     assert "NEW pears" not in seen
     assert "pears two" in seen
-    assert "draft 1" not in seen
+    assert 1 == seen.count("draft 1")  # in the summary of the other topic
 
 
 def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:

@@ -226,7 +226,7 @@ def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
 
 def test_a_fold_is_told(opened: Opening) -> None:
     """A change of subject tells which topic views leave out, and up to which message."""
-    talk = opened(ScriptedChat(replies=ENGLISH), ScriptedJudge())
+    talk = opened(ScriptedChat(replies=ENGLISH), ScriptedJudge(), settings={"summaries": "local"})
     first, second, third = ENGLISH
     talk.say(first)
 

@@ -32,10 +32,10 @@ from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 
-SMALL = {"live_messages": 4}
+SMALL = {"live_messages": 4, "summaries": "local"}
 """A window so small that every few turns part of the transcript is offloaded."""
 
-WIDE = {"live_messages": 1_000}
+WIDE = {"live_messages": 1_000, "summaries": "local"}
 
 QUESTIONS = [f"Question {number}?" for number in range(1, 13)]
 

@@ -37,6 +37,7 @@ def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     chosen = {
         "context_window_tokens": 8_000,
         "recall_tokens": 0,
+        "summaries": "local",
         "system_prompt": SYSTEM,
         "language": "en",
         **settings,

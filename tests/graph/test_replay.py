@@ -206,7 +206,8 @@ async def test_it_is_the_same_in_async_code(tmp_path: Path, model: Any) -> None:
 def test_a_succeeded_turn_is_planned_anew(tmp_path: Path) -> None:
     """It is the view that its model was sent, with the folds of then; the last turn by default."""
     chat = ScriptedChat(replies=ENGLISH)
-    with opened(tmp_path / "t.db", chat, judge=ScriptedJudge()) as talk:
+    alone = {"summaries": "local"}
+    with opened(tmp_path / "t.db", chat, judge=ScriptedJudge(), settings=alone) as talk:
         first, second, _ = ENGLISH
         talk.say(first)
         talk.say("/timeline")

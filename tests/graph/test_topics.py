@@ -1,4 +1,5 @@
 import pytest
+from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import config, make, said, say
 from unsay.context.compaction import summary_message
@@ -42,7 +43,7 @@ JAPANESE = {
 def test_the_seeds_three_questions(scenario: dict[str, str], language: Language) -> None:
     """Python, then the weather, then Python again: compacted, and opened again on return."""
     chat = ScriptedChat(replies=scenario)
-    graph = make(chat, ScriptedJudge())
+    graph = make(chat, ScriptedJudge(), settings={"summaries": "local"})
     first, second, third = scenario
 
     state = say(graph, first, second, third)
@@ -79,7 +80,7 @@ def test_a_view_keeps_its_prefix_while_the_topic_lasts() -> None:
     """Between folds each view begins with the view before it, message for message."""
     chat = ScriptedChat(default="A reply with some words in it.")
     detector = ScriptedDetector(shifts={"new": "new"})
-    graph = make(chat, ScriptedJudge(), detector=detector)
+    graph = make(chat, ScriptedJudge(), detector=detector, settings={"summaries": "local"})
 
     say(graph, "a", "new b", "c", "d")
 
@@ -92,20 +93,25 @@ def test_a_view_keeps_its_prefix_while_the_topic_lasts() -> None:
     ("summarizer", "expected"),
     [
         pytest.param(lambda _: "OLD TOPIC", "OLD TOPIC", id="summarizer"),
-        pytest.param(None, "The user asked: one", id="local"),
+        pytest.param(None, "The user asked: one", id="no chat model"),
         pytest.param(lambda _: 1 / 0, "The user asked: one", id="broken-summarizer"),
         pytest.param(lambda _: "  ", "The user asked: one", id="empty-summary"),
     ],
 )
 def test_a_fold_has_a_summary(summarizer: object, expected: str) -> None:
     """The compacted topic is summarized, by the local summary where a summarizer fails."""
-    chat = ScriptedChat(default="A reply with some words in it.")
+    calls: list[list[BaseMessage]] = []
+
+    def answer(messages: list[BaseMessage]) -> str:
+        calls.append(messages)
+        return "A reply with some words in it."
+
     detector = ScriptedDetector(shifts={"new": "new"})
-    graph = make(chat, ScriptedJudge(), detector=detector, summarizer=summarizer)
+    graph = make(answer, ScriptedJudge(), detector=detector, summarizer=summarizer)
 
     say(graph, "one", "new two")
 
-    head = str(chat.calls[-1][0].content)
+    head = str(calls[-1][0].content)
     assert expected in head
     assert "A reply" not in head
 

@@ -156,7 +156,7 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
     settings = load_settings()
     debugging = settings.for_run(Context(preset="debugging"))
 
-    assert (40, "ja", 50) == (settings.recents, settings.language, settings.window_messages)
+    assert (40, "ja", 40) == (settings.recents, settings.language, settings.window_messages)
     assert (30, "auto", 75) == (debugging.recents, debugging.language, debugging.window_messages)
 
 
@@ -184,14 +184,19 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
             id="a setting",
         ),
         pytest.param(
-            {"primers_count": 5},
-            "primers_count: there is no such setting (did you mean 'primers'?)",
-            id="a setting by another's name",
+            {"budget_tokens_agent": 5},
+            "budget_tokens_agent: there is no such setting (did you mean 'agent_budget_tokens'?)",
+            id="the words in another order",
         ),
         pytest.param(
-            {"token_budget_per_agent": 5},
-            "token_budget_per_agent: there is no such setting (did you mean 'agent_budget_tokens'?)",
-            id="the words in another order",
+            {"primers_count": 5, "primers": 4},
+            "'primers' has two values, 5 and 4, under different names: remove 'primers' or",
+            id="two names",
+        ),
+        pytest.param(
+            {"trigger_ratio": 0.3},
+            "target_ratio 0.375 must be below trigger_ratio 0.3; lower the first",
+            id="ratios",
         ),
         pytest.param(
             {"zzz": 5},

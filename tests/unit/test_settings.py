@@ -78,6 +78,17 @@ OTHER: dict[str, Any] = {
     "waiting_calls": 0,
     "call_wait_seconds": 4.5,
     "commands": ["help"],
+    "trigger_ratio": 0.85,
+    "target_ratio": 0.25,
+    "summary_ratio": 0.5,
+    "preserve_recent_messages": 4,
+    "per_turn": 3,
+    "summaries": "local",
+    "summary_tokens": 200,
+    "summary_temperature": 0.5,
+    "summary_pause_turns": 3,
+    "on_topic_change": "delete",
+    "kept_messages": 6,
 }
 """For each setting a possible value that is not its default."""
 

@@ -177,12 +177,13 @@ def test_without_a_model_the_users_questions_stand_for_it() -> None:
     """Shortened; if even that is longer, there is no summary."""
     now = plan_context(talk("uauau", words="word " * 60))
     plan = drive(compact_with_model(now, now.messages, HOW, why="test"))
-    short = drive(compact_with_model(plan_context(talk("cau")), talk("ca"), HOW, why="test"))
+    bare = plan_context([AIMessage("all right", id="m0"), *talk("auu")[2:]])
+    short = drive(compact_with_model(bare, bare.messages[:1], HOW, why="test"))
 
     assert (local_summary(now.messages[:4], TEXTS),) == plan.after.summaries
     assert plan.after.summaries[0].startswith("The user asked: question 0: word")
     assert ((), ["m2"]) == (short.after.summaries, ids(short.messages))
-    assert "" == local_summary(talk("a"), TEXTS)
+    assert "" == local_summary([AIMessage("all right", id="a")], TEXTS)
 
 
 def test_local_summaries_run_together_when_there_are_too_many() -> None:

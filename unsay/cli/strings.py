@@ -54,9 +54,10 @@ class Labels(Texts):
         "回答のなかった前の質問を取り除きました。/undo で元に戻せます",
     )
     summary_failed: Text = Text(
-        "the summarizer failed ({error}); using a local summary",
-        "要約モデルでエラーが発生したため({error})、簡易な要約を使用します",
+        "the summarizer failed ({error}); using a local summary, also in the next turns",
+        "要約モデルでエラーが発生したため({error})、しばらくは簡易な要約を使用します",
     )
+    context_warning: Text = Text("warning: {text}", "警告: {text}")
     budget_warning: Text = Text(
         "the budget is nearly used up: {text}", "予算が残りわずかです: {text}"
     )

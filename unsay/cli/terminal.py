@@ -145,6 +145,7 @@ class Screen:
             "verdict": self._verdict,
             "messages_removed": lambda _: self.note(self.labels.question_removed),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
+            "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
             "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
         }
 

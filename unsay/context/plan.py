@@ -89,11 +89,13 @@ class PlanContext:
     compaction: Compaction = field(default_factory=Compaction)  # what earlier plans left out
     topic_id: str | None = None  # the topic that is planned; `None` plans all topics together
     window_tokens: int | None = None  # tokens for request and answer; `None` if unknown
+    budget_tokens: int | None = None  # a budget that a request may use up; `None` without one
     overhead_tokens: int = 0  # tokens of the request besides messages: system prompt and tools
     pins: frozenset[str] = frozenset()  # ids of messages that are always included
     pending: frozenset[str] = frozenset()  # ids of the question; if empty, the newest unanswered
     ask: Ask | None = None  # `None` summarizes without a model
     has_summarizer: bool = True  # whether `ask` works without a model of the strategy's own
+    is_paused: bool = False  # whether a summary failed lately, so that no model is asked for one
     call: int | None = None  # number of the next model call of the turn, from 1; `None` at its end
     overflows: int = 0  # how often the model has refused this call as too long
     minutes: float | None = None  # time on the caller's clock; `None` without a clock
@@ -158,8 +160,9 @@ class PlanContext:
 
     @property
     def window(self) -> int:
-        """The window in tokens; 200,000 if it is unknown."""
-        return self.window_tokens or WINDOW_TOKENS
+        """The window in tokens, or a budget that is less; 200,000 if the window is unknown."""
+        window = self.window_tokens or WINDOW_TOKENS
+        return window if self.budget_tokens is None else min(window, self.budget_tokens)
 
     @property
     def tokens(self) -> int:

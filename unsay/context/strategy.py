@@ -9,7 +9,12 @@ from unsay.arguments import check_arity, configurable
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps, user_call
-from unsay.errors import ConfigurationError, ContextOverflowError, ModelError
+from unsay.errors import (
+    ConfigurationError,
+    ContextOverflowError,
+    ModelError,
+    SummarizationError,
+)
 
 # Most repetitions of one call, each with a smaller context.
 # Source: strands-agents harness-sdk, `_context_manager` (overflow retry cap).
@@ -216,11 +221,14 @@ def ask_with_strategy(
                     f"{retries} times ({error}). Unpin messages, ask for less at once, or use a "
                     "model with a larger window."
                 ) from error
-            after = replace(plan.after, overflows=overflows)
+            failed = any(isinstance(each, SummarizationError) for each in plan.problems)
+            is_paused = plan.after.is_paused or failed
+            after = replace(plan.after, overflows=overflows, is_paused=is_paused)
             if has_extras():
                 plan = replace(plan, after=after)
             else:
-                plan = yield from reduce_context(strategy, after)
+                smaller = yield from reduce_context(strategy, after)
+                plan = replace(smaller, problems=(*plan.problems, *smaller.problems))
         else:
             return reply, plan
     raise AssertionError("the last failure was raised")

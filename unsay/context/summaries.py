@@ -8,10 +8,11 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
+from unsay.context.key_sentences import key_sentences
 from unsay.context.plan import Plan, PlanContext, TokenCounter
 from unsay.effects import Steps
 from unsay.errors import SummarizationError
-from unsay.messages.annotations import is_question
+from unsay.messages.annotations import annotate, is_answer, is_question
 from unsay.messages.content import (
     Media,
     Other,
@@ -53,13 +54,17 @@ def compact_with_model(
     """Return the plan that replaces messages with a model's summary; `why` is the name of the rule.
 
     Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
-    the summarizer fails, nothing is left out and the plan has the problem. Without a model the
-    summary is made by `compact_locally`.
+    the summarizer fails, nothing is left out and the plan has the problem; while it is paused,
+    nothing is left out until the window is full. Without a model, or with a full window and a paused
+    summarizer, the summary is made by `compact_locally`.
     """
     replaced = ctx.removable(messages)
     if not replaced:
         return ctx.keep()
-    if how.model is None and not (ctx.ask and ctx.has_summarizer):
+    asks_nobody = how.model is None and not (ctx.ask and ctx.has_summarizer)
+    if ctx.is_paused and not asks_nobody and not ctx.overflows and ctx.tokens < ctx.window:
+        return ctx.keep()
+    if ctx.is_paused or asks_nobody:
         return compact_locally(ctx, replaced, why=why)
     rolling = len(ctx.summaries) >= MAX_SUMMARIES
     try:
@@ -70,14 +75,20 @@ def compact_with_model(
 
 
 def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
-    """Return the plan that replaces messages with the user's questions, shortened.
+    """Return the plan that replaces messages with their local summary; no model is asked.
 
-    No model is asked. If the questions are not shorter than the messages, no summary replaces them.
+    Where that is not shorter than the messages, the questions alone are the summary, and if these
+    are not shorter either, there is no summary.
     """
     replaced = ctx.removable(messages)
-    try:
-        summary = accepted(local_summary(replaced, ctx.texts), replaced, ctx.count)
-    except SummarizationError:
+    questions = [message for message in replaced if is_question(message)]
+    for source in (replaced, questions):
+        try:
+            summary = accepted(local_summary(source, ctx.texts), replaced, ctx.count)
+        except SummarizationError:
+            continue
+        break
+    else:
         return ctx.leave_out(replaced, why=why)
     if len(ctx.summaries) < MAX_SUMMARIES:
         return ctx.leave_out(replaced, why=why, summary=summary)
@@ -165,7 +176,9 @@ def request(
         SystemMessage(how.system or texts.compaction_system),
         *([HumanMessage(texts.compaction_earlier.format(summaries=summaries))] if earlier else []),
         *(HumanMessage(fence.wrap("conversation", text)) for text in material),
-        HumanMessage(asks.format(tokens=how.tokens)),
+        annotate(
+            HumanMessage(asks.format(tokens=how.tokens)), kind="summary_request", tokens=how.tokens
+        ),
     ]
 
 
@@ -176,14 +189,20 @@ def local_summary(
     chars: int = LOCAL_CHARS,
     earlier: str | None = None,
 ) -> str:
-    """Return the user's questions, each shortened, as a summary of at most `chars` characters.
+    """Return the user's questions and the most important sentences of the answers, shortened.
 
-    An `earlier` summary comes first; it is clipped to what the questions leave, but at least to
-    half of `chars`. Without an earlier summary and questions the text is empty.
+    The text has at most `chars` characters. An `earlier` summary comes first; it is clipped to what
+    the rest leaves, but at least to half of `chars`. Without an earlier summary, questions and
+    sentences the text is empty.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    newer = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
-    newer = clip(newer, chars)
+    asked = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
+    asked = clip(asked, chars)
+    answers = [text_of(message) for message in messages if is_answer(message)]
+    heading = texts.local_answers.format(answers="")
+    key = key_sentences(answers, max(chars // 2, chars - len(asked)) - len(heading) - 1)
+    said = texts.local_answers.format(answers=" / ".join(key)) if key else ""
+    newer = "\n".join(filter(None, (clip(asked, chars - len(said) - 1) if said else asked, said)))
     room = max(chars // 2, chars - len(newer) - 1)
     return clip("\n".join(filter(None, (clip(earlier or "", room), newer))), chars)
 

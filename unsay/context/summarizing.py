@@ -62,7 +62,8 @@ class Summarizing(Strategy):
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize if the request reaches the threshold of `proactive`."""
-        if self.proactive is None or not self.proactive.reached(ctx.tokens, ctx.window_tokens):
+        known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
+        if self.proactive is None or not self.proactive.reached(ctx.tokens, known):
             return ctx.keep()
         return (yield from self._summarized(ctx, self.oldest(ctx)))
 

@@ -122,6 +122,21 @@ def _warn_once(proactive: Proactive) -> None:
     )
 
 
+# A multiple of the primers above which the recents are out of balance: the presets and the advice
+# have up to 17, the warning example 50. Source: Zhang 2026, chapters 7.4, 7.7 and 7.9.
+UNBALANCED = 20
+
+
+@lru_cache(maxsize=256)
+def _warn_of_balance(primers: int, recents: int) -> None:
+    LOG.warning(
+        "primers=%d recents=%d the numbers are unbalanced: with few primers the model forgets what "
+        "the user first asked, with few recents what was just said; 3 and 20 are balanced",
+        primers,
+        recents,
+    )
+
+
 WHY = "middle"  # the rule's name in omissions and manifests
 
 # Smallest saving for which the strategy acts, as a share of the tokens between trigger and target:
@@ -147,6 +162,8 @@ class ThreeStage(Strategy):
         trigger_ratio: Share of the window at which the strategy acts, from 0.1 to 0.95.
         target_ratio: Share of the window that it leaves, from 0.1 to 0.9; below `trigger_ratio`.
         summary_tokens: Requested length of a summary.
+        window_messages: The strategy also acts when a context has more messages than this; `None`
+            counts only tokens. Fewer `recents` stay if they and the primers fill this window.
         summarizer: A model; `None` uses the graph's summarizer.
         rate: Least distance between two compactions; `None` sets none.
         per_turn: See `Strategy.per_turn`.
@@ -160,6 +177,7 @@ class ThreeStage(Strategy):
     trigger_ratio: float = 0.75
     target_ratio: float = 0.375
     summary_tokens: int = SUMMARY_TOKENS
+    window_messages: int | None = None
     summarizer: Any = None
     rate: Rate | None = None
     per_turn: PerTurn = True
@@ -176,19 +194,28 @@ class ThreeStage(Strategy):
         object.__setattr__(self, "ratios", ratios)
         for name in ("primers", "recents"):
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
+        if self.window_messages is not None and self.window_messages < 1:
+            raise ConfigurationError(
+                f"window_messages must be 1 or more, or None, got {self.window_messages!r}"
+            )
+        if not self.primers <= self.recents <= UNBALANCED * max(1, self.primers):
+            _warn_of_balance(self.primers, self.recents)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Clear old tool results and summarize the middle if the trigger is reached.
 
         The plan changes nothing if it would save little.
         """
-        if not self.ratios.reached(ctx.tokens, ctx.window):
+        too_many = self._surplus(ctx)
+        if not too_many and not self.ratios.reached(ctx.tokens, ctx.window):
             return ctx.keep()
         length = len(ctx.messages)
         if self.rate and not self.rate.allows(
             ctx.own_compaction, length=length, minutes=ctx.minutes
         ):
             return ctx.keep()
+        if too_many:
+            return (yield from compact_with_model(ctx, too_many, self._how(), why=WHY))
         goal = self.ratios.goal(ctx.window)
         cleared = clear_stale(ctx).after  # first, because it needs no model
         room = (goal + self.ratios.trigger * ctx.window) / 2
@@ -227,6 +254,20 @@ class ThreeStage(Strategy):
         first = safe_split(messages, min(primers, len(messages)), towards="newer")
         last = safe_split(messages, max(0, len(messages) - recents), towards="older")
         return list(messages[first:last])
+
+    def _surplus(self, ctx: PlanContext) -> list[AnyMessage]:
+        """Return the middle if the context has more than `window_messages`; else an empty list."""
+        if self.window_messages is None:
+            return []
+        shown = sum(message.type != "system" for message in ctx.shown)
+        if shown <= self.window_messages:
+            return []
+        primers, recents = self.primers, self.recents
+        if primers + recents >= self.window_messages:
+            # Half of the window, so that the next compaction is not due at once.
+            recents = max(1, self.window_messages // 2)
+            primers = min(primers, self.window_messages - recents - 1)
+        return ctx.removable(self.middle(ctx, primers=max(0, primers), recents=recents))
 
     def _tight(self, ctx: PlanContext, goal: int) -> Plan:
         reached = self.ratios.reached(ctx.tokens, ctx.window)

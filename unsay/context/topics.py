@@ -11,7 +11,9 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy, call_strategy, check_strategy, plan_if_due
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import Steps
+from unsay.errors import ConfigurationError
 from unsay.messages.annotations import spoken
+from unsay.messages.boundaries import safe_split
 from unsay.messages.content import text_of
 from unsay.types import ExpandedTopic, Segment, Topic, TopicMemory
 
@@ -143,8 +145,11 @@ class TopicScoped(Strategy):
     """
 
     within: Strategy = field(default_factory=ThreeStage)  # plans the messages of one topic
+    kept_messages: int = 0  # newest messages of the topic left last that are sent as well
 
     def __post_init__(self) -> None:
+        if self.kept_messages < 0:
+            raise ConfigurationError(f"kept_messages must be 0 or more, got {self.kept_messages!r}")
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
@@ -155,6 +160,23 @@ class TopicScoped(Strategy):
         """Return the plan of `within` for a smaller context of the topic."""
         return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
+    def _kept_ids(
+        self,
+        messages: Sequence[AnyMessage],
+        segments: Sequence[Segment],
+        grouped: Mapping[str, Sequence[AnyMessage]],
+    ) -> set[str | None]:
+        """Return the ids of the newest messages of the topic left last; no tool call is split."""
+        current = segments[-1]
+        before = [segment for segment in segments if segment["topic_id"] != current["topic_id"]]
+        if not self.kept_messages or not before:
+            return set()
+        places = {message.id: index for index, message in enumerate(messages)}
+        old = grouped.get(before[-1]["topic_id"], [])
+        left = [message for message in old if places[message.id] < places[current["start"]]]
+        start = safe_split(left, max(0, len(left) - self.kept_messages), towards="newer")
+        return {message.id for message in left[start:]}
+
     def scoped(self, ctx: PlanContext) -> PlanContext:
         """Return the plan context of the opened topics and pins; without topics `ctx` unchanged."""
         segments = live_segments(ctx.messages, ctx.segments)
@@ -164,6 +186,7 @@ class TopicScoped(Strategy):
         grouped = by_topic(ctx.messages, segments)
         opened = opened_topics(segments, ctx.expanded)
         shown = ctx.loaded | {m.id for name in opened for m in grouped.get(name, [])}
+        shown |= self._kept_ids(ctx.messages, segments, grouped)
         firm = with_partners(ctx.messages, ctx.pins | ctx.pending)
         kept = {
             message.id

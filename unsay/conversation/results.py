@@ -32,6 +32,7 @@ EventKind = Literal[
     "notice",
     "messages_removed",
     "summary_failed",
+    "context_warning",
     "budget_warning",
     "backpressure",
     "decision",

@@ -28,13 +28,14 @@ from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, p
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import RequestRecorder
-from unsay.llm.call import ModelRequest, ask_model, inner_of
-from unsay.messages.annotations import spoken
+from unsay.llm.call import inner_of
+from unsay.messages.annotations import annotation_of, spoken
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import resolve_model
+from unsay.operations.compact import ask_summarizer
 from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
@@ -46,13 +47,17 @@ from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated
 from unsay.tokens.encodings import vocabulary_of
 from unsay.tools import offers
 
+LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than this, in tokens
+
 
 def strategy_of(scope: Scope) -> Strategy:
     """Return the graph's or the settings' strategy; with topics on, it plans within each topic."""
-    chosen = scope.services.strategy or _named(scope.settings)
-    if scope.settings.topics == "off" or isinstance(chosen, TopicScoped):
+    settings = scope.settings
+    chosen = scope.services.strategy or named_strategy(settings)
+    if settings.topics == "off" or isinstance(chosen, TopicScoped):
         return chosen
-    return TopicScoped(within=chosen)
+    kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
+    return TopicScoped(within=chosen, kept_messages=kept)
 
 
 def plans_at_end(strategy: Strategy) -> bool:
@@ -71,12 +76,39 @@ def _window_of(model: Runnable[Any, Any] | None) -> int | None:
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
-def _named(settings: Settings) -> Strategy:
+def named_strategy(settings: Settings) -> Strategy:
+    """Return the strategy that the settings name, with their numbers."""
+    timing: dict[str, Any] = {} if settings.per_turn is None else {"per_turn": settings.per_turn}
     if settings.strategy == "three_stage":
-        return ThreeStage(primers=settings.primers, recents=settings.recents)
+        # The default of `window_messages` is for `sliding`: here the tokens decide, unless a source
+        # sets the number.
+        is_set = "window_messages" in settings.model_fields_set
+        return ThreeStage(
+            primers=settings.primers,
+            recents=settings.recents,
+            trigger_ratio=settings.trigger_ratio,
+            target_ratio=settings.target_ratio,
+            summary_tokens=settings.summary_tokens,
+            window_messages=settings.window_messages if is_set else None,
+            **timing,
+        )
     if settings.strategy == "sliding":
-        return SlidingWindow(window_size=settings.window_messages)
-    return Summarizing() if settings.strategy == "summarizing" else Null()
+        return SlidingWindow(window_size=settings.window_messages, **timing)
+    if settings.strategy == "summarizing":
+        return Summarizing(
+            summary_ratio=settings.summary_ratio,
+            preserve_recent_messages=settings.preserve_recent_messages,
+            summary_tokens=settings.summary_tokens,
+            **timing,
+        )
+    return Null(**timing)
+
+
+def _budget_tokens(settings: Settings) -> int | None:
+    """Return the smaller budget of a task or agent, at least `LEAST_WINDOW`; `None` without both."""
+    budgets = (settings.task_budget_tokens, settings.agent_budget_tokens)
+    given = [budget for budget in budgets if budget is not None]
+    return max(LEAST_WINDOW, min(given)) if given else None
 
 
 class CallCarryover(TypedDict, total=False):
@@ -145,6 +177,7 @@ class AttemptContext:
             compaction=carried.get("compaction", self.start.compaction),
             overhead_tokens=counter.count(self.fixed, self.scope.services.tools),
             ask=self._ask_summarizer,
+            is_paused=self.scope.step_log.summaries_paused,
             call=1 + sum(message.type == "ai" for message in done),
             minutes=self.scope.services.clock().timestamp() / 60,
         )
@@ -187,17 +220,13 @@ class AttemptContext:
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
         summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))
-        summary_request = ModelRequest(
-            scope=scope,
-            model=summarizer,
-            value=conform(list(request), opening=self.texts.opening),
-            purpose="summary",
-            # The length tells several summaries of one attempt apart.
-            key=f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}",
-            aside=True,
-            timeout_seconds=scope.settings.judge_timeout_seconds,
+        sendable_request = conform(list(request), opening=self.texts.opening)
+        # The length tells several summaries of one attempt apart.
+        key = f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}"
+        tokens = annotation_of(request[-1]).get("tokens") if request else None
+        return (
+            yield from ask_summarizer(scope, summarizer, sendable_request, key=key, tokens=tokens)
         )
-        return (yield from ask_model(summary_request))
 
 
 def attempt_context(
@@ -231,8 +260,11 @@ def attempt_context(
     hidden = forgotten_ids(transcript, segments, forgotten, pending=pending)
     visible = without_forgotten(transcript, segments, forgotten, texts, pending=pending)
     topics = remaining_topics(state.get("topics", []), forgotten)
-    summaries = place_summaries(transcript, segments, topics, opened_topics(segments, expanded))
     offloaded, settings = offloaded_of(state), scope.settings
+    opened = opened_topics(segments, expanded)
+    if settings.on_topic_change == "delete":
+        topics = [topic for topic in topics if topic["id"] in opened]
+    summaries = place_summaries(transcript, segments, topics, opened)
     head = head_of(
         transcript,
         summaries.head,
@@ -253,9 +285,10 @@ def attempt_context(
             transcript, segments, compaction, forgotten=hidden, cleared=cleared
         ),
         window_tokens=settings.context_window_tokens or _window_of(model),
+        budget_tokens=_budget_tokens(settings),
         pins=pinned_ids(state),
         pending=frozenset(pending),
-        has_summarizer=scope.services.summarizer is not None,
+        has_summarizer=settings.summaries == "model" and scope.services.summarizer is not None,
         segments=starts if settings.topics == "compaction" else (),
         expanded=shown_topics,
         loaded=frozenset(earlier.positions),

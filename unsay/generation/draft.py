@@ -1,5 +1,6 @@
 """Draft: call the model with a new context each time, and read its reply as messages."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,12 +15,14 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 
-from unsay.context.compaction import Compaction, summary_message
+from unsay.context.compaction import Compaction, summary_message, with_partners
 from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
-from unsay.context.plan import Plan
+from unsay.context.plan import Plan, PlanContext
+from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import ask_with_strategy, plan_if_due
+from unsay.context.topics import TopicScoped
 from unsay.effects import Steps
-from unsay.errors import ModelReplyError
+from unsay.errors import ModelReplyError, SummarizationError
 from unsay.generation.context_builder import (
     AttemptContext,
     CallCarryover,
@@ -38,8 +41,11 @@ from unsay.llm.call import (
 from unsay.messages.annotations import KEY
 from unsay.operations.recall import if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting
+from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
+
+LOG = logging.getLogger(__name__)
 
 # Share of the window that a compaction leaves; recall may use its share of this. Source: seed 004.
 ROOM = 0.375
@@ -71,6 +77,7 @@ def ask(
         fallback=scope.services.with_tools,
     )
     contexts: list[LaidOutContext] = []
+    _warn_of_pins(attempt, start)
 
     def send(plan: Plan) -> Steps[Any]:
         quoted, ids = carried.get("quoted"), carried.get("quoted_ids", [])
@@ -95,8 +102,7 @@ def ask(
         ),
     )
     context = contexts[-1]
-    for problem in plan.problems:
-        scope.report_failure("context_problem", problem)
+    _report(plan, scope)
     manifest = _manifest(attempt, plan, context, reply, counter)
     if isinstance(reply, AIMessage):
         counter = counter.observe(context.sent, reply.usage_metadata, tools)
@@ -107,6 +113,26 @@ def ask(
         quoted_ids=context.quoted_ids,
         manifest=manifest,
     )
+
+
+def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
+    """Warn of pins that do not fit into the window, once for each thread and process."""
+    scope, warned = attempt.scope, f"pins over the window: {attempt.scope.thread_id}"
+    if not start.pins or warned in scope.services.learned:
+        return
+    places = with_partners(start.messages, start.pins)
+    pinned = [start.messages[index] for index in sorted(places)]
+    tokens = start.overhead_tokens + start.count(pinned)
+    strategy = strategy_of(scope)
+    strategy = strategy.within if isinstance(strategy, TopicScoped) else strategy
+    most = strategy.window_size if isinstance(strategy, SlidingWindow) else None
+    if tokens < start.window and (most is None or len(pinned) <= most):
+        return
+    limit = f"{start.window} tokens" if tokens >= start.window else f"{most} messages"
+    scope.services.learned.add(warned)
+    text = attempt.texts.pins_over_window.format(messages=len(pinned), tokens=tokens, limit=limit)
+    LOG.warning("thread_id=%s %s", scope.thread_id, text)
+    scope.emit("context_warning", text=text)
 
 
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
@@ -168,9 +194,16 @@ def at_end(
         return carried.get("compaction", attempt.start.compaction)
     start = replace(attempt.plan_context(draft, carried), call=None, pending=frozenset())
     plan = yield from plan_if_due(strategy, start)
-    for problem in plan.problems:
-        attempt.scope.report_failure("context_problem", problem)
+    _report(plan, attempt.scope)
     return plan.compaction
+
+
+def _report(plan: Plan, scope: Scope) -> None:
+    """Write a plan's problems to the custom stream; a failed summary pauses the summarizer."""
+    for problem in plan.problems:
+        scope.report_failure("context_problem", problem)
+        if isinstance(problem, SummarizationError):
+            scope.step_log.pause_summaries()
 
 
 def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
@@ -18,8 +19,10 @@ from typing_extensions import TypedDict
 
 from unsay.arguments import check_arity, configured
 from unsay.context.reminders import Reminder, ordered
-from unsay.context.strategy import Strategy, check_strategy
+from unsay.context.strategy import Composed, Strategy, check_strategy
 from unsay.effects import Steps, adrive, drive, utc_now
+from unsay.errors import ConfigurationError
+from unsay.generation.context_builder import named_strategy
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
@@ -132,8 +135,8 @@ def build_graph(
             `UNSAY_MODEL` at the first question.
         judge: Scores the answers: a chat model, a name, or a function from messages to a score.
             `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model is the judge.
-        summarizer: Summarizes finished topics. `None` reads `UNSAY_SUMMARIZER_MODEL`; without it
-            summaries are made without a model.
+        summarizer: Summarizes what contexts leave out. `None` reads `UNSAY_SUMMARIZER_MODEL`;
+            without it the answering model summarizes, if it is a chat model.
         tools: Tools that the model may call. The setting `memory_tools` adds tools of our own.
         detector: Detects topic changes; `None` is the local detector.
         reminders: Texts that are repeated in contexts, and how often.
@@ -210,7 +213,7 @@ def make_services(
         refuse_class(embeddings, "embeddings")
         check_arity(embeddings, 1, "embeddings", "a list of texts")
         embeddings = FunctionEmbeddings(embeddings)
-    return Services(
+    services = Services(
         settings=settings,
         model_like=model,
         judge_like=options.get("judge"),
@@ -225,6 +228,26 @@ def make_services(
         embeddings=embeddings,
         prompts=by_language(options.get("prompts")),
     )
+    _check_instructions(strategy, services)
+    named_strategy(settings)  # numbers that cannot be combined are refused now
+    return services
+
+
+def _check_instructions(strategy: Strategy | None, services: Services) -> None:
+    """Raise if a strategy has instructions for a summarizer, and no model would read them."""
+    inner = getattr(strategy, "within", strategy)
+    strategies = inner.strategies if isinstance(inner, Composed) else (inner,)
+    model, settings = services.model_like, services.settings
+    # A name becomes a chat model; an agent or a function does not summarize.
+    can_summarize = model is None or isinstance(model, str | BaseChatModel)
+    other = services.summarizer_like or settings.summarizer_model
+    is_read = settings.summaries == "model" and (other or can_summarize)
+    for each in strategies:
+        if getattr(each, "system_prompt", None) is not None and not is_read:
+            raise ConfigurationError(
+                f"{type(each).__name__}(system_prompt=…) has no effect, because summaries are made "
+                'without a model: pass summarizer=…, and do not set summaries="local"'
+            )
 
 
 def compile_graph(

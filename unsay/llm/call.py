@@ -326,7 +326,10 @@ def name_of(runnable: Runnable[Any, Any]) -> str | None:
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """Return the assumed tokens of a reply, or the model's `max_tokens` if that is less."""
+    """Return the most tokens of a reply: as bound to the request, as set, or as is assumed."""
+    bound = runnable.kwargs.get("max_tokens") if isinstance(runnable, RunnableBinding) else None
+    if isinstance(bound, int) and bound > 0:
+        return bound
     most = getattr(inner_of(runnable), "max_tokens", None)
     assumed = REPLY_TOKENS[purpose]
     return min(most, assumed) if isinstance(most, int) and most > 0 else assumed

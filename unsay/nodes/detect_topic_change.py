@@ -30,9 +30,11 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     if request:  # The topic is found in the transcript that the requested rollback will leave.
         live = replace_tail(live, request["to"], label=COMPARED, keep=turn["pending"]).live
     shift = yield from _shift(live, turn["pending"], question, state, scope)
+    similarity = shift.similarity if shift else None
     if shift is not None and shift.kind == "same":
-        return Update()
-    return (yield from _start_segment(state, scope, live, shift, question))
+        return Update(topic_similarity=similarity)
+    update = yield from _start_segment(state, scope, live, shift, question)
+    return {**update, "topic_similarity": similarity}
 
 
 def _shift(

@@ -1,18 +1,21 @@
 """Compact: write summaries of topics, which replace their messages in contexts; titles of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 
 from unsay.context.exclusions import forgotten_ids, without_forgotten
 from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
+from unsay.errors import SummarizationError
 from unsay.events import event_types
 from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
+from unsay.llm.options import ask_with_options
 from unsay.messages.annotations import is_question
 from unsay.messages.content import preview, text_of
 from unsay.prompts.fence import Fence
@@ -22,7 +25,7 @@ from unsay.types import Forgotten, Topic
 # Longest summary of one topic, in characters.
 SUMMARY_CHARS = 1_500
 # Longest summary that is made without a model: it is part of the state in every turn.
-LOCAL_CHARS = 400
+LOCAL_CHARS = 800
 # How many characters of a topic a summarizer reads, the newest.
 MATERIAL_CHARS = 24_000
 
@@ -32,8 +35,11 @@ def compact(
 ) -> Steps[list[Topic]]:
     """Return all topics; each that has new messages gets a new summary, except the current topic.
 
-    `live` has the messages; those that are `forgotten` are left out.
+    `live` has the messages; those that are `forgotten` are left out. With
+    `on_topic_change="delete"` the topics are returned as they are.
     """
+    if scope.settings.on_topic_change == "delete":
+        return list(topics)
     current = current_topic_id(live.segments)
     grouped = by_topic(live.messages, live.segments)
     compacted: list[Topic] = []
@@ -80,41 +86,80 @@ def summary_of(
         prompt = texts.summary_request.format(material=material)
         return [SystemMessage(texts.summary_system), HumanMessage(prompt)]
 
-    written = yield from _written(scope, "summary", request, key=messages[-1].id or "")
+    written = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
-    return written.strip()[:SUMMARY_CHARS] or local
+    return written[:SUMMARY_CHARS] or local
 
 
-def _written(
-    scope: Scope,
-    purpose: Literal["summary", "title"],
-    request: Callable[[], list[AnyMessage]],
-    *,
-    key: str,
+def _summary_of_model(
+    scope: Scope, request: Callable[[], list[AnyMessage]], *, key: str
 ) -> Steps[str]:
-    """Return the summary or title that a model writes for `request()`.
-
-    The text is empty without a model, or if it fails or is too slow. `key` identifies the call.
-    """
+    """Return a model's summary; empty without a model, after a failure, and for some turns after it."""
+    if scope.settings.summaries == "local" or scope.step_log.summaries_paused:
+        return ""
     try:
-        model = yield scope.resolve("summarizer" if purpose == "summary" else "titler")
+        model = yield scope.resolve("summarizer")
         if model is None:
             return ""
-        reply = yield from ask_model(
-            ModelRequest(
-                scope=scope,
-                model=model,
-                value=request(),
-                purpose=purpose,
-                key=key,
-                aside=True,
-                timeout_seconds=scope.settings.judge_timeout_seconds,
-            )
+        reply = yield from ask_summarizer(scope, model, request(), key=key)
+        summary = (reply if isinstance(reply, str) else text_of(reply)).strip()
+        if not summary:
+            raise SummarizationError("The summary is empty")
+        return summary
+    except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and may fail in any way
+        scope.step_log.pause_summaries()
+        scope.emit("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+        return ""
+
+
+def ask_summarizer(
+    scope: Scope,
+    model: Runnable[Any, Any],
+    request: Sequence[AnyMessage],
+    *,
+    key: str,
+    tokens: int | None = None,
+) -> Steps[Any]:
+    """Return a summarizer's reply to a request; raises the errors of `ask_model`.
+
+    `key` names the call in its thread, and `tokens` is the longest reply; `None` takes the settings'.
+    A summarizer of the host's keeps the `max_tokens` and `temperature` that it was made with.
+    """
+    settings = scope.settings
+    asked = ModelRequest(
+        scope=scope,
+        model=model,
+        value=list(request),
+        purpose="summary",
+        key=key,
+        aside=True,
+        timeout_seconds=settings.judge_timeout_seconds,
+    )
+    options: dict[str, Any] = {"max_tokens": tokens or settings.summary_tokens}
+    if settings.summary_temperature is not None:
+        options["temperature"] = settings.summary_temperature
+    is_own = model is not scope.services.model_if_any
+    return (yield from ask_with_options(asked, options, is_own=is_own))
+
+
+def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Steps[str]:
+    """Return a model's title; empty without a model, or if it fails or is too slow."""
+    try:
+        model = yield scope.resolve("titler")
+        if model is None:
+            return ""
+        asked = ModelRequest(
+            scope=scope,
+            model=model,
+            value=request,
+            purpose="title",
+            key=key,
+            aside=True,
+            timeout_seconds=scope.settings.judge_timeout_seconds,
         )
+        reply = yield from ask_model(asked)
         return reply if isinstance(reply, str) else text_of(reply)
-    except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and a text is optional
-        if purpose == "summary":
-            scope.emit("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+    except Exception:  # noqa: BLE001 - such a model is anyone's code, and a title is optional
         return ""
 
 
@@ -131,5 +176,5 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         SystemMessage(scope.texts([HumanMessage(question)]).title_system),
         HumanMessage(Fence.around(question).wrap("conversation", question[:2_000])),
     ]
-    written = yield from _written(scope, "title", lambda: request, key=first.id or "")
+    written = yield from _title_of_model(scope, request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

@@ -58,6 +58,7 @@ def track_run(name: str, node: Node) -> Node:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
         scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
         is_order = state.get("should_rollback") or state.get("notice")
+        scope.step_log.summaries_paused = _summaries_paused(state, scope)
         if name == "process_message" and not is_order and not state["turn"]["done"]:
             yield from advance_run(scope, phase="planning")
         try:
@@ -77,8 +78,7 @@ def track_run(name: str, node: Node) -> Node:
             scope, update = yield from _open(scope, update)
             update.update(at_home(state, scope))
             yield from _end_dead(state, scope)
-        if scope.step_log.spent:
-            update["spent"] = merged(state.get("spent", {}), scope.step_log.spent)
+        update = _with_side_calls(state, scope, update)
         # First the events: no completed run may lack its answer in the event log.
         update = yield from write_ahead(state, scope, update)
         update = preceded_by(corrected, update)
@@ -87,6 +87,24 @@ def track_run(name: str, node: Node) -> Node:
         return update
 
     return around
+
+
+def _summaries_paused(state: State, scope: Scope) -> bool:
+    """Return whether a summary failed in this turn or in the `summary_pause_turns` before it."""
+    failed, turn = state.get("summary_failed_turn"), state.get("turn")
+    if failed is None or turn is None:
+        return False
+    # A rollback gives turns their earlier numbers again, so the distance counts in both directions.
+    return abs(turn["number"] - failed) <= scope.settings.summary_pause_turns
+
+
+def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
+    """Return the update with what calls beside the answer cost, and with a failed summary's turn."""
+    if scope.step_log.summary_failed:
+        update = {**update, "summary_failed_turn": (update.get("turn") or state["turn"])["number"]}
+    if scope.step_log.spent:
+        update = {**update, "spent": merged(state.get("spent", {}), scope.step_log.spent)}
+    return update
 
 
 def _is_over(state: State) -> bool:

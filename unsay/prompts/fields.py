@@ -127,6 +127,12 @@ class Texts(ModelTexts):
         "Pinned: “{words}”. It is always included in the prompt; /unpin removes the pin.",
         "ピン留めしました: 「{words}」。常にモデルに送信されます。/unpin で解除できます。",
     )
+    pins_over_window: Text = Text(
+        "{messages} pinned messages with about {tokens} tokens do not fit into the window ({limit}). "
+        "They are sent all the same; unpin some",
+        "ピン留めした{messages}件のメッセージ(約{tokens}トークン)がウィンドウ({limit})に収まりません。"
+        "そのまま送信されます。一部のピン留めを解除してください",
+    )
     unpinned: Text = Text("Unpinned: “{words}”.", "ピン留めを解除しました: 「{words}」。")
     forgot: Text = Text(
         "Forgotten: “{words}”. It is no longer sent to the model, but stays in the conversation. /undo reverses this.",
