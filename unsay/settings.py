@@ -43,6 +43,7 @@ __all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
 
 BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
@@ -133,20 +134,14 @@ class Settings(BaseSettings):
     recents: Annotated[int, Field(ge=0, le=1000)] = 20
     """Newest messages that are never compacted. Source: Zhang 2026, chapter 7.4."""
 
-    trigger_ratio: Annotated[
-        float, Field(allow_inf_nan=False), _limited("trigger_ratio", 0.1, 0.95)
-    ] = 0.75
+    trigger_ratio: Annotated[Finite, _limited("trigger_ratio", 0.1, 0.95)] = 0.75
     """Share of the window, or of a smaller budget of a task or agent, at which `three_stage`
     summarizes. Brought into 0.1 to 0.95. Source: Zhang 2026, chapter 7.3."""
 
-    target_ratio: Annotated[
-        float, Field(allow_inf_nan=False), _limited("target_ratio", 0.1, 0.9)
-    ] = 0.375
+    target_ratio: Annotated[Finite, _limited("target_ratio", 0.1, 0.9)] = 0.375
     """What `three_stage` leaves of it, brought into 0.1 to 0.9. Source: Zhang 2026, chapter 7.3."""
 
-    summary_ratio: Annotated[
-        float, Field(allow_inf_nan=False), _limited("summary_ratio", 0.1, 0.8)
-    ] = 0.3
+    summary_ratio: Annotated[Finite, _limited("summary_ratio", 0.1, 0.8)] = 0.3
     """Share of the messages that `summarizing` summarizes at once, brought into 0.1 to 0.8. Source:
     strands-agents."""
 
