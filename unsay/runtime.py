@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -147,14 +147,6 @@ class Services:
             )
         return resolve_model(chosen, self.settings)
 
-    @property
-    def model_if_any(self) -> Runnable[Any, Any] | None:
-        """The model that answers; `None` if none is configured, which a reader does not need."""
-        try:
-            return self.model
-        except MissingModelError:
-            return None
-
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
         """The model with the tools bound."""
@@ -246,9 +238,10 @@ class Services:
     @property
     def summarizer(self) -> Runnable[Any, Any] | None:
         """The model that summarizes; `None` if summaries can only be made without a model."""
-        answering = self.model_if_any
-        chat = answering if isinstance(answering, BaseChatModel) else None
-        return self.own_summarizer or chat
+        with suppress(MissingModelError):  # a reader of a thread needs no model
+            chat = self.model if isinstance(self.model, BaseChatModel) else None
+            return self.own_summarizer or chat
+        return self.own_summarizer
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:

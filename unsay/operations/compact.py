@@ -138,7 +138,8 @@ def ask_summarizer(
     options: dict[str, Any] = {"max_tokens": tokens or settings.summary_tokens}
     if settings.summary_temperature is not None:
         options["temperature"] = settings.summary_temperature
-    is_own = model is not scope.services.model_if_any
+    services = scope.services
+    is_own = services.own_summarizer is not None or model is not services.summarizer
     return (yield from ask_with_options(asked, options, is_own=is_own))
 
 
