@@ -63,7 +63,7 @@ def test_so_many_turns_back(opened: Opening, turns: int, left: list[str]) -> Non
     ("asked", "error", "message"),
     [
         pytest.param({"turns": 4}, NothingToUndoError, "3 answered turns", id="too many"),
-        pytest.param({"turns": 0}, InputError, "turns=0", id="none"),
+        pytest.param({"turns": 0}, InputError, "0 is not a number of turns", id="none"),
         pytest.param({"turns": -1}, InputError, "-1 is not a number of turns", id="negative"),
         pytest.param({"turns": True}, InputError, "True", id="no number"),
         pytest.param({"to": "x", "turns": 1}, InputError, "not both", id="both"),

@@ -12,7 +12,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
-from unsay.errors import ConflictError, InputError, NotFoundError, UnknownBranchError
+from unsay.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    UnknownBranchError,
+    UnknownTurnError,
+)
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
@@ -64,7 +70,7 @@ def ids(talk: Conversation) -> list[str]:
 
 def probe(talk: Conversation, question: str = "And now?") -> list[tuple[str, str]]:
     """What the model is sent for a question; the question is gone afterwards."""
-    model = talk._handle.services.answerer.func  # type: ignore[attr-defined]
+    model: Any = talk._handle.services.model_like
     talk.say(question)
     talk.undo()
     return [(m.type, text_of(m)) for m in model.inputs[-1]]
@@ -297,8 +303,8 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
         talk.say(f"NEW subject {number}")
     talk.forget(first)
     talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._handle.services.answerer
-    view = "\n".join(text_of(m) for m in model.func.inputs[-1])
+    model: Any = talk._handle.services.model_like
+    view = "\n".join(text_of(m) for m in model.inputs[-1])
 
     assert "1890" not in view
 
@@ -312,9 +318,9 @@ def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> 
     assert state(talk)["offloaded"]["messages"] > 2
     talk.forget("topic-1")
     talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._handle.services.answerer
+    model: Any = talk._handle.services.model_like
 
-    assert "1890" not in "\n".join(text_of(m) for m in model.func.inputs[-1])
+    assert "1890" not in "\n".join(text_of(m) for m in model.inputs[-1])
 
 
 def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
@@ -377,8 +383,8 @@ def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
     talk.pin(name)
     for number in range(8):
         talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-        model: Any = talk._handle.services.answerer
-        assert "The answer is 42" in "\n".join(text_of(m) for m in model.func.inputs[-1])
+        model: Any = talk._handle.services.model_like
+        assert "The answer is 42" in "\n".join(text_of(m) for m in model.inputs[-1])
     (pin,) = talk.pins()
     assert "page" in pin
     talk.rollback(turns=9)
@@ -492,9 +498,9 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     talk = three(opened)
     talk.forget(turns=3)
     talk.retry()
-    model: Any = talk._handle.services.answerer
+    model: Any = talk._handle.services.model_like
 
-    assert "q3" in text_of(model.func.inputs[-1][-1])
+    assert "q3" in text_of(model.inputs[-1][-1])
 
 
 @pytest.mark.parametrize(
@@ -502,7 +508,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     [
         pytest.param(lambda t: t.forget("nothing"), UnknownBranchError, "nothing", id="unknown"),
         pytest.param(lambda t: t.forget("a", "b"), UnknownBranchError, "'a'", id="no span"),
-        pytest.param(lambda t: t.forget(turns=9), InputError, "turns 1 to 3", id="no turn"),
+        pytest.param(lambda t: t.forget(turns=9), UnknownTurnError, "turns 1 to 3", id="no turn"),
         pytest.param(lambda t: t.forget(turns="2-1"), InputError, "2-1", id="no range"),
         pytest.param(lambda t: t.forget(), InputError, "exactly one of the two", id="nothing said"),
         pytest.param(
@@ -627,8 +633,8 @@ def _do(talk: Conversation, act: str, place: int) -> None:
 def test_commands(opened: Opening, language: str) -> None:
     """A typed command is answered by a notice, and the model never sees it."""
     talk = three(opened, settings={"language": language})
-    model: Any = talk._handle.services.answerer
-    asked = len(model.func.inputs)
+    model: Any = talk._handle.services.model_like
+    asked = len(model.inputs)
     annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 
     assert "q1" in talk.say("/pin 1").text
@@ -642,7 +648,7 @@ def test_commands(opened: Opening, language: str) -> None:
         len(entry["message_ids"]),
         entry["reason"],
     ]
-    assert asked == len(model.func.inputs)
+    assert asked == len(model.inputs)
     assert "q1" not in sent(talk)
     talk.say("/undo")
     assert () == talk.forgotten()

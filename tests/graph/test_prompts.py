@@ -55,7 +55,7 @@ def test_models_receive_the_replaced_texts(
     )
     model = ScriptedChat(replies={question: ["Buy a car.", GOOD], other: "Sunny."})
     judge = ScriptedJudge(scores={"Buy a car.": 0.1}, default=0.9)
-    summarizer, titler = (ScriptedChat(replies=reply_of(text)) for text in ("Lists.", "Lists"))
+    summarizer, titler = (ScriptedChat(script=reply_of(text)) for text in ("Lists.", "Lists"))
     with Conversation.open(
         tmp_path / "t.db",
         model=model,

@@ -15,10 +15,10 @@ from tests.unit.ledger_kit import as_stored
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
-    InputError,
     ModelUnavailableError,
     UnknownRunError,
     UnknownThreadError,
+    UnknownTurnError,
 )
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -100,8 +100,8 @@ def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "named"),
     [
-        pytest.param({"turn": 9}, InputError, "no turn 9", id="turn"),
-        pytest.param({"turn": 0}, InputError, "no turn 0", id="zero"),
+        pytest.param({"turn": 9}, UnknownTurnError, "no turn 9", id="turn"),
+        pytest.param({"turn": 0}, UnknownTurnError, "no turn 0", id="zero"),
         pytest.param({"run_id": "r"}, UnknownRunError, "'r'", id="run"),
         pytest.param({"attempt": 2}, UnknownRunError, "attempt 2", id="attempt"),
         pytest.param({"turn": 1, "attempt": 1}, UnknownRunError, "attempt 1", id="succeeded"),

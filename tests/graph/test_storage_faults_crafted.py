@@ -14,7 +14,7 @@ import pytest
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import Conversation
 from unsay.errors import StorageError
-from unsay.storage.items import guard
+from unsay.storage.items import add_checksum
 
 
 def ext(kind: int, *name: Any) -> bytes:
@@ -57,7 +57,7 @@ PAYLOADS: dict[str, Callable[[str], tuple[str, bytes]]] = {
 FORMS: dict[str, Callable[[str, bytes], tuple[str, bytes]]] = {
     "plain": lambda kind, data: (kind, data),
     "compressed": lambda kind, data: (f"{kind}+z", zlib.compress(data)),
-    "guarded": lambda kind, data: (f"{kind}+c", guard(data)),
+    "guarded": lambda kind, data: (f"{kind}+c", add_checksum(data)),
 }
 """How such a row may be stored: as by anyone, or as by us."""
 

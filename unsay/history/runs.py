@@ -271,15 +271,19 @@ def put_run(store: BaseStore, run: Run) -> Call:
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
     """Return a run; `None` if it does not exist. Another item there is `DatabaseCorruptError`."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
+    return checked_run(item, thread_id, run_id)
+
+
+def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
+    """Return the run of a stored item; `None` without an item. Any other item raises."""
     if item is None:
         return None
-    run = run_of(item)
-    if run is None:
-        raise DatabaseCorruptError(
-            f"The item of run {run_id!r} of thread {thread_id!r} is not a run: give the new run "
-            "another id, or restore a backup of the database"
-        )
-    return run
+    if (run := run_of(item)) is not None:
+        return run
+    raise DatabaseCorruptError(
+        f"The item of run {run_id!r} of thread {thread_id!r} is not a run: give the new run "
+        "another id, or restore a backup of the database"
+    )
 
 
 def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:

@@ -7,22 +7,25 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.store.base import GetOp
 
 from unsay.context.topics import current_topic_id
-from unsay.effects import Steps
+from unsay.effects import Call, Steps
 from unsay.errors import RunConflictError
 from unsay.history.runs import (
     Run,
     advance,
+    checked_run,
     find_run,
     open_run,
     plain,
     put_run,
     resume,
     run_named_after,
+    runs_namespace,
     suspend,
 )
-from unsay.history.threads import find_session, refuse_ended
+from unsay.history.threads import entry_of, find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
 from unsay.operations.copied_thread import at_home, copy_stored
@@ -32,6 +35,7 @@ from unsay.operations.record_events import write_ahead
 from unsay.operations.stopped import keep_stopped
 from unsay.runtime import Scope
 from unsay.state import State, Update
+from unsay.storage.base import THREADS
 from unsay.tokens.pricing import merged
 from unsay.types import RunPhase, RunStatus
 
@@ -120,12 +124,17 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
     if scope.address is None:
         return scope
     store, thread_id = scope.address
-    refuse_ended((yield from find_session(store, thread_id)))
     question = find_pending(state.get("messages", []), state.get("turn")).question
     if scope.named or question is None:
+        refuse_ended((yield from find_session(store, thread_id)))
         return scope
     run_id = run_named_after(thread_id, question.id)
-    known = yield from find_run(store, thread_id, run_id)
+    # One call for both: a store may be on another machine.
+    keys = [(THREADS, thread_id), (runs_namespace(thread_id), run_id)]
+    reads = [GetOp(namespace=namespace, key=key) for namespace, key in keys]
+    session, item = yield Call.of(store.batch, store.abatch, reads)
+    refuse_ended(entry_of(session) if session else None)
+    known = checked_run(item, thread_id, run_id)
     if known is not None and known.status == "completed":
         return scope
     if known is not None and known.status == "running":

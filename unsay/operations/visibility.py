@@ -48,7 +48,8 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
         UnknownTurnError: One of the turns does not exist, or is not loaded (see `turns_needed`).
     """
     match = None if argument is None else TURNS.fullmatch(argument)
-    if argument is not None and match is None:
+    is_range = match is not None and int(match[1]) <= int(match[2] or match[1])
+    if argument is not None and not is_range:
         raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     turns: list[list[AnyMessage]] = [[]]
