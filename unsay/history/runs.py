@@ -38,7 +38,6 @@ NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     "canceled": frozenset({"running"}),
 }
 _AT_WORK: tuple[RunPhase, ...] = ("prompted", "planning", "executing_tools", "synthesizing")
-
 # The phases of each status; the first is the default. Source: Goa-AI.
 PHASES: Mapping[RunStatus, tuple[RunPhase, ...]] = {
     "pending": ("prompted",),
