@@ -39,8 +39,8 @@ FEWEST_STRAY = 4  # content words below which an answer never counts as off topi
 LOOP_SHARE = 0.6  # share of the answer from which a run of one repeated unit is a loop
 LOOP_WIDTH = 160  # width from which a run is a loop in an answer of any length
 LOOP_RUN = 12  # characters of the shortest run that counts
-LONG_LAUGH = 60  # width from which a run of two-character units counts, too
-LONG_SHORT = 21  # the same for units of three characters, such as `lol`
+LOOP_UNIT = 4  # characters of the shortest unit: `ha ha ha` is laughter, not a loop
+LONG_LAUGH = 60  # width from which a run of shorter units counts, too
 LOOP_READ = 2_000  # characters that are searched for runs, at the end: loops never stop
 SAID_AGAIN = 0.4  # share of the answer that repeated sentences must fill
 SENTENCE_WIDTH = 12  # width of the shortest sentence that counts for `SAID_AGAIN`
@@ -115,7 +115,7 @@ _KNOWS_NOTHING = re.compile(
     r"|ちょっと|全然|まったく|そんなの|それは|です|けど|ね|よ|な|が|w|笑|草|\W)++"
 )
 _KNOWING_NOTHING = re.compile(
-    r"know|dunno|no idea|no clue|not sure|idk|who cares|don't care|beats|whatever"
+    r"(?:\blol\W+){3}|know|dunno|no idea|no clue|not sure|idk|who cares|don't care|beats|whatever"
     r"|わか|分か|知ら|知り|さあ|さぁ|興味ない|どうでも|めんどくさい"
 )
 _CURT = re.compile(
@@ -203,8 +203,7 @@ def _runs(text: str) -> bool:
     run = max(_RUN.finditer(letters), key=lambda match: len(match[0]), default=None)
     if run is None or run[1].isdigit() or len(run[0]) < LOOP_RUN:
         return False
-    shortest = {2: LONG_LAUGH, 3: LONG_SHORT}.get(len(run[1]), 0)
-    if width(run[0]) < shortest:
+    if len(run[1]) < LOOP_UNIT and width(run[0]) < LONG_LAUGH:
         return False
     return len(run[0]) >= LOOP_SHARE * len(letters) or width(run[0]) >= LOOP_WIDTH
 
