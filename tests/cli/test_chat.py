@@ -59,7 +59,7 @@ def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
     result = run("chat", input=f"{LISTS}\n{weather}\n{NESTED}\n")
     for note in (
         "score 0.90 · topic “list comprehension” · checkpoint cp-",
-        "summarized topic “list comprehension” (2 messages): The user asked",
+        "summarized topic “list comprehension” (2 messages): ",
         "new topic “weather” (similarity ",
         "back to topic “list comprehension” (similarity ",
         "rejected, score 0.10: It is worth 0.1.",

@@ -67,8 +67,8 @@ def scenario(language: Language) -> Scenario:
 def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
     script = scenario(lang)
     model = ScriptedChat(replies={act.question: list(act.replies) for act in script.acts})
-    # The demo is the same everywhere: the environment's settings are not read, the rules judge.
-    settings = Settings.model_construct(judging="local", language=lang)
+    # The demo is the same everywhere: the environment's settings are not read, no model judges.
+    settings = Settings.model_construct(judging="local", summaries="local", language=lang)
     with tempfile.TemporaryDirectory(prefix="unsay-demo-") as folder:
         path = str(Path(folder) / "demo.db") if db is None else db
         with Conversation.open(path, model=model, settings=settings) as conversation:
