@@ -182,6 +182,8 @@ def _in_thread(work: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(context.run(work))
+        except SystemExit as ended:  # of a part of the user's; it must not end the process
+            future.set_exception(RuntimeError(f"it called sys.exit({ended})"))
         except BaseException as raised:  # noqa: BLE001 - carried over to the waiting thread
             future.set_exception(raised)
 

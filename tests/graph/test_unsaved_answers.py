@@ -148,6 +148,22 @@ def test_the_same_turn_returns_the_answer(
     assert "Answer 2." == talk.say("Next").text
 
 
+@pytest.mark.parametrize("good", range(3))
+def test_the_answer_of_a_budget_is_not_lost(
+    database: FileDatabase, fault: Fault, model: Model, good: int
+) -> None:
+    """Also where the first write that fails is that of the call's cost."""
+    fault.good = good
+    talk = opened(database, model, settings={"session_budget_tokens": 100_000})
+
+    with pytest.raises(StorageError) as raised:
+        talk.say("Hello", turn_id="a")
+    fault.mended = True
+
+    assert "Answer 1." == raised.value.answer == talk.say("Hello", turn_id="a").text
+    assert ["Hello"] == model.asked
+
+
 def test_the_same_words_return_the_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:

@@ -375,3 +375,23 @@ def test_the_same_words_after_a_hosts_answer_are_a_new_question(opened: Opening)
     assert "one" == reply.text
     assert ["same", "host", "same", "one"] == [m.text for m in talk.messages()]
     assert 2 == len({m.id for m in talk.messages() if m.type == "human"})
+
+
+@pytest.mark.parametrize("wrote", ["answer", "notice"])
+def test_a_turn_id_never_returns_another_answer(opened: Opening, wrote: str) -> None:
+    """A turn that failed is refused once a host, or a later turn, wrote behind its question."""
+    faults = [ConnectionError("down")]
+
+    def model(messages: list[Any]) -> AIMessage:
+        if faults:
+            raise faults.pop()
+        return AIMessage(f"To {messages[-1].text}")
+
+    talk = opened(model, scores())
+    with pytest.raises(ModelUnavailableError):
+        talk.say("same", turn_id="a")
+    talk.add([MESSAGES[wrote]])
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="new id"):
+            talk.say("same", turn_id="a")
+        assert talk.say("new", turn_id="b").text.endswith("new")

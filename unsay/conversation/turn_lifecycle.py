@@ -26,7 +26,13 @@ from unsay.history.threads import (
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer, with_answer
 from unsay.interrupts import refuse_undecided
 from unsay.judging.verdict import unscored
-from unsay.messages.annotations import DOCUMENT, is_answer, is_question
+from unsay.messages.annotations import (
+    DOCUMENT,
+    annotation_of,
+    is_answer,
+    is_notice,
+    is_question,
+)
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message, find_pending
@@ -81,7 +87,20 @@ def open_turn(
     if stored is not None and stored.reply is not None:
         return stored.reply
     refuse_undecided(snapshot)
+    if stored is not None:
+        _refuse_passed(snapshot.values, stored.name)
     return (yield from _store_input(thread, message, documents))
+
+
+def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
+    """Raise `ConflictError` for an unanswered question behind which other messages were written."""
+    messages = state.get("messages", [])
+    waiting = messages[find_pending(messages, state.get("turn")).start :]
+    if question_id in {m.id for m in messages} - {m.id for m in waiting}:
+        raise ConflictError(
+            f"The turn {question_id!r} got no answer of its own, and other messages follow its question: "
+            "send the message under a new id. Nothing was stored"
+        )
 
 
 def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
@@ -303,7 +322,8 @@ def _stored_turn(
         reply = reply_of(snapshot.values, snapshot.interrupts)
     else:
         answer = answers_in(messages).get(name)
-        if answer is None:
+        # Only answers that a turn delivered have this annotation; a host's answer is not the turn's.
+        if answer is None or not (is_notice(answer) or "rollbacks" in annotation_of(answer)):
             return Stored(name=name)
         reply = reply_to(answer, checkpoints)
     return Stored(name=name, reply=replace(reply, turn_id=turn_id))

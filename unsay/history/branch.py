@@ -313,13 +313,17 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
 def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
     """Return the answer to each user message, by the message's id; notices count for those they name.
 
-    Unanswered messages are left out; several that waited together share one answer.
+    Unanswered messages are left out; several that waited together share one answer. A question after
+    a notice begins another turn.
     """
     answers: dict[str, AnyMessage] = {}
     waiting: dict[str, None] = {}
+    is_passed = False
     for message in messages:
         if is_question(message):
+            waiting = {} if is_passed else waiting
             waiting[message.id or ""] = None
+            is_passed = False
         elif is_answer(message):
             answers |= dict.fromkeys(waiting, message)
             waiting = {}
@@ -327,6 +331,7 @@ def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
             named = [name for name in annotation_of(message).get("answers", ()) if name in waiting]
             answers |= dict.fromkeys(named, message)
             waiting = {name: None for name in waiting if name not in named}
+            is_passed = True
     return answers
 
 

@@ -4,6 +4,7 @@ Every answer, verdict, summary and title is produced here. The highest possible 
 stored before the call, so that a crash loses no cost; afterwards the real cost replaces it.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -48,6 +49,7 @@ REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
 
 # Label of a run with the name of the agent whose budget pays for its calls.
 AGENT = "agent"
+LOG = logging.getLogger(__name__)
 BROKEN = "the model stopped in mid-reply, and the fallback model answers"
 
 TOO_LONG = "the context was too long for the model, and a shorter one is sent"
@@ -188,7 +190,11 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         raise
     spent = request.spent(reply)
     actual = Amount(tokens=spent["total"], micros=spent["micros"])
-    yield from account.settle(actual, key=grant.key, place=place)
+    try:
+        yield from account.settle(actual, key=grant.key, place=place)
+    except Exception as error:  # noqa: BLE001 - of any database
+        # The reserved cost stays counted. The reply is paid for, so it must not be lost.
+        LOG.warning("thread=%r reason=%r the cost of a call was not stored", scope.thread_id, error)
     return reply
 
 
