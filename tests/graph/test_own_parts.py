@@ -4,7 +4,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -27,6 +28,14 @@ NEVER = threading.Event()
 CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
 
+@pytest.fixture(autouse=True)
+def parts_end() -> Iterator[None]:
+    """What still hangs ends with its test."""
+    NEVER.clear()
+    yield
+    NEVER.set()
+
+
 def raises(*_: Any) -> Any:
     """Fail at once."""
     raise RuntimeError("out of order")
@@ -44,12 +53,10 @@ async def raises_later(*_: Any) -> Any:
 
 
 async def hangs(*_: Any) -> Any:
-    """Never end, also not when it is cancelled."""
-    while True:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:  # one that does not end when it is told to
-            await asyncio.sleep(60)
+    """Go on for a while after it was cancelled."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    await asyncio.sleep(2)
 
 
 def nonsense(*_: Any) -> Any:
