@@ -123,7 +123,8 @@ def _resume_stopped(
     with an id, the text is not compared.
     """
     waits = resumes_turn(snapshot, text, stored)
-    if waits and is_turn_open(snapshot.values):
+    # The first node counts the attempt itself.
+    if waits and is_turn_open(snapshot.values) and "evaluate_quality" not in snapshot.next:
         yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
     return waits
 

@@ -181,7 +181,8 @@ def _verdict(
         return verdict_of(reply, quality_threshold=settings.quality_threshold)
     except BudgetExceededError:
         raise
-    except TimeoutError:
+    except TimeoutError as error:
+        scope.report_failure("judge_failed", error)
         return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         scope.report_failure("judge_failed", error)
