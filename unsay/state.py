@@ -158,6 +158,7 @@ class RollbackRequest(TypedDict):
     kind: str  # selects the handler in `nodes/rollback.py`
     to: str | None  # a message's id (`None`: the beginning); for a retry, what `retried` returned
     reason: str
+    text: NotRequired[str]  # of an edited question
 
 
 class NoticeDue(TypedDict):

@@ -26,6 +26,8 @@ BranchKind = Literal[
     "redo",
     "restore",
     "retry",
+    "edit",
+    "remove",
     "order",
     "interrupted",
     "rejected",
@@ -39,6 +41,7 @@ CommandName = Literal[
     "undo",
     "redo",
     "retry",
+    "edit",
     "rollback",
     "checkpoint",
     "checkpoints",
@@ -54,7 +57,18 @@ CommandName = Literal[
 AllowedCommands = Literal["all", "none"] | Collection[CommandName]
 """The slash commands that users of a host may use."""
 
-OperationKind = Literal["turn", "rollback", "restore", "insert", "pick", "expand", "forget"]
+OperationKind = Literal[
+    "turn",
+    "rollback",
+    "restore",
+    "insert",
+    "pick",
+    "expand",
+    "forget",
+    "pin",
+    "checkpoint",
+    "label",
+]
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -64,6 +78,7 @@ EventType = Literal[
     "thinking",
     "verdict",
     "checkpoint",
+    "checkpoint_removed",
     "rollback",
     "compaction",
     "expand",
@@ -285,7 +300,9 @@ class Operation(TypedDict):
 
     The messages after `base` replaced those of `branches`. An `insert` brought only `ids`. An
     `expand` includes `topic` in the context again, and a `forget` replaced `remembered` by
-    `forgotten` and removed the pins `unpinned`.
+    `forgotten` and removed the pins `unpinned`. A `pin` added the pins `pinned` and removed
+    `unpinned`. A `checkpoint` replaced the checkpoints `replaced` by `made`, and a `label` the
+    thread's labels `old_labels` by `labels`; there `None` is a label that is not set.
     """
 
     kind: OperationKind
@@ -296,6 +313,11 @@ class Operation(TypedDict):
     forgotten: NotRequired[list[Forgotten]]
     remembered: NotRequired[list[Forgotten]]
     unpinned: NotRequired[list[Pin]]
+    pinned: NotRequired[list[Pin]]
+    made: NotRequired[list[Checkpoint]]
+    replaced: NotRequired[list[Checkpoint]]
+    labels: NotRequired[dict[str, str | None]]
+    old_labels: NotRequired[dict[str, str | None]]
 
 
 class Undone(Operation):
@@ -352,6 +374,9 @@ class Turn(TypedDict):
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
     new_topic: bool  # whether the question opened a topic
+    earlier_answers: NotRequired[list[str]]  # of a question asked again: a retry wants another one
+    keep_names: NotRequired[list[str]]  # named checkpoints of the old answer, for the new one
+    dropped_names: NotRequired[list[str]]  # named checkpoints that a retry or an edit removed
     checkpoints_due: list[Checkpoint]  # earned, and not yet added to the state
 
 

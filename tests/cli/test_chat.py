@@ -42,7 +42,7 @@ def test_slash_commands_are_answered_by_the_graph(run: Run, serve: Serve) -> Non
     assert [ON_LISTS, "Created checkpoint lists.", ON_NESTED] == shown[:3]
     assert shown[3].startswith("Rolled back to checkpoint lists.")
     assert f"1. 0.90  {LISTS}" == shown[4]
-    assert shown[5].startswith("Undone. Restored 2 messages. The conversation has 2 turns.")
+    assert shown[5].startswith("Restored 1 turn. /redo reverses this.")
 
 
 def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:

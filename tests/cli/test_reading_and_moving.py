@@ -102,9 +102,7 @@ def test_rollback_and_undo(run: Run, database: Path) -> None:
         "Rolled back to checkpoint lists. Removed 2 messages. The conversation has 1 turn."
     )
     assert f"removed question: “{NESTED}”" in back.stderr
-    assert run("undo").stdout.startswith(
-        "Undone. Restored 2 messages. The conversation has 2 turns."
-    )
+    assert run("undo").stdout.startswith("Restored 1 turn. `unsay redo` reverses this.")
     assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
 
 
@@ -128,7 +126,7 @@ def test_moving_speaks_the_threads_language(run: Run, database: Path) -> None:
     """A Japanese conversation is answered in Japanese, even when nothing of it remains."""
     del database
     result = run("undo", "--thread", "old")
-    assert "元に戻しました。" in result.stdout
+    assert "1ターンを取り除きました。" in result.stdout
     assert "取り除いた質問: 「リスト内包表記とは何ですか?」" in result.stderr
 
 

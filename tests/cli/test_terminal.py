@@ -70,7 +70,7 @@ def test_chat_refills_the_prompt_after_an_undo(serve: Serve) -> None:
         terminal.expect("score 0.90")
         terminal.expect(PROMPT)
         terminal.type("/undo\r")
-        terminal.expect("Undone.")
+        terminal.expect("Removed 1 turn.")
         terminal.expect(LISTS)
         terminal.type("\r")
         terminal.expect("score 0.90")

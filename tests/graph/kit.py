@@ -77,3 +77,8 @@ def whole(graph: HostGraph, returned: dict[str, Any], thread: str = "t") -> dict
     if graph.checkpointer is None:
         return returned
     return {**graph.get_state(config(thread)).values, **returned}
+
+
+def last_text(state: dict[str, Any]) -> str:
+    """The text of a state's newest message."""
+    return text_of(state["messages"][-1])

@@ -46,7 +46,7 @@ def test_a_command_is_answered_in_the_language_of_the_talk() -> None:
     graph = make(Numbered())
     say(graph, "こんにちは。京都について教えてください。")
 
-    assert "元に戻しました" in last(say(graph, "/undo"))
+    assert "取り除きました" in last(say(graph, "/undo"))
 
 
 def test_commands_and_notices_never_reach_a_model() -> None:
@@ -114,8 +114,8 @@ def test_undo_to_the_beginning_and_not_further() -> None:
 
     texts = [last(say(graph, "/undo")) for _ in range(3)]
 
-    assert texts[0].startswith("Undone. Removed 2 messages. The conversation has 1 turn.")
-    assert texts[1].startswith("Undone. Removed 2 messages. The conversation has 0 turns.")
+    assert texts[0].startswith("Removed 1 turn. /redo restores it.")
+    assert texts[1].startswith("Removed 1 turn. /redo restores it.")
     assert "no step left" in texts[2]
 
 

@@ -126,7 +126,7 @@ def test_the_language_is_that_of_words() -> None:
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
         opened.say("京都には何日必要ですか?")
         opened.say("??? 123 :-)")
-        assert "元に戻しました" in opened.say("/undo").text
+        assert "取り除きました" in opened.say("/undo").text
         assert "ターン" in opened.say("/rollback 1").text
 
 

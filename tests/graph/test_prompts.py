@@ -87,8 +87,8 @@ def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
         conversation.say("リスト内包表記とは何ですか?")
         japanese = conversation.say("/undo").text
 
-    assert english.startswith("Reversed! Removed 2 messages.")
-    assert japanese.startswith("元に戻しました。")
+    assert english.startswith("Reversed! Removed 1 turn.")
+    assert japanese.startswith("1ターンを取り除きました。")
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,14 @@ def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | 
         _show(speaker, None, speaker.retry, as_json=as_json)
 
 
+def edit(
+    *, turn: int, text: str, thread: str | None, db: str | None, as_json: bool, **models: str | None
+) -> None:
+    words = readable(text)
+    with speaking(db, thread, begins=False, **models) as speaker:
+        _show(speaker, words, lambda show: speaker.edit(turn, words, show), as_json=as_json)
+
+
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
 ) -> None:

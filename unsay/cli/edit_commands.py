@@ -19,6 +19,7 @@ from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.compensate import report_text
 from unsay.operations.recall import finds_text
+from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
@@ -44,15 +45,17 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
 
 @on_thread()
 def undo(opened: Opened) -> None:
-    labels = opened.labels
-    _show_moved(opened, opened.conversation.undo(), labels.undone, labels)
+    _show_step(opened, opened.labels, opened.conversation.undo(), undone=True)
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    moved = opened.conversation.redo()
-    labels = opened.labels
-    _show_moved(opened, moved, labels.redone, labels)
+    _show_step(opened, opened.labels, opened.conversation.redo(), undone=False)
+
+
+def _show_step(opened: Opened, labels: Labels, moved: RollbackResult, *, undone: bool) -> None:
+    assert moved.change is not None  # noqa: S101 - undo and redo say what they did
+    _show_moved(opened, moved, step_notice(labels, moved.change, undone=undone), labels)
 
 
 @on_thread()

@@ -128,6 +128,7 @@ _WORDS: Mapping[EventType, Callable[[Mapping[str, Any]], str]] = {
     "tool_call": lambda data: call_text(data["call"]["name"], data["call"]["args"]),
     "verdict": _verdict,
     "checkpoint": _checkpoint,
+    "checkpoint_removed": "{checkpoint_id}".format_map,
     "rollback": _cut,
     "restore": _cut,
     "compaction": lambda data: f"{data['label']}: {data['summary'] or ''}",

@@ -209,6 +209,12 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
     ),
     "retry": (_thread(), *MODELS),
+    "edit": (
+        click.Argument(["turn"], metavar="N", type=COUNT),
+        click.Argument(["text"]),
+        _thread(),
+        *MODELS,
+    ),
     "fork": (
         *PLACE,
         _option("--as ID", "Id of the new conversation; default: a random id.", into="name"),

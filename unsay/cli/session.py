@@ -163,6 +163,10 @@ class Speaker:
         """Ask the last question again; show the reply. `NothingToUndoError` without one."""
         show(reply_event(self.runner.run(self.twin.retry())))
 
+    def edit(self, turn: int, text: str, show: Show) -> None:
+        """Answer an edited question; show the reply. `UnknownTurnError` without such a turn."""
+        show(reply_event(self.runner.run(self.twin.edit(turn, text))))
+
     def due(self) -> Reply | None:
         """Return the reply that asks for a decision; `None` if the thread waits for none."""
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}

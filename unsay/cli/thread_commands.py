@@ -98,17 +98,15 @@ def _check_labels(*, labels: Mapping[str, str], remove: Sequence[str]) -> None:
 
 @on_thread(_check_labels)
 def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -> None:
-    store, thread = opened.database.store, opened.thread_id
-    changes = {**labels, **dict.fromkeys(remove)}
-    read = (
-        sessions.label(store, thread, changes) if changes else sessions.get_session(store, thread)
-    )
+    thread, changes = opened.thread_id, {**labels, **dict.fromkeys(remove)}
     with translated(opened.database.path):
-        if unset := sorted(set(remove) - drive(sessions.get_session(store, thread)).labels.keys()):
-            raise NotFoundError(
-                f"Thread {thread!r} has no label {unset[0]!r}; `unsay label` lists its labels"
-            )
-        entry = drive(read)
+        entry = drive(sessions.get_session(opened.database.store, thread))
+    if unset := sorted(set(remove) - entry.labels.keys()):
+        raise NotFoundError(
+            f"Thread {thread!r} has no label {unset[0]!r}; `unsay label` lists its labels"
+        )
+    if changes:
+        entry = opened.conversation.label(**changes)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
     opened.show(lambda: "\n".join(rows), **asdict(entry))
 

@@ -24,6 +24,7 @@ class Hints:
     rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
     context_reason: str | None = None  # why messages before the question were rolled back
     guidance: str | None = None  # a person's instruction for this attempt
+    earlier_answers: tuple[str, ...] = ()  # which a person wants replaced by another one
 
 
 def head_of(
@@ -135,7 +136,9 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
 
 
 def _hints(hints: Hints, texts: Texts) -> list[str]:
-    fence = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "")
+    fence = Fence.around(
+        *hints.rejections, hints.context_reason or "", hints.guidance or "", *hints.earlier_answers
+    )
     parts = []
     if hints.context_reason is not None:
         reason = fence.wrap("reason", hints.context_reason)
@@ -143,6 +146,9 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     if hints.rejections:
         reasons = "\n".join(fence.wrap("reason", reason) for reason in hints.rejections)
         parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
+    if hints.earlier_answers:
+        answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)
+        parts.append(texts.another_answer.format(answers=answers))
     if hints.guidance:
         parts.append(texts.guidance.format(guidance=fence.wrap("reason", hints.guidance)))
     return parts

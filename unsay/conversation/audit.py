@@ -18,11 +18,14 @@ from unsay.history.threads import ThreadInfo, find_session, purge_items, purge_t
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
+from unsay.operations.reversal import label_step
+from unsay.operations.rollback import with_step
 from unsay.operations.usage_report import Usage, usage_of
 from unsay.settings import load_settings
-from unsay.state import Update
+from unsay.state import State, Update
 from unsay.storage.base import Database, Purged
 from unsay.storage.event_log import append, read_events
+from unsay.storage.pagination import check_labels
 from unsay.types import Event
 
 
@@ -99,7 +102,18 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 
 
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
-    """Set labels of the thread, to find it by; `None` removes one. Return the thread's entry."""
+    """Set labels of the thread, to find it by; `None` removes one. Return the thread's entry.
+
+    `undo` takes this back.
+    """
+    session = yield from find_session(*thread.address)
+    step = label_step({} if session is None else session.labels, labels)
+    snapshot = yield from thread.snapshot()
+    state: State = snapshot.values  # type: ignore[assignment]
+    check_labels({name: value for name, value in labels.items() if value is not None})
+    # A commit would end a stopped turn, and undo removes that turn first anyway.
+    if step is not None and session is not None and "turn" in state and not snapshot.next:
+        yield from thread.write(state, thread.scope(), with_step(state, step))
     return (yield from threads.label(*thread.address, labels))
 
 

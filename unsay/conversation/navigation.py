@@ -1,5 +1,7 @@
 """Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
 
+from dataclasses import replace
+
 from unsay.conversation.results import Preview, Reply, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
@@ -13,15 +15,18 @@ from unsay.messages.content import calls_of, text_of
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
 from unsay.operations.delivery import checkpoint_by_order
+from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
 from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
-from unsay.operations.retry import retried
+from unsay.operations.retry import edited, retried
+from unsay.operations.reversal import change_made, checkpoint_step
 from unsay.operations.rollback import (
     count_changes,
     count_turns,
     go_back,
+    last_undone,
     live_branch,
     load_archived_steps,
     place_name,
@@ -33,7 +38,7 @@ from unsay.operations.rollback import (
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages, offloaded_of
+from unsay.state import Command, State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, Operation
 
 
@@ -50,9 +55,12 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     state = yield from thread.reached((yield from thread.decided()), (), 1)
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name)
-    kept = add_checkpoint(state.get("checkpoints", []), new, limit=scope.settings.checkpoint_limit)
-    log_checkpoints(state, scope, [new])
-    yield from thread.write(state, scope, Update(checkpoints=kept))
+    before, limit = state.get("checkpoints", []), scope.settings.checkpoint_limit
+    kept = add_checkpoint(before, new, limit=limit)
+    step = checkpoint_step(before, new, limit=limit)
+    if step is not None:
+        log_checkpoints(state, scope, [new])
+        yield from thread.write(state, scope, Update(checkpoints=kept, **with_step(state, step)))
     return next(c for c in kept if c["id"] == new["id"])
 
 
@@ -166,7 +174,8 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     }
     scope = thread.scope(confirm)
     update: Update = {**archived, **(yield from undo_last(state, scope, (), "undo"))}
-    return (yield from settle(thread, state, scope, update))
+    change = change_made(state["messages"], update, operations[-1], undone=True)
+    return replace((yield from settle(thread, state, scope, update)), change=change)
 
 
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
@@ -182,7 +191,8 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
     scope = thread.scope(confirm)
     update = yield from redo_last(state, scope, (), "redo")
-    return (yield from settle(thread, state, scope, update))
+    change = change_made(state["messages"], update, last_undone(state, ()), undone=False)
+    return replace((yield from settle(thread, state, scope, update)), change=change)
 
 
 def retry(thread: ThreadHandle) -> Steps[Reply]:
@@ -210,6 +220,33 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     return (yield from say(thread, "/retry"))
 
 
+def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
+    """Replace the question of an earlier turn, and answer it.
+
+    The old question and all that followed are kept as a branch; `undo` puts them back.
+
+    Args:
+        thread: The thread.
+        turn: The turn's number, from 1.
+        text: The new question; the turn's documents, and images beside the text, stay.
+
+    Raises:
+        UnknownTurnError: No turn has this number.
+        InputError: The text is empty, or the turn has no question.
+        ModelError: The model failed; the new question is kept, and `resume` asks it again.
+        StorageError: The database failed; what was stored before is intact.
+        ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget
+            is used up.
+    """
+    state = yield from thread.settled()
+    argument = f"{turn} {text}"
+    command = Command(verb="edit", argument=argument)
+    state = yield from thread.reached(state, *messages_needed(state, command))
+    # For its errors: nothing is stored if one is raised.
+    edited(state, argument, (), thread.scope().settings.max_message_chars)
+    return (yield from say(thread, f"/edit {argument}"))
+
+
 def settle(
     thread: ThreadHandle, state: State, scope: Scope, update: Update
 ) -> Steps[RollbackResult]:
@@ -219,7 +256,7 @@ def settle(
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
     end = live_branch({**state, "messages": after}).id_at(len(after) - 1)
-    at = place_name({**state, "messages": after}, end, scope.texts(state["messages"]))
+    at = place_name({**state, **update, "messages": after}, end, scope.texts(state["messages"]))
     report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)

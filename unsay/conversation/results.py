@@ -12,7 +12,7 @@ from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
-from unsay.prompts.fields import ENGLISH, JAPANESE
+from unsay.prompts.fields import ENGLISH, JAPANESE, StepChange
 from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
 
 T = TypeVar("T")
@@ -86,6 +86,7 @@ class RollbackResult:
         at: Where the transcript ends, in words.
         question: The first removed question, for a person who wants to ask it again; empty for none.
         report: What became of the removed tool calls.
+        change: What an undo or a redo did, in turns; `None` for other verbs.
     """
 
     turns: int
@@ -94,10 +95,12 @@ class RollbackResult:
     at: str
     question: str
     report: Report = field(default_factory=Report)
+    change: StepChange | None = None
 
     def __str__(self) -> str:
         if language_of(self.at) == "ja":
             lines = [
+                JAPANESE.step_text(self.change) if self.change else "",
                 f"現在地: {self.at}({self.turns}ターン)",
                 f"取り除いたメッセージ: {self.removed}件、復元したメッセージ: {self.restored}件",
                 report_text(self.report, JAPANESE),
@@ -105,6 +108,7 @@ class RollbackResult:
             ]
             return "\n".join(filter(None, lines))
         lines = [
+            ENGLISH.step_text(self.change) if self.change else "",
             f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}.",
             f"Messages removed: {self.removed}; restored: {self.restored}.",
             report_text(self.report, ENGLISH),

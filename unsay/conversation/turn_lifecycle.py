@@ -310,7 +310,7 @@ def _stored_turn(
     same = known is not None and is_question(known) and stored_text == text_of(message)
     command = parse_command(text_of(message))
     if name != message.id and command is not None:
-        same = command["verb"] == "retry"
+        same = command["verb"] in ("retry", "edit")
     if not same:
         sent = preview(text_of(message))
         raise ConflictError(

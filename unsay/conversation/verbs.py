@@ -230,6 +230,7 @@ class ConversationVerbs:
     undo = _changes(navigation.undo)
     redo = _changes(navigation.redo)
     retry = _changes(navigation.retry)
+    edit = _changes(navigation.edit)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)
     fork = _opens(branching.fork)

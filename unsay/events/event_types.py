@@ -9,6 +9,7 @@ The shapes of `data`, by type of event:
 | `tool_call` | `{message_id, call}` |
 | `verdict` | `{message_id, annotation}` |
 | `checkpoint` | `{checkpoint}` |
+| `checkpoint_removed` | `{checkpoint_id}` |
 | `rollback` | `{branch_id, kind, base, keep, removed, drafts, reason}`; the lists hold message ids |
 | `restore` | the same, and `branch_ids`; with `only`, only these messages of the branches return |
 | `compaction` | `{topic_id, label, summary, through}` |
@@ -235,6 +236,11 @@ def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:
 def checkpoint(made: Checkpoint) -> NewEvent:
     """Return the event of a new checkpoint."""
     return NewEvent("checkpoint", {"checkpoint": dict(made)})
+
+
+def checkpoint_removed(removed: Checkpoint) -> NewEvent:
+    """Return the event that removes a checkpoint, and leaves its message."""
+    return NewEvent("checkpoint_removed", {"checkpoint_id": removed["id"]})
 
 
 def rollback(

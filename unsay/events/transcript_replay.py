@@ -188,6 +188,7 @@ class _Transcript:
             **dict.fromkeys(ENVELOPES, self._open),
             "verdict": self._verdict,
             "checkpoint": self._checkpoint,
+            "checkpoint_removed": self._remove_checkpoint,
             "rollback": self._replace,
             "restore": self._replace,
             "edit": self._edit,
@@ -275,6 +276,9 @@ class _Transcript:
         if made["message_id"] is not None and made["message_id"] not in self.places:
             raise _gap(step, f"message {made['message_id']!r} is not in the transcript")
         self.checkpoints[made["id"]] = made
+
+    def _remove_checkpoint(self, step: Step) -> None:
+        self.checkpoints.pop(step.data["checkpoint_id"], None)
 
     def _edit(self, step: Step) -> None:
         for key in self._tail(step, step.data.get("after")):

@@ -109,6 +109,7 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
         rejections=(*reasons, *([effects] if effects else [])),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
+        earlier_answers=tuple(turn.get("earlier_answers", ())),
     )
 
 

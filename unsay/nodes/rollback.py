@@ -12,11 +12,13 @@ from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.retry import ask_again
+from unsay.operations.reversal import change_made, step_notice
 from unsay.operations.rollback import (
     add_note,
     count_changes,
     count_turns,
     go_back,
+    last_undone,
     live_branch,
     place_name,
     redo_last,
@@ -56,13 +58,14 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "context": _go_to_target,
         "person": _go_to_target,
         "retry": _retry,
+        "edit": _retry,
         "undo": _undo_or_redo,
         "redo": _undo_or_redo,
         "ask": _ask_about_drafts,
         "decline": _end_unanswered,
     }
     update = yield from handlers[request["kind"]](state, scope, request)
-    if request["kind"] in ("draft", "context", "person", "retry"):
+    if request["kind"] in ("draft", "context", "person", "retry", "edit"):
         _report(state, scope, update, request)
     # Loaded messages come first: the later writes may remove some of them.
     if loaded:
@@ -134,7 +137,7 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps
 
 
 def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Ask the last question again; the old answer is kept as a branch, which an undo restores."""
+    """Ask a question again, or an edited one; what it replaces is a branch, which an undo restores."""
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
     yield from store_turn_places({command or "": question or ""}, scope)
@@ -170,13 +173,14 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
             answers=turn["pending"],
         )
         return Update(notice=refusal, turn={**turn, "done": True})
-    removed, restored = count_changes(state["messages"], update["messages"])
+    done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
+    change = change_made(state["messages"], update, done, undone=undoes)
     left = _turns_after(state, update)
-    template = texts.undone if undoes else texts.redone
-    text = template.format(changes=texts.changes(turns=left, removed=removed, restored=restored))
+    text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
-    scope.emit("undone" if undoes else "redone", removed=removed, restored=restored)
+    counts = {"removed": change.removed, "restored": change.restored}
+    scope.emit("undone" if undoes else "redone", **counts)
     update["state_history"] = add_note(state, scope, "rollback", request["kind"], None)
     return update
 

@@ -105,6 +105,16 @@ COMMANDS = (
         chat_en="ask the last question again; /undo restores the old answer",
         chat_ja="直前の質問にもう一度回答させる(/undo で前の回答に戻す)",
     ),
+    CommandEntry(
+        "edit",
+        "chat",
+        "Replace the question of turn N by TEXT and print the new answer.",
+        details="The old messages from this turn on are kept as a branch; `unsay undo` restores them.",
+        chat_en="replace the question of turn N and answer it again; /undo restores the old messages",
+        chat_ja="ターンNの質問を書き換えて回答し直す(/undo で元のメッセージに戻す)",
+        argument="N TEXT",
+        argument_ja="N 新しい質問",
+    ),
     CommandEntry("fork", "edit", "Copy this conversation, or its beginning, and print the id."),
     CommandEntry(
         "branches",
@@ -203,7 +213,17 @@ COMMANDS = (
 """All commands, in the order of `unsay --help`."""
 
 _CHAT_ORDER = (
-    ("undo", "redo", "retry", "rollback", "checkpoint", "checkpoints", "timeline", "tokens"),
+    (
+        "undo",
+        "redo",
+        "retry",
+        "edit",
+        "rollback",
+        "checkpoint",
+        "checkpoints",
+        "timeline",
+        "tokens",
+    ),
     ("recall", "pin", "unpin", "forget", "forgotten", "help", "resume", "exit"),
 )
 

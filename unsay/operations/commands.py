@@ -27,6 +27,7 @@ RESEMBLES = 0.75
 WORD_CHARS = 20
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
+_EDIT = re.compile(r"[/／]edit\s+(\d{1,9})\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 
 # How many of the newest turns the chat's timeline lists.
 TIMELINE_TURNS = 50
@@ -46,6 +47,8 @@ def parse_command(text: str) -> Command | None:
     >>> parse_command("/etc/hosts is wrong") is None
     True
     """
+    if edit := _EDIT.fullmatch(text.strip()):  # the one command whose argument may have lines
+        return Command(verb="edit", argument=f"{edit[1]} {edit[2]}")
     lines = text.strip().splitlines() or [""]
     if len(lines) == 1:
         return _parse_line(lines[0])

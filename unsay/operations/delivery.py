@@ -56,9 +56,16 @@ def deliver(
     )
     if flag is not None:
         answer = annotate(answer, flag=flag)
+    if turn.get("earlier_answers"):
+        answer = annotate(answer, earlier_answers=turn["earlier_answers"])
+    if turn.get("dropped_names"):
+        answer = annotate(answer, dropped_checkpoints=turn["dropped_names"])
     step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
     due = yield from _checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
+    known = {each["id"] for each in state.get("checkpoints", [])}
+    if before := [e for e in due if e["message_id"] == turn["base"] and e["id"] not in known]:
+        step["made"] = before
     shown = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
         **shown,
@@ -194,6 +201,9 @@ def _checkpoints_due(
     )
     if after is not None and verdict.outcome != "failed":
         due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
+    for name in turn.get("keep_names", []):
+        again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
+        due.append(beside_named(due, {**again, "name": name}))
     return due
 
 

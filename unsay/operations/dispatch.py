@@ -23,8 +23,15 @@ from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.pending import PendingInput, check_message, find_pending
 from unsay.operations.recall import finds_text, ids_of, search_command
-from unsay.operations.retry import retried
-from unsay.operations.rollback import last_operation, last_undone, live_branch, step_places
+from unsay.operations.retry import edited, retried
+from unsay.operations.reversal import checkpoint_step
+from unsay.operations.rollback import (
+    last_operation,
+    last_undone,
+    live_branch,
+    step_places,
+    with_step,
+)
 from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
 from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
@@ -104,12 +111,17 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
+    limit = order.scope.settings.max_message_chars
     if kind == "undo":
         last_operation(state.get("operations", []))
     elif kind == "redo":
         last_undone(state, order.pending)
     elif kind == "retry":
-        to = retried(state, order.pending, order.scope.settings.max_message_chars)
+        to = retried(state, order.pending, limit)
+    elif kind == "edit":
+        to, text = edited(state, order.argument, order.pending, limit)
+        reason = f"/edit {order.argument.split()[0]}"
+        return RollbackRequest(kind=kind, to=to, reason=reason, text=text)
     else:
         to = target_of_order(live_branch(state), order.argument, order.pending)
     return RollbackRequest(kind=kind, to=to, reason=f"/{verb} {order.argument}".strip())
@@ -127,7 +139,10 @@ def _checkpoint(order: _Order) -> Steps[Orders]:
     name = order.argument or None
     checkpoint = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
     notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
-    return Orders(notice=notice, checkpoints=[checkpoint])
+    before, limit = order.state.get("checkpoints", []), order.scope.settings.checkpoint_limit
+    step = checkpoint_step(before, checkpoint, limit=limit)
+    update = Update() if step is None else with_step(order.state, step)
+    return Orders(notice=notice, checkpoints=[checkpoint], update=update)
 
 
 def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
@@ -170,7 +185,13 @@ def _tokens(order: _Order) -> Steps[Orders]:
     return Orders(notice=usage_text(totals, order.texts))
 
 
-_ROLLBACKS = {"undo": "undo", "redo": "redo", "retry": "retry", "rollback": "person"}
+_ROLLBACKS = {
+    "undo": "undo",
+    "redo": "redo",
+    "retry": "retry",
+    "edit": "edit",
+    "rollback": "person",
+}
 
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
@@ -205,13 +226,15 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     `None` instead of a command is a rollback that a host requested.
     """
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
-    if verb == "undo":
-        return step_places(state.get("operations", [])), 0
-    if verb == "redo":
-        return step_places(state.get("redo", [])), 0
+    if verb in ("undo", "redo"):
+        steps = state.get("operations", []) if verb == "undo" else state.get("redo", [])
+        return step_places(steps), 0
     if verb == "rollback":
         live = live_branch(state)
         return rollback_targets(live, argument or None, turns_typed(live, argument))
+    if verb == "edit":
+        # The message before the turn as well, which the transcript then ends at.
+        return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument or None)
     if verb in ("checkpoint", "retry"):

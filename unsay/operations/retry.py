@@ -1,14 +1,15 @@
-"""Retry: the last question is asked again, and its old answer is kept."""
+"""Retry and edit: a question is asked again, as it was or in other words, and what it replaces is kept."""
 
 import hashlib
 from collections.abc import Sequence
+from itertools import takewhile
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 
 from unsay.effects import Steps
-from unsay.errors import NothingToUndoError
+from unsay.errors import InputError, NothingToUndoError
 from unsay.history.branch import Label, LiveBranch, replace_tail
-from unsay.messages.annotations import annotation_of, is_notice, is_question
+from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
@@ -21,9 +22,14 @@ from unsay.operations.rollback import (
     store_turn_places,
 )
 from unsay.operations.targets import safe_base
+from unsay.operations.visibility import turns_named
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update, offloaded_of
-from unsay.types import Segment, Turn
+from unsay.types import BranchKind, Segment, StoredBranch, Turn
+
+# How many earlier answers a retry shows to the model, the newest, and how much of each.
+ANSWERS = 4
+ANSWER_CHARS = 1_000
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
@@ -44,37 +50,62 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     return None
 
 
+def edited(
+    state: State, argument: str, pending: Sequence[str], limit: int
+) -> tuple[str | None, str]:
+    """Return the id of the first message of the turn that `N TEXT` names, and the new text.
+
+    Raises:
+        InputError: The argument is not a turn's number and a text, or no such turn is loaded.
+        MessageTooLongError: The text is over `limit`.
+    """
+    number, _, text = argument.partition(" ")
+    if not number.isdecimal() or not text.strip():
+        raise InputError(
+            f"{argument!r} is not a turn and a text: write a turn number N and the text"
+        )
+    messages = turns_named(state, number, pending)
+    asked = [message for message in messages if message.type == "human"]
+    if not any(is_question(message) for message in asked):
+        raise InputError(f"Turn {number} has no question that could be edited")
+    check_message(HumanMessage(text.strip()), limit)
+    return asked[0].id, text.strip()
+
+
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the command and the last turn, and add the turn's question again, with new ids."""
+    """Remove the command and the last turn, and add the turn's question again, with new ids.
+
+    For an edit, the turn that begins at the message `request["to"]` and all later ones are removed,
+    and the question gets the text of the request.
+    """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
     order = Label(kind="order", reason=request["reason"], created_at=scope.now())
     change = replace_tail(live, before, label=order)
     refs = yield from save_branch(change, scope, state.get("branches", []))
-    writes, branches = change.writes, []
-    if request["to"] is not None:
-        (branch,) = yield from load_branches([request["to"]], scope, refs)
+    writes, branches, text = change.writes, [], request.get("text")
+    resumed = text is None and request["to"] is not None
+    if resumed:
+        (branch,) = yield from load_branches([request["to"] or ""], scope, refs)
         asked = branch["messages"]
     else:
-        asked = _last_asked(change.live, ())
+        asked = _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
         base = safe_base(change.live, change.live.id_at(change.live.index_of(asked[0].id) - 1))
-        label = Label(kind="retry", reason=request["reason"], created_at=order.created_at)
+        kind: BranchKind = "retry" if text is None else "edit"
+        label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
         change = replace_tail(change.live, base, label=label)
         refs = yield from save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
     update, live = settle(state, change, refs), change.live
     again = [_asked_again(message, turn) for message in asked]
-    starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
-    topic = next((starts[m.id] for m in asked if m.id in starts), None)
-    if topic is not None:
-        segment = Segment(topic_id=topic, start=again[0].id or "")
-        update["segments"] = [*update["segments"], segment]
-        labels = {each["id"]: each["label"] for each in live.topics}
-        update["current_topic"] = labels.get(topic, "")
+    update.update(_same_topic(update, branch, asked, again[0].id or ""))
     question_id = next(m.id for m in reversed(again) if is_question(m))
+    if text is not None:
+        again = [m for m in again if m.id == question_id or not is_question(m)]
+        again = [_with_text(m, text) if m.id == question_id else m for m in again]
     update["messages"] = [*writes, *again]
     update["turn"] = {
-        **turn,
+        **_with_earlier(turn, branch, scope, edits=text is not None),
         "number": count_turns(live.messages, offloaded_of(state)) + 1,
         "question_id": question_id,
         "pending": [message.id or "" for message in again],
@@ -82,10 +113,60 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
         "done": False,
         "branches": branches,
     }
-    if request["to"] is not None:
+    if resumed:
         names = [message.id or "" for message in asked if is_question(message)]
         yield from store_turn_places(dict.fromkeys(names, question_id or ""), scope)
     return update
+
+
+def _same_topic(
+    update: Update, branch: StoredBranch, asked: Sequence[AnyMessage], start: str
+) -> Update:
+    """Return an update that begins a topic at the message `start` if the removed question did."""
+    starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
+    topic = next((starts[m.id] for m in asked if m.id in starts), None)
+    if topic is None:
+        return Update()
+    labels = {each["id"]: each["label"] for each in update["topics"]}
+    segments = [*update["segments"], Segment(topic_id=topic, start=start)]
+    return Update(segments=segments, current_topic=labels.get(topic, ""))
+
+
+def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool) -> Turn:
+    """Return the new turn with what it takes over from the removed one.
+
+    These are its answers, from which a retry must differ, and the names of its checkpoints: the new
+    answer gets those of the old one, except after an edit.
+    """
+    old = next((m for m in reversed(branch["messages"]) if is_answer(m)), None)
+    named = [each for each in branch["checkpoints"] if each["name"]]
+    kept = [e["name"] for e in named if old and not edits and e["message_id"] == old.id]
+    dropped = [each["name"] for each in named if each["name"] not in kept]
+    if dropped:
+        scope.emit("checkpoints_removed", names=dropped)
+    answers: list[str] = []
+    if old is not None and not edits:
+        answers = [*annotation_of(old).get("earlier_answers", []), text_of(old)[:ANSWER_CHARS]]
+    return {
+        **turn,
+        "earlier_answers": answers[-ANSWERS:],
+        "keep_names": kept,
+        "dropped_names": dropped,
+    }
+
+
+def _asked_at(live: LiveBranch, request: RollbackRequest) -> list[AnyMessage]:
+    """Return the user's messages of the turn that an edit names by its first message."""
+    start = live.index_of(request["to"])
+    return list(takewhile(lambda message: message.type == "human", live.messages[start:]))
+
+
+def _with_text(question: AnyMessage, text: str) -> AnyMessage:
+    """Return a question with another text; its images and other parts stay."""
+    parts = question.content if isinstance(question.content, list) else []
+    others = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+    content = [{"type": "text", "text": text}, *others] if others else text
+    return question.model_copy(update={"content": content})
 
 
 def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:

@@ -25,8 +25,8 @@ from unsay.history.branch import (
 from unsay.history.checkpoints import by_age
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.record_events import log_rollback
+from unsay.operations.reversal import VALUE_STEPS, messages_of_step, swap, swap_checkpoints
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -84,8 +84,8 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
     """Return the ids of the messages that undoing the newest step needs; `None` is the start."""
     if not steps or "topic" in steps[-1]:
         return set()
-    if steps[-1]["kind"] == "forget":
-        return set(step_message_ids(steps[-1]))
+    if steps[-1]["kind"] in VALUE_STEPS:
+        return messages_of_step(steps[-1])
     return {steps[-1]["base"]}
 
 
@@ -259,8 +259,8 @@ def _reversed(
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
-    if step["kind"] == "forget":
-        return nothing, (yield from apply(state, scope, step, back=not again))
+    if step["kind"] in VALUE_STEPS:
+        return nothing, (yield from swap(state, scope, step, back=not again))
     if "topic" in step:
         return nothing, turn_topic(state, scope, step["topic"], expand=again)
     branches = yield from load_branches(step["branches"][::-1], scope, old)
@@ -271,7 +271,11 @@ def _reversed(
     change = replace_tail(live, step["base"], branches, label=label, keep=keep)
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
-    return change, settle(state, change, refs)
+    update = settle(state, change, refs)
+    if "made" in step:  # the checkpoint that the turn made before itself
+        after: State = {**state, **update, "messages": list(change.live.messages)}
+        update["checkpoints"] = swap_checkpoints(after, scope, step, back=not again)["checkpoints"]
+    return change, update
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:

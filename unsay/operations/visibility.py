@@ -12,6 +12,7 @@ from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
+from unsay.operations.reversal import pin_step
 from unsay.operations.rollback import count_turns, with_step
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -108,9 +109,10 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     if hidden := [name for name in new if name in forgotten]:
         raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
-    made = bounded([*pins, *(make_pin(name, page) for name in new)])
+    added = [make_pin(name, page) for name in new]
+    made = bounded([*pins, *added])
     scope.step_log.later_events += [NewEvent("pin", {"message_id": name}) for name in new]
-    return Update(pins=made)
+    return Update(pins=made, **with_step(state, pin_step(added, [])))
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
@@ -146,7 +148,7 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
     """Remove the pins of messages; raise `UnknownBranchError` if there is no pin to remove."""
     pins = state.get("pins", [])
-    removed = [pin["message_id"] for pin in pins if pin["message_id"] in message_ids]
+    removed = [pin for pin in pins if pin["message_id"] in message_ids]
     if not removed:
         raise UnknownBranchError(
             f"Not pinned: {', '.join(map(repr, sorted(set(message_ids))))}; "
@@ -157,8 +159,11 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
             )
             + "see pins()"
         )
-    scope.step_log.later_events += [NewEvent("unpin", {"message_id": name}) for name in removed]
-    return Update(pins=[pin for pin in pins if pin["message_id"] not in removed])
+    scope.step_log.later_events += [
+        NewEvent("unpin", {"message_id": pin["message_id"]}) for pin in removed
+    ]
+    kept = [pin for pin in pins if pin not in removed]
+    return Update(pins=kept, **with_step(state, pin_step([], removed)))
 
 
 def forget_turns(

@@ -12,6 +12,22 @@ from unsay.prompts.model_texts import ModelTexts
 from unsay.types import Language
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChange:
+    """What undoing or redoing a step did: the numbers of messages and of answered turns.
+
+    `what` is a key of `Texts.step_changes` for a step that changed no message, else empty.
+    `repeatable`: the step can be redone; the question of a stopped turn cannot.
+    """
+
+    what: str = ""
+    removed: int = 0
+    restored: int = 0
+    removed_turns: int = 0
+    restored_turns: int = 0
+    repeatable: bool = True
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Texts(ModelTexts):
     """All texts in one language: those for a model, and those below for a person."""
@@ -58,11 +74,41 @@ class Texts(ModelTexts):
         "Rolled back to {where}. {changes} /undo reverses this.",
         "{where}に戻りました。{changes}/undo で取り消せます。",
     )
-    undone: Text = Text(
-        "Undone. {changes} /redo reverses this.", "元に戻しました。{changes}/redo でやり直せます。"
+    undone: Text = Text("{changes} /redo restores it.", "{changes}/redo で元に戻せます。")
+    undone_restored: Text = Text(
+        "{changes} /redo reverses this.", "{changes}/redo でやり直せます。"
     )
-    redone: Text = Text(
-        "Redone. {changes} /undo reverses this.", "やり直しました。{changes}/undo で取り消せます。"
+    redone: Text = Text("{changes} /undo reverses this.", "{changes}/undo で取り消せます。")
+    # What undoing or redoing a step did, if it changed no message; else `counts` says it.
+    step_changes: Table = Table.of(
+        {
+            "pinned": ("Pinned again.", "再びピン留めしました。"),
+            "unpinned": ("Removed the pin.", "ピン留めを解除しました。"),
+            "shown": (
+                "The messages are sent to the model again.",
+                "メッセージを再びモデルに送信します。",
+            ),
+            "hidden": (
+                "The messages are no longer sent to the model.",
+                "メッセージをモデルに送信しないようにしました。",
+            ),
+            "expanded": (
+                "The topic is sent to the model in full.",
+                "話題の全文をモデルに送信します。",
+            ),
+            "shortened": (
+                "The topic is sent to the model as a summary again.",
+                "話題を再び要約としてモデルに送信します。",
+            ),
+            "checkpoint": ("Restored the checkpoint.", "チェックポイントを復元しました。"),
+            "checkpoint_removed": ("Removed the checkpoint.", "チェックポイントを取り除きました。"),
+            "checkpoint_changed": (
+                "The checkpoint is as it was before.",
+                "チェックポイントを変更前に戻しました。",
+            ),
+            "label": ("Changed the labels back.", "ラベルを元に戻しました。"),
+            "nothing": ("No message changed.", "メッセージの変更はありません。"),
+        }
     )
     counts: Table = Table.of(
         {
@@ -70,6 +116,10 @@ class Texts(ModelTexts):
             "removed_one": ("Removed 1 message.", "1件のメッセージを取り除きました。"),
             "restored": ("Restored {count} messages.", "{count}件のメッセージを復元しました。"),
             "restored_one": ("Restored 1 message.", "1件のメッセージを復元しました。"),
+            "removed_turns": ("Removed {count} turns.", "{count}ターンを取り除きました。"),
+            "removed_turns_one": ("Removed 1 turn.", "1ターンを取り除きました。"),
+            "restored_turns": ("Restored {count} turns.", "{count}ターンを復元しました。"),
+            "restored_turns_one": ("Restored 1 turn.", "1ターンを復元しました。"),
             "turns": ("The conversation has {count} turns.", "現在は{count}ターンです。"),
             "turns_one": ("The conversation has 1 turn.", "現在は1ターンです。"),
         }
@@ -308,6 +358,23 @@ class Texts(ModelTexts):
             if count or name == "turns"
         ]
         return ("" if self.language == "ja" else " ").join(parts)
+
+    def step_text(self, change: StepChange) -> str:
+        """Return sentences about what undoing or redoing a step did."""
+        if change.what:
+            return self.step_changes[change.what]
+        counted = {
+            "removed_turns": change.removed_turns,
+            "removed": 0 if change.removed_turns else change.removed,
+            "restored_turns": change.restored_turns,
+            "restored": 0 if change.restored_turns else change.restored,
+        }
+        parts = [
+            self.counts[name if count != 1 else f"{name}_one"].format(count=count)
+            for name, count in counted.items()
+            if count
+        ]
+        return ("" if self.language == "ja" else " ").join(parts) or self.step_changes["nothing"]
 
     def with_read_tool(self) -> Self:
         """Return a copy whose shortened tool results name the tool that reads them in full."""

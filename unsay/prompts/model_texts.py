@@ -120,6 +120,10 @@ class ModelTexts(Catalogue):
         "会話の一部は、評価で不合格となり取り除かれました。理由(データ):\n{reasons}\n"
         "同じ誤りを繰り返さず、このことには触れないでください。",
     )
+    another_answer: Text = Text(
+        "You answered this question before (data):\n{answers}\nThe user wants another answer: give a different one.",
+        "この質問には以前、次のように回答しています(データ):\n{answers}\n利用者は別の回答を求めています。異なる回答をしてください。",
+    )
     guidance: Text = Text(
         "A person who reviewed the rejected answers asks (data):\n{guidance}",
         "不合格の回答を確認した人からの要望(データ):\n{guidance}",

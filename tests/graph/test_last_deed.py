@@ -1,0 +1,142 @@
+"""Undo takes back the last thing that a person did, and says what; retry and edit ask again."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage
+
+from tests.graph.kit import Numbered, last_text, make, say, scores
+from unsay.conversation.conversation import Conversation
+from unsay.errors import InputError, UnknownTurnError
+from unsay.events import replay
+from unsay.messages.content import text_of
+
+
+def opened(model: Any = None, **options: Any) -> Conversation:
+    """A conversation with two turns."""
+    conversation = Conversation.open(
+        ":memory:", thread="t", model=model or Numbered(), judge=scores(), **options
+    )
+    conversation.say("What is a list?")
+    conversation.say("What is a dictionary?")
+    return conversation
+
+
+def labels(conversation: Conversation) -> dict[str, str]:
+    """The thread's labels."""
+    return dict(conversation.label().labels)
+
+
+def kept(conversation: Conversation) -> tuple[Any, ...]:
+    """All that these verbs change."""
+    return (
+        conversation.messages(),
+        conversation.pins(),
+        conversation.forgotten(),
+        conversation.checkpoints(),
+        labels(conversation),
+    )
+
+
+DEEDS = {
+    "say": lambda c: c.say("What is a set?"),
+    "rollback": lambda c: c.rollback(turns=1),
+    "pin": lambda c: c.pin(),
+    "unpin": lambda c: c.unpin(turn=1),
+    "forget": lambda c: c.forget(turns=1),
+    "checkpoint": lambda c: c.checkpoint("here"),
+    "label": lambda c: c.label(project="other", owner="me"),
+    "retry": lambda c: c.retry(),
+    "edit": lambda c: c.edit(1, "What is a tuple?"),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_undo_and_redo_are_of_the_last_deed(deed: str) -> None:
+    """Undo brings back exactly what was before a deed, redo exactly what was after it."""
+    conversation = opened()
+    conversation.pin(turn=1)
+    conversation.label(project="one")
+    before = kept(conversation)
+    DEEDS[deed](conversation)
+    after = kept(conversation)
+    assert before != after
+    for _ in range(2):
+        conversation.undo()
+        assert before == kept(conversation)
+        conversation.redo()
+        assert after == kept(conversation)
+    assert conversation.messages() == replay(conversation.events()).messages
+
+
+@pytest.mark.parametrize(
+    ("order", "undone"),
+    [
+        ("/pin", "Removed the pin. /redo restores it."),
+        ("/forget 1", "The messages are sent to the model again. /redo reverses this."),
+        ("/checkpoint here", "The checkpoint is as it was before. /redo reverses this."),
+        ("/rollback 1", "Restored 1 turn. /redo reverses this."),
+        ("/edit 1 What is a tuple?", "Removed 1 turn. Restored 2 turns. /redo reverses this."),
+        ("What is a set?", "Removed 1 turn. /redo restores it."),
+    ],
+)
+def test_a_compiled_graph_says_what_it_undid(order: str, undone: str) -> None:
+    """Typed in a host's chat, an undo takes back the last order and says so."""
+    graph = make(Numbered())
+    say(graph, "What is a list?", "What is a dictionary?")
+    before = say(graph, "/timeline")
+    state = say(graph, order, "/undo")
+    assert undone == last_text(state)
+    for key in ("pins", "forgotten", "checkpoints"):
+        assert before.get(key, []) == state.get(key, [])
+
+
+def test_a_retry_asks_for_another_answer() -> None:
+    """No request of a retry equals an earlier one: it has the earlier answers."""
+    model = Numbered()
+    conversation = opened(model)
+    conversation.retry()
+    conversation.retry()
+    asked = [model.texts(call)[-1] for call in range(1, 4)]
+    assert 3 == len(set(asked))
+    assert "This is draft 2" in asked[1]
+    assert "This is draft 3" in asked[2]
+
+
+def test_a_retry_keeps_the_names_of_checkpoints() -> None:
+    """The new answer has the old one's named checkpoints, also several; undo gives them back."""
+    conversation = opened()
+    conversation.checkpoint("one")
+    conversation.checkpoint("two")
+    conversation.retry()
+    newest = conversation.messages()[-1].id
+    named = {each["name"]: each["message_id"] for each in conversation.checkpoints()}
+    assert named["one"] == named["two"] == newest
+
+
+def test_an_edit_keeps_the_old_messages_as_a_branch() -> None:
+    """The turn's question is replaced and answered; all that followed is one branch."""
+    conversation = opened()
+    old = conversation.messages()
+    reply = conversation.edit(1, "What is a tuple?\nIn two lines.")
+    assert ["What is a tuple?\nIn two lines.", reply.text] == texts(conversation.messages())
+    branch = conversation.branches()[1]
+    assert ("edit", 2) == (branch.kind, branch.turns)
+    conversation.restore(branch.id)
+    assert old == conversation.messages()
+
+
+def test_an_edit_of_no_turn_changes_nothing() -> None:
+    """A turn that does not exist and an empty text are refused."""
+    conversation = opened()
+    old = conversation.messages()
+    with pytest.raises(UnknownTurnError):
+        conversation.edit(3, "What is a tuple?")
+    with pytest.raises(InputError):
+        conversation.edit(1, " ")
+    assert old == conversation.messages()
+
+
+def texts(messages: list[AnyMessage]) -> list[str]:
+    """Their texts."""
+    return [text_of(message) for message in messages]

@@ -1,0 +1,189 @@
+"""Steps that leave the transcript as it is: pins, checkpoints, labels; and what an undo says."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.events import event_types
+from unsay.events.event_types import NewEvent
+from unsay.history import threads
+from unsay.history.checkpoints import add_checkpoint
+from unsay.messages.annotations import is_answer, spoken
+from unsay.operations.forget import apply, step_message_ids
+from unsay.operations.pin import bounded, move_pins
+from unsay.prompts.fields import StepChange, Texts
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.types import Checkpoint, Operation, Pin
+
+VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label"})
+"""The kinds of step that change no message."""
+
+# What an undo of such a step takes away.
+_REMOVALS = frozenset({"unpinned", "checkpoint_removed", "task_removed"})
+
+
+def messages_of_step(step: Operation) -> set[str | None]:
+    """Return the ids of the messages that must be in the state to undo or redo such a step."""
+    pins = [*step.get("pinned", []), *step.get("unpinned", [])]
+    checkpoints = [*step.get("made", []), *step.get("replaced", [])]
+    return {
+        *step_message_ids(step),
+        *(each["message_id"] for each in pins),
+        *(each["message_id"] for each in checkpoints if not each.get("offloaded")),
+    }
+
+
+def pin_step(pinned: Sequence[Pin], unpinned: Sequence[Pin]) -> Operation:
+    """Return the step that adds the pins `pinned` and removes the pins `unpinned`."""
+    return Operation(
+        kind="pin", base=None, branches=[], pinned=list(pinned), unpinned=list(unpinned)
+    )
+
+
+def checkpoint_step(
+    before: Sequence[Checkpoint], new: Checkpoint, *, limit: int
+) -> Operation | None:
+    """Return the step that adds a checkpoint to those `before`; `None` if it changes nothing.
+
+    `limit` is that of `add_checkpoint`, whose errors are raised.
+    """
+    after = add_checkpoint(before, new, limit=limit)
+    if after == list(before):
+        return None
+    return Operation(
+        kind="checkpoint",
+        base=None,
+        branches=[],
+        made=[each for each in after if each not in before],
+        replaced=[each for each in before if each not in after],
+    )
+
+
+def label_step(old: Mapping[str, str], labels: Mapping[str, str | None]) -> Operation | None:
+    """Return the step that sets labels of a thread that has `old` ones; `None` if nothing changes."""
+    changed = {name: value for name, value in labels.items() if old.get(name) != value}
+    if not changed:
+        return None
+    before = {name: old.get(name) for name in changed}
+    return Operation(kind="label", base=None, branches=[], labels=changed, old_labels=before)
+
+
+def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Update]:
+    """Return the update that repeats a step of `VALUE_STEPS`, or with `back` undoes it.
+
+    Raises `ConflictError` if it would make too many pins or forgotten entries.
+    """
+    if step["kind"] == "forget":
+        return (yield from apply(state, scope, step, back=back))
+    if step["kind"] == "pin":
+        return _swap_pins(state, scope, step, back=back)
+    if step["kind"] == "checkpoint":
+        return swap_checkpoints(state, scope, step, back=back)
+    if scope.address is not None and (yield from threads.find_session(*scope.address)) is not None:
+        # Before the commit: if a crash comes between, the step is undone again and changes nothing.
+        labels = step["old_labels"] if back else step["labels"]
+        yield from threads.label(*scope.address, labels)
+    return Update(messages=[])
+
+
+def _swap_pins(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
+    added, removed = step.get("pinned", []), step.get("unpinned", [])
+    if back:
+        added, removed = removed, added
+    names = {each["message_id"] for each in (*added, *removed)}
+    kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
+    scope.step_log.later_events += [
+        NewEvent("unpin", {"message_id": each["message_id"]}) for each in removed
+    ]
+    scope.step_log.later_events += [
+        NewEvent("pin", {"message_id": each["message_id"]}) for each in added
+    ]
+    return Update(messages=[], pins=bounded([*kept, *move_pins(added, None)]))
+
+
+def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
+    """Return the update that adds the checkpoints a step made, or with `back` removes them again."""
+    added, removed = step.get("made", []), step.get("replaced", [])
+    if back:
+        added, removed = removed, added
+    present = {message.id for message in state["messages"]}
+    returning = {each["id"]: _placed(each, present) for each in added}
+    dropped = {each["id"] for each in removed}
+    kept = []
+    for each in state.get("checkpoints", []):
+        if each["id"] in returning:
+            kept.append(returning.pop(each["id"]))
+        elif each["id"] not in dropped:
+            kept.append(each)
+    if returning:
+        kept = sorted([*kept, *returning.values()], key=lambda each: each["created_at"])
+    events = scope.step_log.later_events
+    # The log is not told of checkpoints that were thinned out, so it has them still.
+    new = dropped - {each["id"] for each in added} if back else set()
+    events += [event_types.checkpoint_removed(each) for each in removed if each["id"] in new]
+    events += [event_types.checkpoint(each) for each in added]
+    return Update(messages=[], checkpoints=kept)
+
+
+def _placed(checkpoint: Checkpoint, present: set[str | None]) -> Checkpoint:
+    """Return a checkpoint as it is in the state: not offloaded if its message is `present`."""
+    if not checkpoint.get("offloaded") or checkpoint["message_id"] not in present:
+        return checkpoint
+    return cast("Checkpoint", {k: v for k, v in checkpoint.items() if k != "offloaded"})
+
+
+def _name_of_change(step: Operation, *, back: bool) -> str:
+    """Return the key in `Texts.step_changes` of what undoing (`back`) or repeating a step does.
+
+    Empty for a step that changes messages.
+    """
+    kind = step["kind"]
+    if kind == "pin":
+        return "pinned" if bool(step.get("pinned")) is not back else "unpinned"
+    if kind == "forget":
+        hides = bool(step.get("forgotten")) and not step.get("remembered")
+        return "hidden" if hides is not back else "shown"
+    if kind == "expand":
+        return "shortened" if back else "expanded"
+    if kind == "checkpoint":
+        created = len(step["made"]) > len(step["replaced"])
+        return ("checkpoint_removed" if created else "checkpoint_changed") if back else kind
+    return kind if kind in VALUE_STEPS else ""
+
+
+def change_made(
+    before: Sequence[AnyMessage], update: Update, step: Operation, *, undone: bool
+) -> StepChange:
+    """Return what the `update` that undoes or repeats a step did to the transcript `before`.
+
+    Messages that are moved or replaced do not count, nor
+    do notices and the commands they answer.
+    """
+    writes = update["messages"]
+    written = [each for each in writes if each.type != "remove"]
+    gone = {each.id for each in writes if each.type == "remove"} - {each.id for each in written}
+    known = {message.id for message in before}
+    removed = [message for message in spoken(before) if message.id in gone]
+    restored = [message for message in spoken(written) if message.id not in known]
+    return StepChange(
+        what=_name_of_change(step, back=undone),
+        removed=len(removed),
+        restored=len(restored),
+        removed_turns=sum(map(is_answer, removed)),
+        restored_turns=sum(map(is_answer, restored)),
+        repeatable=not undone or bool(update["redo"]),
+    )
+
+
+def step_notice(texts: Texts, change: StepChange, *, undone: bool) -> str:
+    """Return the notice about an undo, or a redo, and how it is reversed."""
+    changes = texts.step_text(change)
+    if not change.repeatable:
+        return changes
+    if not undone:
+        return texts.redone.format(changes=changes)
+    removes = change.what in _REMOVALS or (change.removed and not change.restored)
+    return (texts.undone if removes else texts.undone_restored).format(changes=changes)
