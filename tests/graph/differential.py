@@ -50,6 +50,8 @@ class Step:
     turn: bool
     base: int | None
     tail: tuple[Said, ...] = ()
+    named: tuple[int, str | None] | None = None
+    """Of a checkpoint: its message, and the name that the message had or gets."""
 
 
 def serials(messages: Collection[Said]) -> set[int]:
@@ -131,6 +133,10 @@ class Line:
         if not self.steps:
             raise RefusedError
         step, left = self.steps[-1], self._redoable(keep)
+        if step.named is not None:
+            self.steps.pop()
+            self.undone = [*left, (self._renamed(step), self._here(keep))]
+            return
         gone = self._swap(step.base, step.tail, keep)
         self.steps.pop()
         said = [each for each in gone if not each.aside]
@@ -144,6 +150,10 @@ class Line:
         if not left:
             raise RefusedError
         step = left[-1][0]
+        if step.named is not None:
+            self._did(self._renamed(step))
+            self.undone = left[:-1]
+            return
         gone = self._swap(step.base, step.tail, keep)
         self._did(replace(step, tail=gone))
         self.undone = left[:-1]
@@ -178,8 +188,23 @@ class Line:
         said = answered([each for each in self.transcript if each.serial not in keep])
         if not said:
             raise RefusedError
-        self._exchange(replace(said[-1], annotation=name))
-        self.begun = True
+        step = Step(turn=False, base=None, named=(said[-1].serial, name))
+        self._did(self._renamed(step))
+
+    def edit(self, turn: int, question: str, answer: str) -> None:
+        """The question of a turn in other words; all that followed is set aside."""
+        said = self.spoken()
+        ends = [place for place, each in enumerate(said) if each.role == "ai"]
+        if not 0 < turn <= len(ends):
+            raise RefusedError
+        asked = said[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1]]
+        if not asked:
+            raise RefusedError
+        base = self._before(asked[0])
+        gone = self._swap(base, ())
+        self._did(Step(turn=True, base=base, tail=gone))
+        self._put(Said(role="human", text=question))
+        self._put(Said(role="ai", text=answer, annotation=""))
 
     def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
         """A typed command: it is in the transcript with the notice that answers it."""
@@ -244,6 +269,15 @@ class Line:
     def _put(self, message: Said) -> None:
         self.transcript.append(message)
         self.ever |= {each.serial: each for each in self.transcript}
+
+    def _renamed(self, step: Step) -> Step:
+        """Give a message the checkpoint of a step; the step that takes it away again."""
+        assert step.named is not None
+        serial, name = step.named
+        for each in [each for each in self.transcript if each.serial == serial]:
+            self._exchange(replace(each, annotation=name))
+            return replace(step, named=(serial, each.annotation))
+        return step
 
     def _exchange(self, message: Said) -> None:
         place = [each.serial for each in self.transcript].index(message.serial)

@@ -219,6 +219,17 @@ class Differential(Script, RuleBasedStateMachine):
         line, talk = self.lines[name], self._talk(name, who)
         self._both(name, partial(line.retry, answer[0]), talk.retry)
 
+    @rule(name=THREADS, who=WHO, turn=TURNS)
+    def edit(self, name: str, who: int, turn: int) -> None:
+        """Somebody puts a question in other words."""
+        if self.lines[name].waiting():
+            return
+        question, answer = self._question(name, ""), self._answer(name, 0.9)
+        self.actors[name].rehearse([("answer", answer[0], None)])
+        line, talk = self.lines[name], self._talk(name, who)
+        real = partial(talk.edit, turn, question)
+        self._both(name, partial(line.edit, turn, question, answer[0]), real)
+
     @rule(name=THREADS, who=WHO, place=PLACES)
     def restore(self, name: str, who: int, place: int) -> None:
         """Somebody brings back what was taken off."""

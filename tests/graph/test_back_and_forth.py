@@ -139,7 +139,7 @@ def test_undo_and_redo_in_the_chat(opened: Opening) -> None:
     kept = [m for m in talk.messages() if m.type == "human" and "/" not in text_of(m)]
     assert ["q1", "q2", "q3"] == [text_of(m) for m in kept]
     assert before == [line for line in said(talk.messages()) if "q" in line[:8] or "draft" in line]
-    assert "The conversation has 3 turns" in done.text
+    assert "Restored 1 turn." in done.text
     assert "nothing to redo" in refused.text
     checked(talk)
 
@@ -234,7 +234,7 @@ def test_a_name_that_was_taken_meanwhile_stays_where_it_is(opened: Opening) -> N
     talk.checkpoint("home")
     talk.rollback(turns=2)
     talk.checkpoint("home")
-    talk.undo()
+    talk.restore(talk.branches()[1].id)
 
     marks = talk.checkpoints()
     assert 1 == [each["name"] for each in marks].count("home")
@@ -279,7 +279,7 @@ def test_a_retry_and_its_undo(opened: Opening) -> None:
     assert (3, "") == (moved.turns, moved.question)
     assert "This is draft 4, about what was asked." == reply.text
     assert ["q1", "q2", "q3"] == words(talk)
-    assert "q3" == model.texts()[-1]
+    assert model.texts()[-1].startswith("q3")
     assert "draft 3" not in " ".join(model.texts())
     assert (before, again) == (old, talk.messages())
     checked(talk)
@@ -298,7 +298,7 @@ def test_a_retry_takes_documents_and_the_topic_along(opened: Opening) -> None:
     assert label == talk.timeline().current_topic
     assert ["q1", "資料です。", "新しい話題です"] == words(talk)
     assert "資料です。" in model.texts()[-1]
-    assert model.texts()[-1].endswith("新しい話題です")
+    assert "新しい話題です" in model.texts()[-1]
     assert 2 == len(state(talk)["segments"])
     checked(talk)
 

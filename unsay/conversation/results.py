@@ -12,7 +12,8 @@ from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
-from unsay.prompts.fields import ENGLISH, JAPANESE, StepChange
+from unsay.prompts.base import StepChange
+from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from unsay.effects import Steps
 from unsay.errors import InputError, NothingToUndoError
 from unsay.history.branch import Label, LiveBranch, replace_tail
-from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question
+from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
@@ -139,9 +139,9 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     answer gets those of the old one, except after an edit.
     """
     old = next((m for m in reversed(branch["messages"]) if is_answer(m)), None)
-    named = [each for each in branch["checkpoints"] if each["name"]]
-    kept = [e["name"] for e in named if old and not edits and e["message_id"] == old.id]
-    dropped = [each["name"] for each in named if each["name"] not in kept]
+    named = {each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]}
+    kept = [name for name, at in named.items() if old and not edits and at == old.id]
+    dropped = [name for name in named if name not in kept]
     if dropped:
         scope.emit("checkpoints_removed", names=dropped)
     answers: list[str] = []
@@ -158,7 +158,7 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
 def _asked_at(live: LiveBranch, request: RollbackRequest) -> list[AnyMessage]:
     """Return the user's messages of the turn that an edit names by its first message."""
     start = live.index_of(request["to"])
-    return list(takewhile(lambda message: message.type == "human", live.messages[start:]))
+    return list(takewhile(lambda message: message.type == "human", spoken(live.messages[start:])))
 
 
 def _with_text(question: AnyMessage, text: str) -> AnyMessage:

@@ -13,7 +13,8 @@ from unsay.history.checkpoints import add_checkpoint
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.pin import bounded, move_pins
-from unsay.prompts.fields import StepChange, Texts
+from unsay.prompts.base import StepChange
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Checkpoint, Operation, Pin
@@ -110,8 +111,13 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
     if back:
         added, removed = removed, added
     present = {message.id for message in state["messages"]}
-    returning = {each["id"]: _placed(each, present) for each in added}
-    dropped = {each["id"] for each in removed}
+    # A host may have removed the message in the meantime.
+    returning = {
+        each["id"]: _placed(each, present)
+        for each in added
+        if each["message_id"] in {None, *present} or each.get("offloaded")
+    }
+    known, dropped = set(returning), {each["id"] for each in removed}
     kept = []
     for each in state.get("checkpoints", []):
         if each["id"] in returning:
@@ -124,7 +130,7 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
     # The log is not told of checkpoints that were thinned out, so it has them still.
     new = dropped - {each["id"] for each in added} if back else set()
     events += [event_types.checkpoint_removed(each) for each in removed if each["id"] in new]
-    events += [event_types.checkpoint(each) for each in added]
+    events += [event_types.checkpoint(each) for each in added if each["id"] in known]
     return Update(messages=[], checkpoints=kept)
 
 

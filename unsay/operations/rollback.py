@@ -273,8 +273,10 @@ def _reversed(
     refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
     update = settle(state, change, refs)
     if "made" in step:  # the checkpoint that the turn made before itself
-        after: State = {**state, **update, "messages": list(change.live.messages)}
-        update["checkpoints"] = swap_checkpoints(after, scope, step, back=not again)["checkpoints"]
+        changed: State = {**state, **update, "messages": list(change.live.messages)}
+        update["checkpoints"] = swap_checkpoints(changed, scope, step, back=not again)[
+            "checkpoints"
+        ]
     return change, update
 
 

@@ -131,3 +131,19 @@ class Catalogue:
             # language.
             if given is not entry.en and given is not entry.ja:
                 entry.check(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChange:
+    """What undoing or redoing a step did: the numbers of messages and of answered turns.
+
+    `what` is a key of `Texts.step_changes` for a step that changed no message, else empty.
+    `repeatable`: the step can be redone; the question of a stopped turn cannot.
+    """
+
+    what: str = ""
+    removed: int = 0
+    restored: int = 0
+    removed_turns: int = 0
+    restored_turns: int = 0
+    repeatable: bool = True

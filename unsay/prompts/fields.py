@@ -7,25 +7,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from unsay.errors import ConfigurationError
-from unsay.prompts.base import Table, Text
+from unsay.prompts.base import StepChange, Table, Text
 from unsay.prompts.model_texts import ModelTexts
 from unsay.types import Language
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepChange:
-    """What undoing or redoing a step did: the numbers of messages and of answered turns.
-
-    `what` is a key of `Texts.step_changes` for a step that changed no message, else empty.
-    `repeatable`: the step can be redone; the question of a stopped turn cannot.
-    """
-
-    what: str = ""
-    removed: int = 0
-    restored: int = 0
-    removed_turns: int = 0
-    restored_turns: int = 0
-    repeatable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
