@@ -24,16 +24,21 @@ from unsay.graph.builder import build_graph
 from unsay.types import TopicShift
 
 QUICK = {"judge_timeout_seconds": 0.2, "part_timeout_seconds": 0.2, "recall_floor": 0.0}
-NEVER = threading.Event()
+END = [threading.Event()]
+"""Set when the test is over; each test has its own."""
+
 CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
 
 @pytest.fixture(autouse=True)
 def parts_end() -> Iterator[None]:
     """What still hangs ends with its test."""
-    NEVER.clear()
+    END[0] = threading.Event()
     yield
-    NEVER.set()
+    END[0].set()
+    for thread in threading.enumerate():
+        if thread.name == "unsay-call":
+            thread.join(5)
 
 
 def raises(*_: Any) -> Any:
@@ -43,7 +48,7 @@ def raises(*_: Any) -> Any:
 
 def blocks(*_: Any) -> Any:
     """Block the thread that calls it."""
-    NEVER.wait(60)
+    END[0].wait(60)
 
 
 async def raises_later(*_: Any) -> Any:
@@ -54,8 +59,12 @@ async def raises_later(*_: Any) -> Any:
 
 async def hangs(*_: Any) -> Any:
     """Go on for a while after it was cancelled."""
+    end = END[0]
     with suppress(asyncio.CancelledError):
-        await asyncio.sleep(60)
+        # Another thread sets the event: an `asyncio.Event` would not notice.
+        while not end.is_set():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.02)
+        return
     await asyncio.sleep(2)
 
 
