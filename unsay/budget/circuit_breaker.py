@@ -71,7 +71,11 @@ class Circuit:
         return replace(circuit, probes=circuit.probes + 1, probed_at=now)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a success; `period` is that of the circuit after `admit`."""
+        """Return the circuit after a success; a half-open one closes after `policy.probes` successes.
+
+        `period` is that of the circuit after `admit`; `None` is the current one. An open circuit,
+        and one of another period, is returned unchanged.
+        """
         if self._is_stale(period) or self.state(now) == "open":
             return self
         if self.opened_at is None:
@@ -81,7 +85,12 @@ class Circuit:
         return replace(self, answers=self.answers + 1)
 
     def failed(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a failure, which may open it; an open circuit stays as it is."""
+        """Return the circuit after a failure.
+
+        A half-open one opens again, a closed one after `policy.failures` failures in a row.
+        `period` is as for `succeeded`. An open circuit, and one of another period, is returned
+        unchanged.
+        """
         state = self.state(now)
         if self._is_stale(period) or state == "open":
             return self
@@ -90,7 +99,10 @@ class Circuit:
         return Circuit(policy=self.policy, opened_at=now, period=self.period + 1)
 
     def withdrawn(self, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a call was cancelled, which frees the place of a probe."""
+        """Return the circuit after a call was cancelled, which frees the place of a probe.
+
+        `period` is as for `succeeded`. A circuit of another period is returned unchanged.
+        """
         if self._is_stale(period) or self.probes <= self.answers:
             return self
         return replace(self, probes=self.probes - 1)

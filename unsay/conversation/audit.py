@@ -36,6 +36,7 @@ def events(thread: ThreadHandle) -> Steps[list[Event]]:
     them, byte for byte.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         EventLogGapError: An event is missing or was changed.
     """
     state = yield from thread.known()
@@ -62,6 +63,7 @@ def note(
         Whether the note is new; `False` if the log has it under this id already.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         InputError: The note is empty.
         EventConflictError: A different event has this id.
         ConflictError: A turn was stopped and waits.
@@ -95,6 +97,7 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
     """End the thread for good: it can be read, and no new run can start in it; return its entry.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         ConflictError: A turn was stopped and waits.
     """
     yield from thread.settled()
@@ -149,6 +152,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     """Return the whole text of a tool's result, also where contexts hold only its beginning.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownToolResultError: No result in the transcript has this tool call's id.
     """
     state = yield from thread.whole()
@@ -161,7 +165,11 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:
-    """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
+    """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

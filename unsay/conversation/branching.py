@@ -167,6 +167,7 @@ def fork(
         A conversation of the new thread; this thread is not changed.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         ConflictError: A thread has this id already.
         InvalidNameError: The thread's id is not allowed.
         UnknownCheckpointError: No checkpoint matches `at`.
@@ -212,7 +213,11 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the removed branches that are not restored, newest first, and the forks."""
+    """List the current branch, the removed branches that are not restored, newest first, and the forks.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
@@ -287,6 +292,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         b: The same.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, checkpoint or thread has this name.
         AmbiguousCheckpointError: Several checkpoints match.
     """
@@ -298,7 +304,11 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages that a name identifies: `live`, a branch, a checkpoint, or a thread."""
+    """Return the messages that a name identifies: `live`, a branch, a checkpoint, or a thread.
+
+    Raises `UnknownBranchError` if there is none, `AmbiguousCheckpointError` for several
+    checkpoints.
+    """
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:
@@ -351,6 +361,7 @@ def restore(
         confirm: As for `rollback`.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, topic or message has this id.
         ConflictError: It is there already, its place was removed, or a turn was stopped and waits.
     """

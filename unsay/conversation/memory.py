@@ -35,7 +35,11 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
-    """List the pins, oldest first; `page` is the id of the offloaded segment with the message."""
+    """List the pins, oldest first; `page` is the id of the offloaded segment with the message.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
     return Rows((yield from thread.known()).get("pins", []))
 
 
@@ -55,9 +59,12 @@ def pin(
         All pins, the new ones last.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: The message is not in the transcript.
-        InputError: It is a command or a notice, or nothing was answered yet.
-        ConflictError: It is pinned already, it is forgotten, or there are 64 pins.
+        UnknownTurnError: No answered turn has this number.
+        InputError: It is a command or a notice.
+        ConflictError: It is pinned already, it is forgotten, there are 64 pins, or a decision is
+            pending.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     page = None
@@ -85,8 +92,10 @@ def unpin(
         The pins that are left.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: The message is not pinned.
-        InputError: No turn has this number.
+        UnknownTurnError: No answered turn has this number.
+        ConflictError: A decision is pending.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     ids = [message_id or ""]
@@ -99,7 +108,11 @@ def unpin(
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
-    """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
+    """List what is forgotten, oldest first; `restore` takes the `id` of an entry.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
     return Rows((yield from thread.known()).get("forgotten", []))
 
 
@@ -126,9 +139,11 @@ def forget(
         reason: In your words, for the list of what is forgotten.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No message or topic has this id or label.
-        InputError: The question that waits for its answer is meant, or not exactly one of `what`
-            and `turns` is given.
+        UnknownTurnError: No answered turn has this number.
+        InputError: The question that waits for its answer is meant, `turns` is not a number or a
+            range, or not exactly one of `what` and `turns` is given.
         ConflictError: It is forgotten already, a turn was stopped and waits, a label is ambiguous,
             or 64 things or 1,000 messages are forgotten already.
     """
@@ -197,6 +212,7 @@ def forget_tool_results(
         What was forgotten; `None` if no result scored lower.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         InputError: `below` is not from 0 to 1.
         ConflictError: A turn is under way, or over 64 things or 1,000 messages would be forgotten.
     """
@@ -238,7 +254,7 @@ def _turns(
 ) -> Steps[tuple[State, list[AnyMessage]]]:
     """Return the state with a turn, a range such as `3-5`, or the newest (`None`), and its messages.
 
-    Raises `InputError` if there is no such turn.
+    Raises `InputError` for another text, `UnknownTurnError` if there is no such answered turn.
     """
     argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))

@@ -99,7 +99,8 @@ def context(
         attempt: Only the calls of this attempt, from 1; `None` is all.
 
     Raises:
-        NothingToUndoError: No turn has this number.
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No turn has this number.
         UnknownContextError: Nothing is kept of it, because a host or an older version answered.
     """
     state = yield from thread.whole()
@@ -246,8 +247,9 @@ def replay(
         model: Receives the same request; `None` only returns it. The transcript is not changed.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownRunError: No failed attempt matches.
-        NothingToUndoError: No turn matches.
+        UnknownTurnError: No turn has this number.
     """
     state = yield from thread.whole()
     requests = yield from list_requests(*thread.address)

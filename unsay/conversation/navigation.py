@@ -48,9 +48,11 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     `name` has 1 to 64 printable characters, or is `None`. Old checkpoints without a name are thinned.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         CheckpointExistsError: Another checkpoint has this name.
         InvalidNameError: The name is not allowed.
         UnknownCheckpointError: There is no answer yet.
+        ConflictError: A decision is pending.
     """
     state = yield from thread.reached((yield from thread.decided()), (), 1)
     scope = thread.scope()
@@ -75,6 +77,7 @@ def checkpoints(
         start_after: Name or id of the checkpoint before the first that is wanted.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         InputError: `limit` is negative.
         UnknownCheckpointError: No checkpoint matches `start_after`.
     """
@@ -104,11 +107,13 @@ def rollback(
         confirm: Decides whether a tool call may be compensated, for tools that ask first.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
         NothingToUndoError: The thread has fewer answered turns, or no message.
-        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
+        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
+            nothing was changed.
     """
     state = yield from thread.decided()
     scope = thread.scope(confirm)
@@ -127,6 +132,7 @@ def preview(
     """Return what `rollback` with the same arguments would remove; nothing is written.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
@@ -158,8 +164,10 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     compensated, for tools that ask first.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         NothingToUndoError: No step is left.
-        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
+        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
+            nothing was changed.
     """
     state = yield from thread.decided()
     archived = yield from load_archived_steps(state, thread.scope())
@@ -184,8 +192,10 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     `confirm` decides whether a tool call may be compensated, for tools that ask first.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         NothingToRedoError: Nothing was undone since the last turn or rollback.
-        ConflictError: A tool asks first and `confirm` is not given; nothing was changed.
+        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
+            nothing was changed.
     """
     state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
@@ -201,6 +211,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     A turn that an error or a crash stopped is resumed instead.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         NothingToUndoError: The thread has no question.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
@@ -231,6 +242,7 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
         text: The new question; the turn's documents, and images beside the text, stay.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No turn has this number.
         InputError: The text is empty, or the turn has no question.
         ModelError: The model failed; the new question is kept, and `resume` asks it again.
@@ -287,7 +299,9 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
         empty if nothing matches.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         InputError: The text is empty.
+        ConflictError: A decision is pending.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     finds = yield from search_command(state, scope, words)

@@ -79,7 +79,11 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return the turns, their scores and topics, the checkpoints and the branches; prints as a tree."""
+    """Return the turns, their scores and topics, the checkpoints and the branches; prints as a tree.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
     return timeline_of(thread, (yield from thread.whole()))
 
 
@@ -117,7 +121,10 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
 
 
 def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:
-    """Return the turn with this number that a question began; `None` takes the last."""
+    """Return the turn with this number that a question began; `None` takes the last.
+
+    Raises `UnknownTurnError` if there is none.
+    """
     matches = [turn for turn in turns if turn.question_id]
     if number is not None:
         matches = [turn for turn in matches if turn.number == number]

@@ -43,7 +43,11 @@ class Summary:
 
     @property
     def key(self) -> str:
-        """A digest of the rule, the text and the ids of the messages."""
+        """A digest of the rule, the text and the ids of the messages.
+
+        It identifies the judge's call, so that a repeated call is paid once, and chooses the
+        sample.
+        """
         ids = "\x00".join([self.why, self.text, *(message.id or "" for message in self.messages)])
         return hashlib.sha256(ids.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -74,6 +78,7 @@ def judge_summaries(
         seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         InputError: `sample` is under 1.
     """
     if sample is not None and sample < 1:

@@ -152,7 +152,11 @@ def one_line(text: str, cells: int) -> str:
 
 
 def printable(char: str) -> str:
-    """Return U+FFFD for a control character, and nothing for a mark of the writing direction."""
+    """Return the character as a diagram can show it.
+
+    A control character becomes U+FFFD. An invisible format character, such as a mark of the writing
+    direction, becomes an empty text; the joiners of emoji and scripts stay.
+    """
     category = unicodedata.category(char)
     if category == "Cf" and char not in _JOINERS:
         return ""

@@ -167,7 +167,11 @@ def _result_message(step: Step, tool: str) -> ToolMessage:
 
 
 def _content(data: Mapping[str, Any]) -> Any:
-    """Return a tool result's content: text or blocks as they are, anything else as JSON."""
+    """Return a tool result's content: text or blocks as they are, anything else as JSON.
+
+    If the event says that the content was omitted, the JSON says so, with a preview if there is
+    one.
+    """
     content = data.get("content", "")
     if data.get("omitted"):
         known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}

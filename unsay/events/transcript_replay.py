@@ -98,7 +98,10 @@ def replay(
 
 
 def _until_end(events: Sequence[_Given], run_id: str) -> Sequence[_Given]:
-    """Return the events up to the last one of a run that changed the transcript."""
+    """Return the events up to the last one of a run that changed the transcript.
+
+    Raises `EventLogGapError` if the run changed nothing.
+    """
     own = (event.get("run_id") == run_id and event["type"] not in _ASIDE for event in events)
     ends = [index for index, is_own in enumerate(own, start=1) if is_own]
     if not ends:
@@ -114,7 +117,10 @@ def _is_event(event: _Given) -> bool:
 
 
 def _repeats(event: _Given, seen: dict[str, Event]) -> bool:
-    """Return whether an event was `seen` before, and add it otherwise."""
+    """Return whether an event was `seen` before, and add it otherwise.
+
+    Raises `EventConflictError` if a different event has its id.
+    """
     if not _is_event(event):
         return False
     whole = cast("Event", event)

@@ -73,7 +73,10 @@ def _read(
 def _result(
     attempt: AttemptContext, done: Sequence[AnyMessage], tool_call_id: str
 ) -> Steps[ToolMessage]:
-    """Return the newest result of a call; an unknown or forgotten one is an error for the model."""
+    """Return the newest result of a call, also an offloaded one.
+
+    If it is unknown, forgotten or damaged, a `ToolException` tells the model.
+    """
     state, scope = attempt.state, attempt.scope
     hidden: Collection[str] = hidden_ids(state)
     result = _of_call((*state["messages"], *done), tool_call_id)
@@ -95,7 +98,11 @@ def _of_call(messages: Sequence[AnyMessage], tool_call_id: str) -> ToolMessage |
 
 
 def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
-    """Return earlier messages that match the query, as a quotation, and log that they were recalled."""
+    """Return earlier messages that match the query, as a quotation, and log the recall.
+
+    Without matches the text says so. An error of the search becomes a `ToolException` for the
+    model.
+    """
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     try:
         matches = yield from search_transcript(

@@ -134,7 +134,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def _refuse_others(
         self, others: Mapping[str, Any], config: RunnableConfig | None
     ) -> Steps[None]:
-        """Raise `InputError` if a host would change channels that it may not write."""
+        """Raise `InputError` if a host would change channels that it may not write.
+
+        Values that are the same as in one of the newest states are accepted: some hosts pass on all
+        that they read. In a graph that is a node of another graph everything is accepted.
+        """
         # As a node the graph gets its parent's state, which may use the same names for other things.
         is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
         if not others or is_node:

@@ -145,7 +145,10 @@ def _pair(item: Any) -> tuple[Any, Any]:
 
 
 def _by_channel(value: Any) -> Mapping[Any, Any]:
-    """Return the values of a state by channel; it may be a mapping, a model or a dataclass."""
+    """Return the values of a state by channel: a mapping, a pydantic model, or a dataclass.
+
+    Raises `InputError` for anything else.
+    """
     if isinstance(value, BaseModel):
         return {name: getattr(value, name) for name in value.model_fields_set}
     if is_dataclass(value) and not isinstance(value, type | Overwrite):

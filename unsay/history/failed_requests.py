@@ -40,7 +40,10 @@ class FailedRequest:
 
 
 def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> Steps[None]:
-    """Store a request, and replace an older one of the attempt; the newest `MOST_KEPT` stay."""
+    """Store a failed request, and delete all but the newest `MOST_KEPT` of the thread.
+
+    An older request of the same turn and attempt is replaced. `replay` reads these requests.
+    """
     namespace = requests_namespace(thread_id)
     key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt
     value = {field.name: getattr(request, field.name) for field in fields(request)}

@@ -170,7 +170,11 @@ def plain(value: Any) -> str:
 
 
 def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPhase:
-    """Return the phase if the status has it; `None` keeps the run's phase or takes the default."""
+    """Return the phase; `None` keeps the run's phase if the status has it, or takes the default.
+
+    Raises `RunConflictError` if the status lacks the phase, `InputError` if it is not a phase at
+    all.
+    """
     if phase is None:
         return run.phase if run.phase in PHASES[status] else PHASES[status][0]
     check_word("phase", phase, RunPhase)

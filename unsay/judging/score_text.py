@@ -151,7 +151,11 @@ def is_quoted(before: str, after: str) -> bool:
 
 
 def read_prose(prose: str) -> Statements:
-    """Return the scores that a text states; quotations and code are already blanked out."""
+    """Return the scores that a text states, as a judge writes them in sentences.
+
+    Quotations and code are already blanked out. If the text breaks off or corrects a score, the
+    result's `problem` says so, and its scores must not be used.
+    """
     found = Statements()
     if _BROKEN_OFF.search(prose.rstrip()):
         found.problem = "the reply breaks off"
@@ -254,7 +258,10 @@ def _scale_of_points(written: str, value: float) -> float:
 
 
 def scores_in(text: str) -> set[float]:
-    """Return the score-like numbers of a text; a whole number without a scale may count something."""
+    """Return the scores in a text, each from 0 to 1: 8/10 and 80% are 0.8.
+
+    Whole numbers without a scale are left out, because they may count something.
+    """
     return {
         score
         for match in _VALUES.finditer(text)

@@ -96,9 +96,11 @@ def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessag
 
 
 def relevance(question: str, document: str) -> PreVerdict:
-    """Return the relevance of a document, from 0.2 to 1: its share of the question's words.
+    """Return a score for a document from the words that it shares with the question.
 
-    The verdict is never `decided`, because a document may use other words.
+    The score is 0.2 if they share no word. Otherwise it is from 0.5 to 1, by the share of the
+    question's words in the document. It is 0.5 if the question has only common words. The verdict
+    is never `decided`, because a document may use other words.
     """
     asked = vocabulary(question)
     shared = asked & vocabulary(document)

@@ -289,8 +289,10 @@ def _ends(line: str) -> bool:
 def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     """Return whether an answer breaks off before the end of its last sentence.
 
-    A last word that needs another one, a bare heading and an unclosed formula are clear signs; a
-    missing full stop is one only if the answer is at least `enough` wide.
+    An answer narrower than `DANGLING_WIDTH` never does. Otherwise a last line that is a bare
+    heading, or ends in a colon or comma, and an unclosed formula or bold text, are clear signs. A
+    last word that needs another one is a sign, and so is a missing full stop in an answer at least
+    `enough` wide; but not if the answer's other lines lack a full stop as well.
     """
     lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
     if not lines or width(answer) < DANGLING_WIDTH:

@@ -192,7 +192,13 @@ class Gate:
         return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
 
     def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
-        """Call the models in order; skip those whose circuit is open."""
+        """Call the models in order until one is available; skip those whose circuit is open.
+
+        Raises:
+            CircuitOpenError: The circuits of all models are open.
+            Exception: The error of the last model called. An error that does not mean that a model is
+                unavailable is raised at once, and no other model is called.
+        """
         failure: Exception | None = None
         for model, call in calls.items():
             with self._mutex:

@@ -94,7 +94,11 @@ def summary_of(
 def _summary_of_model(
     scope: Scope, request: Callable[[], list[AnyMessage]], *, key: str
 ) -> Steps[str]:
-    """Return a model's summary; empty without a model, after a failure, and for some turns after it."""
+    """Return a model's summary, or an empty text if no summary was made.
+
+    It is empty without a model, with the setting `summaries="local"`, and after a failure, which is
+    only reported. After a failure no model is asked for some turns.
+    """
     if scope.settings.summaries == "local" or scope.step_log.summaries_paused:
         return ""
     try:

@@ -247,7 +247,10 @@ def possibly_resent(state: State, scope: Scope) -> set[str | None]:
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
-    """Return the state with the whole transcript, for readers; without a store, the state as it is."""
+    """Return the state with the whole transcript, for readers; without a store, the state as it is.
+
+    Raises `DatabaseCorruptError` if an offloaded segment is missing or was changed.
+    """
     if scope.address is None:
         return state
     pages = yield from read_back(*scope.address, offloaded_of(state), None)

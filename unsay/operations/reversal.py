@@ -185,7 +185,10 @@ def change_made(
 
 
 def step_notice(texts: Texts, change: StepChange, *, undone: bool) -> str:
-    """Return the notice about an undo, or a redo, and how it is reversed."""
+    """Return the notice that tells a user what an undo or a redo changed.
+
+    It also names the command that reverses this, unless the undone step cannot be redone.
+    """
     changes = texts.step_text(change)
     if not change.repeatable:
         return changes

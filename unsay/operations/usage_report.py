@@ -59,7 +59,12 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
 def usage_of(
     state: State, scope: Scope, live: Sequence[AnyMessage], removed: Sequence[AnyMessage]
 ) -> Steps[Usage]:
-    """Return the tokens of `live` and `removed` messages, each once, and of calls beside the answers."""
+    """Return the use of the context window in the newest call, the tokens spent, and the budgets.
+
+    `live` and `removed` are the messages whose tokens are counted, each message once. The tokens of
+    judge, summaries and titles are counted by their calls. `window` is `None` before the first
+    answer.
+    """
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []

@@ -53,7 +53,10 @@ def event_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """Make the page that continues an event log, 1 event or more; equal events make an equal page."""
+    """Make the page that continues an event log; equal events make an equal page.
+
+    Raises `InputError` without events.
+    """
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
     return link(head["page_id"], {"count": head["count"] + len(events)}, list(events))

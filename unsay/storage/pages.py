@@ -82,14 +82,20 @@ class Chain:
         return put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that is stored separately; read that with `body`."""
+        """Read one page, without a body that is stored separately; read that with `body`.
+
+        Raises the chain's `error` if the page is missing or was changed.
+        """
         pages = self._pages((yield get_item(self.store, self.namespace, page_id)))
         if not pages:
             raise self.damaged(page_id)
         return pages[-1]  # a packed item holds several pages and has the id of its newest
 
     def body(self, page: Page) -> Steps[Any]:
-        """Read the values of a page whose body is stored separately (`apart`)."""
+        """Read the values of a page whose body is stored separately (`apart`).
+
+        Raises the chain's `error` if the body is missing or was changed.
+        """
         item = yield get_item(self.store, self.namespace, f"{page.id}{BODY}")
         try:
             with reading(f"Page {page.id!r}"):
@@ -101,7 +107,10 @@ class Chain:
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """Return the values of a page that was read with its body, that is without `apart`."""
+        """Return the values of a page that was read with its body, that is without `apart`.
+
+        Raises the chain's `error` if they cannot be decoded.
+        """
         try:
             return unpacked(page.body or b"")
         except DatabaseCorruptError as error:
@@ -122,10 +131,11 @@ class Chain:
         return chain[::-1]
 
     def pack(self, page_id: str | None) -> Steps[None]:
-        """Pack the newest pages, up to those packed before, into one item; the chain stays the same.
+        """Pack the newest pages, up to those packed before, into one item.
 
-        It does nothing for fewer than `WORTH_PACKING` pages. Packing also ends at a page that has no
-        separate item: a host may continue from a state whose newest page was packed with later ones.
+        The chain stays the same. Nothing is done for fewer than `WORTH_PACKING` pages. Packing also
+        ends at a page that has no separate item: a host may continue from a state whose newest page
+        was packed with later ones. Raises the chain's `error` if a page was changed.
         """
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
@@ -152,7 +162,7 @@ class Chain:
         yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def damaged(self, page_id: str | None) -> StorageError:
-        """Return the chain's `error` for a page that is missing or was changed."""
+        """Return, for the caller to raise, the chain's `error` for a missing or changed page."""
         return self.error(
             f"Page {page_id!r} of {self.name} is missing or was changed: {BACKUP}{self.hint}"
         )

@@ -47,7 +47,11 @@ class Window:
     limit: int
 
     def holds(self, moment: datetime, labels: Mapping[str, str] | None = None) -> bool:
-        """Return whether an entry with this start time and these labels matches the filters."""
+        """Return whether an entry with this start time and these labels matches the filters.
+
+        `moment` is from `since` on and before `until`. `labels` has all labels of the filter with
+        the same values; `None` means that the entry has no labels.
+        """
         early = self.since is not None and moment < self.since
         late = self.until is not None and moment >= self.until
         return not early and not late and has_labels(labels or {}, self.labels)

@@ -136,7 +136,7 @@ class PostgresLeases(Leases):
         return "" if row["got"] else elsewhere
 
     def _free(self, lease: PostgresLease) -> None:
-        """Free a lock, unless its connection was replaced, which freed it already."""
+        """Free a lock. Nothing is sent if none was obtained; a lost connection frees it anyway."""
         with lease.mutex:
             if lease.pid is not None:
                 self._session.execute(UNLOCK, lease.key, lease.pid)

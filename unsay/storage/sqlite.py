@@ -54,7 +54,10 @@ class Cursor(sqlite3.Cursor):
     """A cursor that rolls its transaction back when a statement fails."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """See `sqlite3.Cursor.execute`."""
+        """Run a statement; after an error, roll back its transaction.
+
+        A `COMMIT` without a transaction does nothing. Otherwise as `sqlite3.Cursor.execute`.
+        """
         # LangGraph's store commits even after a failed statement, which was rolled back here already.
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self

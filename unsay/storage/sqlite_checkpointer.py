@@ -75,7 +75,10 @@ class CompressedSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type and bytes; the type ends in `+z` if the bytes are compressed."""
+        """Return the value's type and bytes; the type ends in `+z` if the bytes are compressed.
+
+        Raises `InputError` if the value cannot be stored.
+        """
         try:
             kind, data = super().dumps_typed(obj)
         except (TypeError, ValueError) as error:
@@ -155,7 +158,10 @@ class FileSaver(OffLoop, SqliteSaver):
         set_leases(self, Leases())
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint of a thread, or the one that `config` names; else `None`."""
+        """Return the newest checkpoint of a thread, or the one that `config` names; else `None`.
+
+        Raises `DatabaseCorruptError` if it cannot be read.
+        """
         thread_id = str(config["configurable"]["thread_id"])
         with reading(f"The newest checkpoint of {thread_id!r}"):
             checkpoint_tuple: CheckpointTuple | None = super().get_tuple(config)
