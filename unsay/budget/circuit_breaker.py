@@ -71,7 +71,7 @@ class Circuit:
         return replace(circuit, probes=circuit.probes + 1, probed_at=now)
 
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a success; a half-open one closes after `policy.probes` successes.
+        """Return the circuit after a success: half-open, it closes after `policy.probes` successes.
 
         `period` is that of the circuit after `admit`; `None` is the current one. An open circuit,
         and one of another period, is returned unchanged.

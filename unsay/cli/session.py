@@ -229,6 +229,8 @@ def readable(words: str) -> str:
 def decision_of(words: str) -> dict[str, Any]:
     """Return what to resume with for `approve`, `reject`, `edit: ANSWER`, or other words.
 
+    Other words, also none, ask the model for another answer.
+
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}
     >>> decision_of("shorter, please")

@@ -45,7 +45,11 @@ class Strategy(Protocol):
 
     @property
     def per_turn(self) -> PerTurn:
-        """When `plan` is called: `False` at the end of a turn, `True` also before each model call."""
+        """When `plan` is called: always at the end of a turn, and maybe also before model calls.
+
+        `True` is before each model call, a number N before every Nth one of a turn, `False` before
+        none.
+        """
         return True
 
     def plan(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:

@@ -189,10 +189,7 @@ def fork(
 def _begin(
     handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
 ) -> Steps[None]:
-    """Write the copy of the branch `live` and list the `other` thread, whose lock the caller holds.
-
-    Raises `ConflictError` if there is a thread with its id.
-    """
+    """Write `live` to the locked `other` thread and list it; `ConflictError` if the thread exists."""
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:  # a host's thread has no entry
         raise ConflictError(
@@ -213,10 +210,9 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the removed branches that are not restored, newest first, and the forks.
+    """List the current branch, the removed branches that are not restored, and the forks.
 
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
+    The newest removed branch comes first. `UnknownThreadError` if the thread has no messages yet.
     """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
@@ -304,7 +300,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages that a name identifies: `live`, a branch, a checkpoint, or a thread.
+    """Return the messages of `live`, a branch, a checkpoint or a thread.
 
     Raises `UnknownBranchError` if there is none, `AmbiguousCheckpointError` for several
     checkpoints.

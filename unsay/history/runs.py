@@ -132,7 +132,7 @@ def advance(
 def resume(run: Run, *, now: str) -> Run:
     """Return a run that continues, also one that a crashed process left running.
 
-    This is another attempt unless the run was paused or pending; a completed run cannot continue.
+    It is another attempt unless it was paused or pending. `RunConflictError` if it is completed.
     """
     if run.status != "running":
         return advance(run, now=now, status="running")
@@ -170,11 +170,7 @@ def plain(value: Any) -> str:
 
 
 def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPhase:
-    """Return the phase; `None` keeps the run's phase if the status has it, or takes the default.
-
-    Raises `RunConflictError` if the status lacks the phase, `InputError` if it is not a phase at
-    all.
-    """
+    """Return the phase, a default for `None`; `RunConflictError` if the status does not have it."""
     if phase is None:
         return run.phase if run.phase in PHASES[status] else PHASES[status][0]
     check_word("phase", phase, RunPhase)

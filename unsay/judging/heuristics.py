@@ -106,7 +106,11 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
-    """Return the exchange without sentences that demand a verdict, and a signal if it had any."""
+    """Return the exchange without sentences of the answer that tell a judge what to say.
+
+    Sentences about grades are removed too, if the question is not about grades. An answer of
+    nothing else stays whole. The list has a signal if there was a demand, and is empty otherwise.
+    """
     # An answer must not influence its own score: sentences that tell a judge what to say are removed
     # before anything is measured, and other sentences about grades if the question is not about
     # grades. An answer of nothing else stays whole: it is not empty, only poor.

@@ -196,8 +196,8 @@ class Gate:
 
         Raises:
             CircuitOpenError: The circuits of all models are open.
-            Exception: The error of the last model called. An error that does not mean that a model is
-                unavailable is raised at once, and no other model is called.
+            Exception: The error of the last model called. An error that does not mean that a model
+                is unavailable is raised at once, and no other model is called.
         """
         failure: Exception | None = None
         for model, call in calls.items():

@@ -46,7 +46,11 @@ class Injected:
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
-    """Return the unanswered end of a transcript: the question, and an interrupted one before it."""
+    """Return the unanswered end of a transcript: the question with its documents.
+
+    If the `turn` before it was interrupted, `interrupted` has the places of that turn's messages.
+    Nothing is pending if the transcript ends in an answer or a notice.
+    """
     start = len(messages)
     question: AnyMessage | None = None
     for index in range(len(messages) - 1, -1, -1):

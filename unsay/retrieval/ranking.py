@@ -71,7 +71,10 @@ class Ranking:
 
 
 def asked(question: str, index: RecallIndex) -> Asked:
-    """Return what a question asks for; speakers' names in the index are not looked up as words."""
+    """Return what a question asks for: search words, speakers that it names, and kinds of messages.
+
+    The names of speakers in the index are not search words.
+    """
     people = {
         name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
     }

@@ -129,7 +129,11 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    """Return the tokens that long unbroken words, such as keys, have beyond the estimate."""
+    """Return the tokens that long unbroken words, such as keys, have beyond the estimate.
+
+    `narrow` has one byte for each character of the text, `weighed` the estimate of each, times
+    `scale`.
+    """
     letters = narrow.translate(_UNBROKEN)
     if _LONG not in letters:
         return 0.0
