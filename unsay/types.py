@@ -42,6 +42,7 @@ CommandName = Literal[
     "redo",
     "retry",
     "edit",
+    "remove",
     "rollback",
     "checkpoint",
     "checkpoints",
@@ -68,6 +69,7 @@ OperationKind = Literal[
     "pin",
     "checkpoint",
     "label",
+    "remove",
 ]
 EventType = Literal[
     "user_message",
@@ -303,6 +305,7 @@ class Operation(TypedDict):
     `forgotten` and removed the pins `unpinned`. A `pin` added the pins `pinned` and removed
     `unpinned`. A `checkpoint` replaced the checkpoints `replaced` by `made`, and a `label` the
     thread's labels `old_labels` by `labels`; there `None` is a label that is not set.
+    A `remove` took out `ids`, and replaced what contexts leave out, `old_compaction`, by `compaction`.
     """
 
     kind: OperationKind
@@ -318,6 +321,8 @@ class Operation(TypedDict):
     replaced: NotRequired[list[Checkpoint]]
     labels: NotRequired[dict[str, str | None]]
     old_labels: NotRequired[dict[str, str | None]]
+    compaction: NotRequired[Any]
+    old_compaction: NotRequired[Any]
 
 
 class Undone(Operation):

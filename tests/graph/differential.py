@@ -50,6 +50,9 @@ class Step:
     turn: bool
     base: int | None
     tail: tuple[Said, ...] = ()
+    ids: frozenset[int] = frozenset()
+    """Of a removed turn: its messages; what else stands behind `base` stays."""
+
     named: tuple[int, str | None] | None = None
     """Of a checkpoint: its message, and the name that the message had or gets."""
 
@@ -137,7 +140,9 @@ class Line:
             self.steps.pop()
             self.undone = [*left, (self._renamed(step), self._here(keep))]
             return
-        gone = self._swap(step.base, step.tail, keep)
+        if step.ids:
+            keep = self._others(step)
+        gone = self._swap(step.base, step.tail, keep, notes=not step.ids)
         self.steps.pop()
         said = [each for each in gone if not each.aside]
         again = not step.turn or bool(said and said[-1].role == "ai")
@@ -154,7 +159,9 @@ class Line:
             self._did(self._renamed(step))
             self.undone = left[:-1]
             return
-        gone = self._swap(step.base, step.tail, keep)
+        if step.ids:
+            keep = self._others(step)
+        gone = self._swap(step.base, step.tail, keep, notes=not step.ids)
         self._did(replace(step, tail=gone))
         self.undone = left[:-1]
 
@@ -193,11 +200,7 @@ class Line:
 
     def edit(self, turn: int, question: str, answer: str) -> None:
         """The question of a turn in other words; all that followed is set aside."""
-        said = self.spoken()
-        ends = [place for place, each in enumerate(said) if each.role == "ai"]
-        if not 0 < turn <= len(ends):
-            raise RefusedError
-        asked = said[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1]]
+        asked = self._turn(turn)[:-1]
         if not asked:
             raise RefusedError
         base = self._before(asked[0])
@@ -205,6 +208,13 @@ class Line:
         self._did(Step(turn=True, base=base, tail=gone))
         self._put(Said(role="human", text=question))
         self._put(Said(role="ai", text=answer, annotation=""))
+
+    def remove_turn(self, turn: int) -> None:
+        """One turn is taken out, and the later ones stay."""
+        found = self._turn(turn)
+        step = Step(turn=False, base=self._before(found[0]), ids=frozenset(serials(found)))
+        gone = self._swap(step.base, (), self._others(step), notes=False)
+        self._did(replace(step, tail=gone))
 
     def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
         """A typed command: it is in the transcript with the notice that answers it."""
@@ -289,7 +299,12 @@ class Line:
         self.undone, self.begun = [], True
 
     def _swap(
-        self, base: int | None, tail: Sequence[Said], keep: Collection[int] = ()
+        self,
+        base: int | None,
+        tail: Sequence[Said],
+        keep: Collection[int] = (),
+        *,
+        notes: bool = True,
     ) -> tuple[Said, ...]:
         """Replace what follows a message with a tail; what was there is stored as a branch."""
         place = self._place(base)
@@ -298,9 +313,21 @@ class Line:
         there = serials([*self.transcript[:place], *stay])
         back = [each for each in tail if each.serial not in there]
         self.transcript = [*self.transcript[:place], *back, *stay]
-        if gone:
+        if gone and notes:
             self.left.append((base, gone))
         return gone
+
+    def _others(self, step: Step) -> set[int]:
+        """All messages but those of a removed turn."""
+        return serials(self.transcript) - step.ids
+
+    def _turn(self, turn: int) -> list[Said]:
+        """The messages of an answered turn."""
+        said = self.spoken()
+        ends = [place for place, each in enumerate(said) if each.role == "ai"]
+        if not 0 < turn <= len(ends):
+            raise RefusedError
+        return said[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1] + 1]
 
     def _place(self, base: int | None) -> int:
         """Index behind a message."""

@@ -230,6 +230,12 @@ class Differential(Script, RuleBasedStateMachine):
         real = partial(talk.edit, turn, question)
         self._both(name, partial(line.edit, turn, question, answer[0]), real)
 
+    @rule(name=THREADS, who=WHO, turn=TURNS)
+    def remove_turn(self, name: str, who: int, turn: int) -> None:
+        """Somebody takes one turn out."""
+        line, talk = self.lines[name], self._talk(name, who)
+        self._both(name, partial(line.remove_turn, turn), partial(talk.remove, turn))
+
     @rule(name=THREADS, who=WHO, place=PLACES)
     def restore(self, name: str, who: int, place: int) -> None:
         """Somebody brings back what was taken off."""

@@ -47,6 +47,7 @@ DEEDS = {
     "checkpoint": lambda c: c.checkpoint("here"),
     "label": lambda c: c.label(project="other", owner="me"),
     "retry": lambda c: c.retry(),
+    "remove": lambda c: c.remove(1),
     "edit": lambda c: c.edit(1, "What is a tuple?"),
 }
 
@@ -124,6 +125,40 @@ def test_an_edit_keeps_the_old_messages_as_a_branch() -> None:
     assert ("edit", 2) == (branch.kind, branch.turns)
     conversation.restore(branch.id)
     assert old == conversation.messages()
+
+
+def test_a_removed_turn_leaves_the_later_ones() -> None:
+    """One turn goes to a branch; the checkpoints of the others have the numbers of their turns."""
+    conversation = opened()
+    conversation.say("What is a set?")
+    first, second, third = turns(conversation)
+    conversation.remove(2)
+    assert [first, third] == turns(conversation)
+    assert [1, 2] == [each["turn"] for each in conversation.checkpoints()]
+    branch = conversation.branches()[1]
+    assert ("remove", 1) == (branch.kind, branch.turns)
+    conversation.restore(branch.id)
+    assert [first, second, third] == turns(conversation)
+    conversation.undo()
+    conversation.undo()
+    assert [first, second, third] == turns(conversation)
+    assert [1, 2, 3] == [each["turn"] for each in conversation.checkpoints()]
+
+
+def test_a_turn_is_removed_by_an_order() -> None:
+    """A typed command removes it, says so, and is undone like the method."""
+    graph = make(Numbered())
+    state = say(graph, "What is a list?", "What is a dictionary?", "/remove 1")
+    assert "Removed turn 1. /undo restores it." == last_text(state)
+    assert "What is a list?" not in texts(state["messages"])
+    state = say(graph, "/undo")
+    assert "Restored 1 turn. /redo reverses this." == last_text(state)
+    assert "What is a list?" == texts(state["messages"])[0]
+
+
+def turns(conversation: Conversation) -> list[str]:
+    """The answers."""
+    return texts(conversation.messages())[1::2]
 
 
 def test_an_edit_of_no_turn_changes_nothing() -> None:

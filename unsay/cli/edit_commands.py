@@ -59,6 +59,13 @@ def _show_step(opened: Opened, labels: Labels, moved: RollbackResult, *, undone:
 
 
 @on_thread()
+def remove(opened: Opened, *, turn: int) -> None:
+    labels = opened.labels
+    moved = opened.conversation.remove(turn)
+    _show_moved(opened, moved, labels.removed_turn.replace("{turn}", str(turn)), labels)
+
+
+@on_thread()
 def restore(opened: Opened, *, what: str) -> None:
     moved = opened.conversation.restore(what)
     labels = opened.labels

@@ -209,6 +209,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
     ),
     "retry": (_thread(), *MODELS),
+    "remove": (click.Argument(["turn"], metavar="N", type=COUNT), _thread()),
     "edit": (
         click.Argument(["turn"], metavar="N", type=COUNT),
         click.Argument(["text"]),

@@ -20,6 +20,7 @@ from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
 from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
+from unsay.operations.remove import remove_turn
 from unsay.operations.retry import edited, retried
 from unsay.operations.reversal import change_made, checkpoint_step
 from unsay.operations.rollback import (
@@ -257,6 +258,31 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     # For its errors: nothing is stored if one is raised.
     edited(state, argument, (), thread.scope().settings.max_message_chars)
     return (yield from say(thread, f"/edit {argument}"))
+
+
+def remove(
+    thread: ThreadHandle, turn: int, *, confirm: Confirm | None = None
+) -> Steps[RollbackResult]:
+    """Take one turn out of the transcript, and keep the later ones; `undo` puts it back.
+
+    Args:
+        thread: The thread.
+        turn: The turn's number, from 1; the later turns are numbered anew.
+        confirm: As for `rollback`.
+
+    Raises:
+        UnknownTurnError: No turn has this number.
+        InputError: A later message needs one of the turn, as a tool's result needs its call.
+        ConflictError: A turn was stopped and waits, or a tool asks first and `confirm` is not given.
+    """
+    state = yield from thread.settled()
+    command = Command(verb="remove", argument=str(turn))
+    state = yield from thread.reached(state, *messages_needed(state, command))
+    scope = thread.scope(confirm)
+    pending = find_pending(state["messages"], state.get("turn"))
+    waiting = [message.id or "" for message in state["messages"][pending.start :]]
+    update = yield from remove_turn(state, scope, str(turn), waiting, f"removal of turn {turn}")
+    return (yield from settle(thread, state, scope, update))
 
 
 def settle(

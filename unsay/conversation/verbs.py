@@ -231,6 +231,7 @@ class ConversationVerbs:
     redo = _changes(navigation.redo)
     retry = _changes(navigation.retry)
     edit = _changes(navigation.edit)
+    remove = _changes(navigation.remove)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)
     fork = _opens(branching.fork)

@@ -11,6 +11,7 @@ from unsay.operations.command_table import in_terms_of
 from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
+from unsay.operations.remove import remove_turn
 from unsay.operations.retry import ask_again
 from unsay.operations.reversal import change_made, step_notice
 from unsay.operations.rollback import (
@@ -59,6 +60,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "person": _go_to_target,
         "retry": _retry,
         "edit": _retry,
+        "remove": _remove,
         "undo": _undo_or_redo,
         "redo": _undo_or_redo,
         "ask": _ask_about_drafts,
@@ -141,6 +143,17 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
     yield from store_turn_places({command or "": question or ""}, scope)
+    return update
+
+
+def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Take one turn out; the later ones stay."""
+    turn, number = state["turn"], request["to"] or ""
+    update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
+    text = scope.texts(state["messages"]).removed_turn.format(turn=number)
+    update["notice"] = NoticeDue(text=text, answers=turn["pending"])
+    update["turn"] = {**turn, "number": _turns_after(state, update) + 1, "done": True}
+    update["state_history"] = add_note(state, scope, "rollback", "remove", None)
     return update
 
 

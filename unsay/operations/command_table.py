@@ -115,6 +115,15 @@ COMMANDS = (
         argument="N TEXT",
         argument_ja="N 新しい質問",
     ),
+    CommandEntry(
+        "remove",
+        "edit",
+        "Take turn N out and keep the later ones.",
+        details="The turn is kept as a branch; `unsay undo` puts it back.",
+        chat_en="take turn N out and keep the later ones; /undo puts it back",
+        chat_ja="ターンNだけを取り除く。以降のターンは残る(/undo で元に戻す)",
+        argument="N",
+    ),
     CommandEntry("fork", "edit", "Copy this conversation, or its beginning, and print the id."),
     CommandEntry(
         "branches",
@@ -218,6 +227,7 @@ _CHAT_ORDER = (
         "redo",
         "retry",
         "edit",
+        "remove",
         "rollback",
         "checkpoint",
         "checkpoints",

@@ -23,6 +23,7 @@ from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.pending import PendingInput, check_message, find_pending
 from unsay.operations.recall import finds_text, ids_of, search_command
+from unsay.operations.remove import removable
 from unsay.operations.retry import edited, retried
 from unsay.operations.reversal import checkpoint_step
 from unsay.operations.rollback import (
@@ -118,6 +119,9 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
         last_undone(state, order.pending)
     elif kind == "retry":
         to = retried(state, order.pending, limit)
+    elif kind == "remove":
+        removable(state, order.argument, order.pending)  # for its errors
+        to = order.argument
     elif kind == "edit":
         to, text = edited(state, order.argument, order.pending, limit)
         reason = f"/edit {order.argument.split()[0]}"
@@ -190,6 +194,7 @@ _ROLLBACKS = {
     "redo": "redo",
     "retry": "retry",
     "edit": "edit",
+    "remove": "remove",
     "rollback": "person",
 }
 
@@ -232,8 +237,8 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb == "rollback":
         live = live_branch(state)
         return rollback_targets(live, argument or None, turns_typed(live, argument))
-    if verb == "edit":
-        # The message before the turn as well, which the transcript then ends at.
+    if verb in ("edit", "remove"):
+        # The message before the turn as well, which the rest then follows.
         return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument or None)

@@ -116,7 +116,7 @@ def _put_back(
         raise ConflictError(
             f"The messages of branch {branch['id']!r} {why}; pick them to add copies at the end"
         )
-    if branch["kind"] == "document":
+    if branch["kind"] in ("document", "remove"):
         return (yield from _insert(state, scope, branch, [name for name in missing if name]))
     _check_base(live.positions(), branch["base"], branches)
     base = safe_base(live, branch["base"])

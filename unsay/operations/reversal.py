@@ -9,6 +9,7 @@ from unsay.effects import Steps
 from unsay.events import event_types
 from unsay.events.event_types import NewEvent
 from unsay.history import threads
+from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import add_checkpoint
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import apply, step_message_ids
@@ -16,8 +17,8 @@ from unsay.operations.pin import bounded, move_pins
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update
-from unsay.types import Checkpoint, Operation, Pin
+from unsay.state import State, Update, offloaded_of
+from unsay.types import Checkpoint, Offloaded, Operation, Pin, Segment
 
 VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label"})
 """The kinds of step that change no message."""
@@ -103,6 +104,41 @@ def _swap_pins(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
         NewEvent("pin", {"message_id": each["message_id"]}) for each in added
     ]
     return Update(messages=[], pins=bounded([*kept, *move_pins(added, None)]))
+
+
+def renumbered(live: LiveBranch, offloaded: Offloaded | None, scope: Scope) -> list[Checkpoint]:
+    """Return the checkpoints with the numbers of turns that the transcript has now.
+
+    Those that changed are added to the events to log.
+    """
+    count, numbers = (offloaded["turns"] if offloaded else 0), {}
+    talked = {message.id for message in spoken(live.messages)}
+    for message in live.messages:
+        count += message.id in talked and is_answer(message)
+        numbers[message.id] = count
+    after: list[Checkpoint] = []
+    for each in live.checkpoints:
+        number = numbers.get(each["message_id"], each["turn"])
+        after.append({**each, "turn": number})
+        if number != each["turn"]:
+            scope.step_log.later_events.append(event_types.checkpoint(after[-1]))
+    return after
+
+
+def reversed_part(
+    state: State, scope: Scope, live: LiveBranch, step: Operation, *, back: bool
+) -> Update:
+    """Return what else changes when a removed turn returns, or with `back=False` leaves again."""
+    segments: list[Segment] = []
+    for each in live.segments:
+        # Where the turn had begun its topic, the next turn has done so since.
+        if not segments or segments[-1]["topic_id"] != each["topic_id"]:
+            segments.append(each)
+    checkpoints = renumbered(live, offloaded_of(state), scope)
+    update = Update(segments=segments, checkpoints=checkpoints)
+    if "compaction" in step:
+        update["compaction"] = step["old_compaction"] if back else step["compaction"]
+    return update
 
 
 def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:

@@ -26,7 +26,13 @@ from unsay.history.checkpoints import by_age
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.record_events import log_rollback
-from unsay.operations.reversal import VALUE_STEPS, messages_of_step, swap, swap_checkpoints
+from unsay.operations.reversal import (
+    VALUE_STEPS,
+    messages_of_step,
+    reversed_part,
+    swap,
+    swap_checkpoints,
+)
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -272,6 +278,8 @@ def _reversed(
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
     update = settle(state, change, refs)
+    if step["kind"] == "remove":
+        update.update(reversed_part(state, scope, change.live, step, back=not again))
     if "made" in step:  # the checkpoint that the turn made before itself
         changed: State = {**state, **update, "messages": list(change.live.messages)}
         update["checkpoints"] = swap_checkpoints(changed, scope, step, back=not again)[

@@ -63,6 +63,10 @@ class Texts(ModelTexts):
         "{changes} /redo reverses this.", "{changes}/redo でやり直せます。"
     )
     redone: Text = Text("{changes} /undo reverses this.", "{changes}/undo で取り消せます。")
+    removed_turn: Text = Text(
+        "Removed turn {turn}. /undo restores it.",
+        "ターン{turn}を取り除きました。/undo で元に戻せます。",
+    )
     # What undoing or redoing a step did, if it changed no message; else `counts` says it.
     step_changes: Table = Table.of(
         {

@@ -1,0 +1,112 @@
+"""Remove: take one turn out of the transcript and keep the later ones."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.compaction import Compaction
+from unsay.effects import Steps
+from unsay.errors import InputError
+from unsay.history.branch import Change, Label, LiveBranch, replace_tail
+from unsay.messages.boundaries import steps
+from unsay.operations.reversal import renumbered
+from unsay.operations.rollback import live_branch, save_branch, settle, with_step
+from unsay.operations.visibility import turns_named
+from unsay.runtime import Scope
+from unsay.state import State, Update, offloaded_of
+from unsay.types import Operation, Segment, Topic
+
+
+def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
+    """Return the ids of a turn's messages.
+
+    Raises `InputError` if there is no such turn, or if a message that stays needs one of them, as a
+    tool's result needs its call.
+    """
+    ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
+    messages = state["messages"]
+    for step in steps(messages):
+        inside = [messages[index].id in ids for index in step]
+        if any(inside) and not all(inside):
+            needs = messages[step[inside.index(False)]].id
+            raise InputError(
+                f"Turn {number} cannot be removed alone: message {needs!r} belongs to a tool call or "
+                "a question in it; roll back to before the turn instead"
+            )
+    return ids
+
+
+def remove_turn(
+    state: State, scope: Scope, number: str, pending: Sequence[str], reason: str
+) -> Steps[Update]:
+    """Return the update that moves a turn to a branch; `undo` puts it back in its place.
+
+    Summaries that cover the turn are dropped: contexts include the messages that stay in full until
+    the next summary. Errors are those of `removable`.
+    """
+    ids, live = removable(state, number, pending), live_branch(state)
+    first = live.index_of(ids[0])
+    base, after = live.id_at(first - 1), live.messages[first:]
+    keep = [m.id or "" for m in after if m.id not in ids]
+    label = Label(kind="remove", reason=reason, created_at=scope.now())
+    change = _without_summaries(live, replace_tail(live, base, label=label, keep=keep), ids)
+    refs = yield from save_branch(change, scope, state.get("branches", []))
+    update = settle(state, change, refs)
+    update["checkpoints"] = renumbered(change.live, offloaded_of(state), scope)
+    step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)
+    before = state.get("compaction", Compaction())
+    compaction = _without_spans(live.messages, before, ids)
+    if compaction != before:
+        step["old_compaction"], step["compaction"] = before, compaction
+        update["compaction"] = compaction
+    update.update(with_step(state, step))
+    return update
+
+
+def _without_summaries(live: LiveBranch, change: Change, ids: Collection[str]) -> Change:
+    """Return the change without summaries of the removed turn, and with its topic's later part."""
+    present = live.positions()
+    segments: list[Segment] = [each for each in live.segments if each["start"] not in present]
+    covered: set[str] = set()
+    topic = last = segments[-1]["topic_id"] if segments else None
+    starts = {each["start"]: each["topic_id"] for each in live.segments}
+    for message in live.messages:
+        topic = starts.get(message.id or "", topic)
+        if topic is not None and message.id in ids:
+            covered.add(topic)
+        elif topic is not None and topic != last:
+            segments.append(Segment(topic_id=topic, start=message.id or ""))
+            last = topic
+    dropped = [t for t in live.topics if t["id"] in covered and t["summary"] is not None]
+    topics = tuple(_unsummarized(t) if t in dropped else t for t in change.live.topics)
+    branch = change.branch
+    if dropped:
+        branch = {**branch, "topics": dropped}
+    after = replace(change.live, segments=tuple(segments), topics=topics)
+    return replace(change, live=after, branch=branch)
+
+
+def _unsummarized(topic: Topic) -> Topic:
+    return {**topic, "summary": None, "summarized_through": None}
+
+
+def _without_spans(
+    messages: Sequence[AnyMessage], compaction: Compaction, ids: Collection[str]
+) -> Compaction:
+    """Return a compaction without the spans that cover one of the messages `ids`."""
+    places = {message.id: index for index, message in enumerate(messages)}
+    removed = {places[name] for name in ids}
+    rest: Compaction = compaction.copy()
+    if "spans" in compaction:
+        rest["spans"] = [
+            span
+            for span in compaction["spans"]
+            if span["through"] not in places
+            or removed.isdisjoint(range(places.get(span["first"], 0), places[span["through"]] + 1))
+        ]
+    if "topics" in compaction:
+        rest["topics"] = {
+            name: _without_spans(messages, own, ids) for name, own in compaction["topics"].items()
+        }
+    return rest
