@@ -104,7 +104,7 @@ def reversible(
         ...     booked.remove(seat)
         >>> @reversible(undo=cancel, describe="the booking of seat {seat}")
         ... def book(seat: str) -> str:
-        ...     '''UsageAccount a seat.'''
+        ...     '''Reserve a seat.'''
         ...     booked.append(seat)
         ...     return "booked"
         >>> reversal_of(book).describe_call("book", {"seat": "4A"}, "booked")

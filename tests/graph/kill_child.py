@@ -77,7 +77,7 @@ class Parts:
 
         @reversible(undo=cancel, describe="the booking of {seat}")
         def book(seat: str) -> str:
-            """UsageAccount a seat."""
+            """Reserve a seat."""
             result = f"seat {seat}, receipt {len(self.lines('effects.txt'))}"
             self.write("effects.txt", f"book {result}")
             return result

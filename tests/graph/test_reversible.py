@@ -47,14 +47,14 @@ async def cancel_later(args: dict[str, Any], result: str) -> None:
 
 @reversible(undo=cancel, describe="the ticket to {to}")
 def book(to: str) -> str:
-    """UsageAccount a ticket."""
+    """Reserve a ticket."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 
 
 @tool
 async def book_later(to: str) -> str:
-    """UsageAccount a ticket, on an event loop."""
+    """Reserve a ticket, on an event loop."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 
@@ -64,7 +64,7 @@ reversible(undo=cancel_later)(book_later)
 
 @reversible(undo=cancel, confirm=True, describe="the dear ticket to {to}")
 def book_dear(to: str) -> str:
-    """UsageAccount a dear ticket."""
+    """Reserve a dear ticket."""
     WORLD.append(f"+{to}")
     return f"ticket {to}"
 

@@ -73,7 +73,7 @@ def anything(**given: Any) -> None:
 
 
 def seat_of(seat: str, seats: int = 1) -> str:
-    """UsageAccount a seat."""
+    """Reserve a seat."""
     return f"{seat} {seats}"
 
 
@@ -179,7 +179,7 @@ def test_a_call_is_described(describe: Any, words: str) -> None:
 
 @reversible(undo=both, confirm=True, describe="booking {seat}")
 def booked(seat: str) -> str:
-    """UsageAccount a seat."""
+    """Reserve a seat."""
     return seat
 
 

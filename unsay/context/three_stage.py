@@ -204,7 +204,9 @@ class ThreeStage(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Clear old tool results and summarize the middle if the trigger is reached.
 
-        The plan changes nothing if it would save little.
+        With more messages than `window_messages` the middle is summarized as well. The plan changes
+        nothing if it would save little, if `rate` does not allow it yet, or if the summarizer
+        fails.
         """
         too_many = self._surplus(ctx)
         if not too_many and not self.ratios.reached(ctx.tokens, ctx.window):

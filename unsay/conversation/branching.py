@@ -189,7 +189,7 @@ def fork(
 def _begin(
     handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
 ) -> Steps[None]:
-    """Write `live` to the locked `other` thread and list it; `ConflictError` if the thread exists."""
+    """Write `live` to the locked `other` thread and list it; `ConflictError` if it exists."""
     listed = yield from find_session(*other.address)
     if listed is not None or (yield from other.snapshot()).values:  # a host's thread has no entry
         raise ConflictError(
@@ -359,7 +359,8 @@ def restore(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, topic or message has this id.
-        ConflictError: It is there already, its place was removed, or a turn was stopped and waits.
+        ConflictError: It is there already, its place was removed, several match, a tool asks first
+            and `confirm` is not given, or a turn was stopped and waits.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)

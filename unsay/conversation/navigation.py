@@ -75,12 +75,14 @@ def checkpoints(
     Args:
         thread: The thread.
         limit: How many to return at most; `None` returns all.
-        start_after: Name or id of the checkpoint before the first that is wanted.
+        start_after: Name, id or beginning of the id of the checkpoint before the first that is
+            wanted.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `limit` is negative.
         UnknownCheckpointError: No checkpoint matches `start_after`.
+        AmbiguousCheckpointError: Several checkpoints match it.
     """
     if limit is not None and limit < 0:
         raise InputError(f"limit={limit!r}: write 0 or more, or none for all")

@@ -52,7 +52,10 @@ class Blocking:
         _make_methods(cls, _blocking)
 
     def close(self) -> None:
-        """Close the database; a registry closes only a database that it opened itself."""
+        """Close the database, also one that `open` was given.
+
+        A registry closes only a database that it opened itself.
+        """
         if self._database is not None:
             self._database.close()
 
@@ -73,7 +76,10 @@ class OnLoop:
         _make_methods(cls, _on_loop)
 
     async def close(self) -> None:
-        """Close the database; a registry closes only a database that it opened itself."""
+        """Close the database, also one that `open` was given.
+
+        A registry closes only a database that it opened itself.
+        """
         if self._database is not None:
             self._database.close()
 

@@ -47,9 +47,11 @@ def make_checkpoint(
 
 
 def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
-    """Return a new checkpoint with an id of its own if its message has one with another name.
+    """Return the new checkpoint with the id under which it must be added.
 
-    Without it, the new name would replace the first one.
+    A checkpoint of the same message and name is replaced: the new one gets its id. Beside a
+    checkpoint with another name the new one gets an id of its own, because it would replace that
+    one otherwise.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
     same = next((each for each in there if each["name"] == new["name"]), None)

@@ -77,8 +77,9 @@ def tokens_of(
 ) -> Tokens:
     """Return the sum of the tokens of messages, each counted once; picked copies do not count.
 
-    `prices` are by model name, in a currency for a million tokens. `model` is used for messages
-    that do not name their model.
+    Only assistant messages with the usage that their provider reported are counted. `prices` are by
+    model name, in a currency for a million tokens; without a price the cost is 0. `model` is used
+    for messages that do not name their model.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():

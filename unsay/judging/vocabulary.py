@@ -324,7 +324,10 @@ def squeezed(text: str) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Return how alike two squeezed texts are, from 0 to 1: the share of common character runs."""
+    """Return how alike two `squeezed` texts are, from 0 to 1: the share of common runs.
+
+    A run has four characters, in Japanese two. Texts that are shorter are compared as a whole.
+    """
     size = 2 if JAPANESE.search(one) else 4
     first, second = _stretches(one, size), _stretches(other, size)
     total = first.total() + second.total()

@@ -47,7 +47,11 @@ def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Directio
 
 
 def tail_places(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return every index at which a question begins, ascending."""
+    """Return every index at which a question begins, ascending.
+
+    A question begins with its documents. An index is left out if no split is allowed there (see
+    `safe_indices`).
+    """
     return [index for index in safe_indices(messages)[:-1] if messages[index].type == "human"]
 
 

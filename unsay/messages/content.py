@@ -20,7 +20,10 @@ def text_of(message: BaseMessage) -> str:
 
 
 def has_other_content(message: BaseMessage) -> bool:
-    """Return whether a message has content besides text and thinking, such as an image."""
+    """Return whether a message has content besides text and thinking, such as an image.
+
+    A tool call counts only if it is a block of the content.
+    """
     text = ("text", "thinking", "reasoning")
     return any(block.get("type") not in text for block in blocks_of(message))
 

@@ -216,6 +216,7 @@ def load_segments(
     """Load offloaded segments until the state holds the `wanted` messages and N answered turns.
 
     In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is loaded.
+    Raises `DatabaseCorruptError` if a segment is missing or damaged.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.

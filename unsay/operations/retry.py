@@ -56,7 +56,8 @@ def edited(
     """Return the id of the first message of the turn that `N TEXT` names, and the new text.
 
     Raises:
-        InputError: The argument is not a turn's number and a text, or no such turn is loaded.
+        InputError: The argument is not a turn's number and a text, or the turn has no question.
+        UnknownTurnError: No such answered turn is loaded.
         MessageTooLongError: The text is over `limit`.
     """
     number, _, text = argument.partition(" ")

@@ -201,8 +201,7 @@ def change_made(
 ) -> StepChange:
     """Return what the `update` that undoes or repeats a step did to the transcript `before`.
 
-    Messages that are moved or replaced do not count, nor
-    do notices and the commands they answer.
+    Messages that are moved or replaced do not count, nor do notices and the commands they answer.
     """
     writes = update["messages"]
     written = [each for each in writes if each.type != "remove"]

@@ -26,8 +26,8 @@ TURNS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?")
 def turns_needed(state: State, argument: str | None) -> int:
     """Return how many of the newest turns to load for a turn (`3`) or a range of turns (`3-5`).
 
-    Turns are numbered from the first. `None` means the newest turn and gives 1. Any other text
-    gives 0.
+    Turns are numbered from the first. `None` means the newest turn and gives 1, and so does a
+    number over the newest. Any other text gives 0.
     """
     if argument is None:
         return 1

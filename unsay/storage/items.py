@@ -196,7 +196,7 @@ def add_checksum(data: bytes) -> bytes:
 
 
 def strip_checksum(data: bytes) -> bytes:
-    """Return the bytes behind a checksum; raise `ValueError` if it does not match."""
+    """Return the bytes behind a checksum of four bytes; `ValueError` if it does not match."""
     if add_checksum(data[4:]) != data:
         raise ValueError("the checksum does not match")
     return data[4:]

@@ -167,7 +167,7 @@ class Server:
                 return work()
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
-        """Run `work`, which writes to threads; refuse it if the lease on one of them was lost."""
+        """Run `work`, which writes to threads; `ThreadBusyError` if a lease on one was lost."""
         self.due.proofs = self.leases.proofs(thread_ids)
         try:
             return self.reach(work)
@@ -222,13 +222,13 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
     put_writes = _writing("put_writes")
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
-        """See `PostgresSaver`."""
+        """Return the checkpoints that match, newest first; all of them are read at once."""
         read = partial(super().list, config, **options)
         # Read at once: a generator would run after `reach`, without its second attempt.
         return iter(self.server.reach(lambda: [*read()]))
 
     def delete_thread(self, thread_id: str) -> None:
-        """See `PostgresSaver`."""
+        """Delete a thread's checkpoints and writes; `ThreadBusyError` if its lease was lost."""
         self.server.write([thread_id], partial(super().delete_thread, thread_id))
 
 

@@ -81,13 +81,16 @@ def put_page(
 
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
-    """Read one segment by the id of its page."""
+    """Read one segment by its page's id; `DatabaseCorruptError` if it is missing or damaged."""
     chain = segment_chain(store, thread_id)
     return (yield from _whole(chain, (yield from chain.get(page_id))))
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Return the end of the part before a page, also if its body is lost; `None` at the beginning."""
+    """Return the end of the part before a page, also if its body is lost; `None` at the beginning.
+
+    Raises `DatabaseCorruptError` if the page itself is missing or damaged.
+    """
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
 
@@ -95,7 +98,10 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloade
 def find_page(
     store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[OffloadedSegment | None]:
-    """Return the segment that holds a message; `None` if no segment up to `head` does."""
+    """Return the segment that holds a message; `None` if no segment up to `head` does.
+
+    Raises `DatabaseCorruptError` if a segment on the way is missing or damaged.
+    """
     chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
     while next_id is not None:
@@ -120,7 +126,8 @@ def read_back(
     """Read segments from the newest until they hold the wanted messages and answered turns.
 
     `wanted` has ids of messages; an unknown one adds no segment. `None` among them, or instead of
-    them, means the beginning of the transcript. The newest segment is first in the result.
+    them, means the beginning of the transcript. The newest segment is first in the result. Raises
+    `DatabaseCorruptError` if a segment is missing or damaged.
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(message_id) for message_id in wanted or ()}

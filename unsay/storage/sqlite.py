@@ -68,7 +68,7 @@ class Cursor(sqlite3.Cursor):
             raise
 
     def executemany(self, sql: str, parameters: Any, /) -> Self:
-        """See `sqlite3.Cursor.executemany`."""
+        """Run a statement for each set of parameters; after an error, roll back its transaction."""
         try:
             return super().executemany(sql, parameters)
         except sqlite3.Error as error:
@@ -85,19 +85,19 @@ class Connection(sqlite3.Connection):
     busy_seconds: float = 0.0
 
     def cursor(self, factory: Any = Cursor) -> Any:
-        """See `sqlite3.Connection.cursor`."""
+        """Return a new cursor, which rolls back when a statement fails."""
         return super().cursor(factory)
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """See `sqlite3.Connection.execute`."""
+        """Run a statement on a new cursor and return the cursor."""
         return self.cursor().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """See `sqlite3.Connection.executemany`."""
+        """Run a statement for each set of parameters on a new cursor, and return the cursor."""
         return self.cursor().executemany(sql, parameters)
 
     def commit(self) -> None:
-        """See `sqlite3.Connection.commit`."""
+        """Commit the transaction; after an error, roll it back and raise the error."""
         try:
             super().commit()
         except sqlite3.Error as error:
@@ -221,7 +221,7 @@ class FileDatabase(Database):
             )
 
     def check(self) -> None:
-        """Check the whole file for lost rows and damaged pages."""
+        """Raise `DatabaseCorruptError` for a damaged page, or an index that differs from its table."""
         with translated(self.path), self.store.lock:
             _check_pages(self.store.conn, self.path)
 

@@ -172,7 +172,10 @@ class FileSaver(OffLoop, SqliteSaver):
         return checkpoint_tuple
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """Return the checkpoints of a thread, newest first."""
+        """Yield the checkpoints of a thread, newest first.
+
+        Raises `DatabaseCorruptError` for damaged metadata.
+        """
         with _metadata():
             yield from super().list(config, **options)
 
@@ -239,7 +242,10 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return each channel's last full value and the writes since then."""
+        """Return each channel's last full value and the writes since then.
+
+        Raises `DatabaseCorruptError` if one of them is missing or damaged.
+        """
         configurable = config["configurable"]
         thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
         values = {"thread": thread, "ns": ns, "start": get_checkpoint_id(config)}
