@@ -45,6 +45,7 @@ CommandName = Literal[
     "remove",
     "rollback",
     "checkpoint",
+    "task",
     "checkpoints",
     "timeline",
     "tokens",

@@ -45,6 +45,7 @@ DEEDS = {
     "unpin": lambda c: c.unpin(turn=1),
     "forget": lambda c: c.forget(turns=1),
     "checkpoint": lambda c: c.checkpoint("here"),
+    "start_task": lambda c: c.start_task("the move"),
     "label": lambda c: c.label(project="other", owner="me"),
     "retry": lambda c: c.retry(),
     "remove": lambda c: c.remove(1),
@@ -154,6 +155,30 @@ def test_a_turn_is_removed_by_an_order() -> None:
     state = say(graph, "/undo")
     assert "Restored 1 turn. /redo reverses this." == last_text(state)
     assert "What is a list?" == texts(state["messages"])[0]
+
+
+def test_the_first_task_starts_at_the_beginning() -> None:
+    """A thread without an answer can go back to the start of its first task."""
+    conversation = Conversation.open(":memory:", thread="t", model=Numbered(), judge=scores())
+    made = conversation.start_task("one")
+    assert (None, 0, "task_start") == (made["message_id"], made["turn"], made["reason"])
+    conversation.say("What is a list?")
+    conversation.start_task("two")
+    conversation.say("What is a dictionary?")
+    conversation.rollback("two")
+    assert 1 == len(turns(conversation))
+    conversation.rollback("one")
+    assert [] == conversation.messages()
+    conversation.undo()
+    assert 1 == len(turns(conversation))
+    assert conversation.messages() == replay(conversation.events()).messages
+
+
+def test_a_task_is_started_by_an_order() -> None:
+    """A typed command names the task's start, and a rollback goes there."""
+    graph = make(Numbered())
+    state = say(graph, "What is a list?", "/task two", "What is a dictionary?", "/rollback two")
+    assert "What is a dictionary?" not in texts(state["messages"])
 
 
 def turns(conversation: Conversation) -> list[str]:

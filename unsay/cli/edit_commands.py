@@ -34,6 +34,12 @@ def checkpoint(opened: Opened, *, name: str | None) -> None:
 
 
 @on_thread()
+def task(opened: Opened, *, name: str) -> None:
+    made = opened.conversation.start_task(name)
+    opened.show(lambda: opened.labels.checkpoint_made.format(name=name), checkpoint=made)
+
+
+@on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
     labels = opened.labels
     if preview:

@@ -203,6 +203,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
     ),
     "checkpoint": (click.Argument(["name"], required=False), _thread()),
+    "task": (click.Argument(["name"]), _thread()),
     "rollback": (
         *PLACE,
         _option("--preview", "Show what would be removed; change nothing."),

@@ -10,6 +10,7 @@ from unsay.errors import InputError
 from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint
 from unsay.history.token_usage import tokens_of
+from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
 from unsay.operations.commands import answered_turns
@@ -40,7 +41,7 @@ from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
-from unsay.types import Checkpoint, Operation
+from unsay.types import Checkpoint, CheckpointReason, Operation
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
@@ -56,8 +57,34 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
         ConflictError: A decision is pending.
     """
     state = yield from thread.reached((yield from thread.decided()), (), 1)
+    return (yield from _add(thread, state, name, "order"))
+
+
+def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
+    """Make a checkpoint before the first question of a task, and return it; `undo` takes it back.
+
+    It is at the newest answer, or at the beginning of a thread without answers. `name` has 1 to 64
+    printable characters: `rollback(name)` goes back to where the task started.
+
+    Raises:
+        CheckpointExistsError: Another checkpoint has this name.
+        InvalidNameError: The name is not allowed.
+        ConflictError: The thread waits for a decision.
+    """
+    snapshot = yield from thread.snapshot()
+    refuse_undecided(snapshot)
+    state = State(messages=[])
+    if snapshot.values:
+        state = yield from thread.reached((yield from thread.known()), (), 1)
+    return (yield from _add(thread, state, name, "task_start"))
+
+
+def _add(
+    thread: ThreadHandle, state: State, name: str | None, reason: CheckpointReason
+) -> Steps[Checkpoint]:
+    """Add a person's checkpoint to the thread, as a step to undo, and return it."""
     scope = thread.scope()
-    new = checkpoint_by_order(state, scope, name)
+    new = checkpoint_by_order(state, scope, name, reason=reason)
     before, limit = state.get("checkpoints", []), scope.settings.checkpoint_limit
     kept = add_checkpoint(before, new, limit=limit)
     step = checkpoint_step(before, new, limit=limit)

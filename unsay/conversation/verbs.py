@@ -230,6 +230,7 @@ class ConversationVerbs:
     messages = _reads(ThreadHandle.transcript)
 
     checkpoint = _changes(navigation.checkpoint)
+    start_task = _changes(navigation.start_task)
     checkpoints = _reads(navigation.checkpoints)
     rollback = _changes(navigation.rollback)
     preview = _reads(navigation.preview)

@@ -23,7 +23,7 @@ _NAME = re.compile(rf"[^\s/{_CONTROLS}][^{_CONTROLS}]{{0,63}}")
 
 def make_checkpoint(
     *,
-    message_id: str,
+    message_id: str | None,
     turn: int,
     score: float | None,
     topic: str,
@@ -33,7 +33,7 @@ def make_checkpoint(
 ) -> Checkpoint:
     """Return a checkpoint of these fields; its id is a hash of its message's id."""
     # A node that runs twice makes the same checkpoint.
-    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256((message_id or "").encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
         id=f"cp-{digest[:10]}",
         name=name,

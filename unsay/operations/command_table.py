@@ -76,6 +76,15 @@ COMMANDS = (
         argument_ja="[名前]",
     ),
     CommandEntry(
+        "task",
+        "edit",
+        "Start a task: save this point, also the beginning, under its NAME.",
+        chat_en="start a task: save this point under its name",
+        chat_ja="タスクの開始地点として、名前を付けて保存する",
+        argument="NAME",
+        argument_ja="名前",
+    ),
+    CommandEntry(
         "rollback",
         "edit",
         "Roll back to a checkpoint, by default the last good one.",
@@ -230,6 +239,7 @@ _CHAT_ORDER = (
         "remove",
         "rollback",
         "checkpoint",
+        "task",
         "checkpoints",
         "timeline",
         "tokens",

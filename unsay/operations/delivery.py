@@ -239,9 +239,16 @@ def _reasons_after(
 
 
 def checkpoint_by_order(
-    state: State, scope: Scope, name: str | None, *, pending: Sequence[str] = ()
+    state: State,
+    scope: Scope,
+    name: str | None,
+    *,
+    pending: Sequence[str] = (),
+    reason: CheckpointReason = "order",
 ) -> Checkpoint:
     """Return a checkpoint at the newest answer, for the caller to store.
+
+    With the reason `task_start` and without an answer it is at the beginning.
 
     Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
     `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
@@ -249,14 +256,14 @@ def checkpoint_by_order(
     messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
     while messages and not is_answer(messages[-1]):
         messages.pop()
-    if not messages:
+    if not messages and reason != "task_start":
         raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
     checkpoint = make_checkpoint(
-        message_id=messages[-1].id or "",
+        message_id=messages[-1].id if messages else None,
         turn=count_turns(messages, offloaded_of(state)),
-        score=annotation_of(messages[-1]).get("score"),
+        score=annotation_of(messages[-1]).get("score") if messages else None,
         topic=state.get("current_topic", ""),
-        reason="order",
+        reason=reason,
         created_at=scope.now(),
         name=None if name is None else check_name(name),
     )

@@ -38,7 +38,7 @@ from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, RollbackRequest, State, Update, offloaded_of
-from unsay.types import Checkpoint, Turn
+from unsay.types import Checkpoint, CheckpointReason, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +138,12 @@ def _timeline(order: _Order) -> str:
     return timeline_text(state["messages"], order.texts, before=before, labels=labels)
 
 
-def _checkpoint(order: _Order) -> Steps[Orders]:
+def _checkpoint(order: _Order, *, reason: CheckpointReason = "order") -> Steps[Orders]:
     yield from ()  # only a generator is a step
-    name = order.argument or None
-    checkpoint = checkpoint_by_order(order.state, order.scope, name, pending=order.pending)
+    name = order.argument or (None if reason == "order" else "")
+    checkpoint = checkpoint_by_order(
+        order.state, order.scope, name, pending=order.pending, reason=reason
+    )
     notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
     before, limit = order.state.get("checkpoints", []), order.scope.settings.checkpoint_limit
     step = checkpoint_step(before, checkpoint, limit=limit)
@@ -215,6 +217,7 @@ _ANSWERS: dict[str, Callable[[Texts], str]] = {
 
 _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "checkpoint": _checkpoint,
+    "task": partial(_checkpoint, reason="task_start"),
     "pin": partial(_pins, remove=False),
     "unpin": partial(_pins, remove=True),
     "forget": _forget,
@@ -242,7 +245,7 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
         return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1
     if verb in ("pin", "unpin", "forget"):
         return set(), visibility.turns_needed(state, argument or None)
-    if verb in ("checkpoint", "retry"):
+    if verb in ("checkpoint", "task", "retry"):
         return set(), 1
     if verb == "timeline":
         return set(), TIMELINE_TURNS
