@@ -1,14 +1,25 @@
 """A model from a name, or from any other kind of value that a caller may give as one."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from os import environ
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableParallel,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import DynamicRunnable
+from langgraph.pregel import Pregel
 
 from unsay.arguments import check_arity
 from unsay.effects import user_call
@@ -29,12 +40,24 @@ PROVIDERS: Mapping[str, Provider] = {
 """Providers by a part of LangChain's name for the kind of model. Source: `_llm_type` of each."""
 
 
+# Providers of names such as `anthropic:claude-sonnet-4-5`; in other names the colon is a part of the
+# name, as in `llama3.2:3b`. Source: langchain 1.4, `init_chat_model`.
+_NAMED_PROVIDERS = re.compile(
+    "openai|anthropic(_bedrock)?|azure_(ai|openai)|baseten|bedrock(_converse)?|cohere|deepseek|"
+    "fireworks|google_(anthropic_vertex|genai|vertexai)|groq|huggingface|ibm|langsmith|litellm|meta|"
+    "mistralai|nvidia|ollama|openrouter|perplexity|together|upstage|xai"
+)
+
+
 def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
-    """Return a Runnable from any model that a caller may give; a name becomes an OpenAI client.
+    """Return a Runnable from any model that a caller may give.
+
+    A name such as `anthropic:claude-sonnet-4-5` becomes a client of that provider, and a name without
+    a provider an OpenAI client.
 
     Raises:
         MissingModelError: A name was given, but no key or address for it.
-        ConfigurationError: It is none of the accepted kinds.
+        ConfigurationError: It is none of the accepted kinds, or the provider's package is missing.
     """
     if isinstance(model, Runnable):
         return model
@@ -45,6 +68,36 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
             f"{model!r} cannot answer: give a LangChain chat model, a model's name, "
             "or a Runnable that takes and gives messages"
         )
+    provider, _, rest = model.partition(":")
+    if not rest or not _NAMED_PROVIDERS.fullmatch(provider):
+        return _of_openai(model, settings)
+    if provider == "openai":
+        return _of_openai(rest, settings)
+    return _of_provider(model, provider, settings)
+
+
+def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, Any]:
+    """Return the client for a name with a provider, as LangChain makes it."""
+    try:
+        make = import_module("langchain.chat_models").init_chat_model
+        seconds, model = settings.model_timeout_seconds, make(name)
+        if provider == "ollama":
+            return cast("BaseChatModel", make(name, client_kwargs={"timeout": seconds}))
+        fields = type(model).model_fields
+        if "timeout" in {*fields, *(field.alias for field in fields.values())}:
+            model = make(name, timeout=seconds)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"Model {name!r} needs a package that is not installed ({error}): install "
+            f"`unsay[providers]`, or the package langchain-{provider.replace('_', '-')}"
+        ) from error
+    # Each client has its own way to say that it lacks a key.
+    except Exception as error:
+        raise MissingModelError(f"Model {name!r} cannot be used: {error}") from error
+    return cast("BaseChatModel", model)
+
+
+def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
     key, base = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
     if not key and not base:
         raise MissingModelError(
@@ -75,10 +128,133 @@ def refuse_class(value: object, name: str) -> None:
 
 
 def check_model(model: ModelLike | None, name: str) -> None:
-    """Raise `ConfigurationError` for a class, and for a function that cannot take the messages."""
+    """Raise `ConfigurationError` for a class, and for a function that cannot take the messages.
+
+    A graph with a checkpointer of its own is refused too.
+    """
     refuse_class(model, name)
     if callable(model) and not isinstance(model, Runnable):
         check_arity(model, 1, name, "the messages")
+
+
+def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return the model inside LangChain's wrappers; a runnable that is not one is returned itself.
+
+    Wrappers are bound arguments, retries, a sequence (its first part), fallbacks (the main one), a
+    configurable model (its default), and a parallel with one part.
+    """
+    while True:
+        if isinstance(runnable, RunnableBindingBase):
+            runnable = runnable.bound
+        elif isinstance(runnable, RunnableSequence):
+            runnable = runnable.first
+        elif isinstance(runnable, RunnableWithFallbacks):
+            runnable = runnable.runnable
+        elif isinstance(runnable, DynamicRunnable):
+            runnable = runnable.default
+        elif isinstance(runnable, _Changed):
+            runnable = runnable.configurable
+        elif isinstance(runnable, RunnableParallel) and len(runnable.steps__) == 1:
+            (runnable,) = runnable.steps__.values()
+        else:
+            return runnable
+
+
+def is_graph(runnable: Runnable[Any, Any]) -> bool:
+    """Return whether it is a LangGraph graph, such as an agent, which calls models itself."""
+    return isinstance(inner_of(runnable), Pregel)
+
+
+def is_chat_model(runnable: object) -> bool:
+    """Return whether it is a chat model, perhaps with retries, fallbacks or configurable fields."""
+    if isinstance(runnable, RunnableBindingBase):
+        return is_chat_model(runnable.bound)
+    if isinstance(runnable, RunnableWithFallbacks):
+        return all(is_chat_model(each) for each in (runnable.runnable, *runnable.fallbacks))
+    if isinstance(runnable, DynamicRunnable):
+        return is_chat_model(runnable.default)
+    # The configurable model of `init_chat_model` is not a `BaseChatModel`.
+    kind, methods = type(runnable), ("bind_tools", "with_structured_output")
+    return isinstance(runnable, BaseChatModel) or all(hasattr(kind, each) for each in methods)
+
+
+def change_chat_model(
+    runnable: Runnable[Any, Any], change: Callable[[Any], Runnable[Any, Any]]
+) -> Runnable[Any, Any]:
+    """Return a chat model with `change` made to the model inside its wrappers, which stay around it.
+
+    For example, `change` binds tools. LangChain's own wrappers would refuse this, or lose their
+    configuration.
+    """
+    if isinstance(runnable, RunnableBindingBase):
+        # A chain passes no arguments on to the model inside, so they are bound there.
+        bound = _bind(change_chat_model(runnable.bound, change), runnable.kwargs)
+        return runnable.model_copy(update={"bound": bound, "kwargs": {}})
+    if isinstance(runnable, RunnableWithFallbacks):
+        main = change_chat_model(runnable.runnable, change)
+        others = [change_chat_model(each, change) for each in runnable.fallbacks]
+        return runnable.model_copy(update={"runnable": main, "fallbacks": others})
+    if isinstance(runnable, DynamicRunnable):
+        return _Changed(runnable, change)
+    return change(runnable)
+
+
+def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[Any, Any] | None:
+    """Return a chat model with temperature 0; `None` if it is at 0 already, or cannot be set.
+
+    A temperature of a model that a host made (`is_given`) is not changed.
+    """
+    chat = inner_of(model)
+    if not is_chat_model(model) or not _has_temperature(chat):
+        return None
+    chosen = getattr(chat, "temperature", None)
+    if chosen == 0 or (chosen is not None and is_given):
+        return None
+    return change_chat_model(model, _set_to_0)
+
+
+def _has_temperature(chat: object) -> bool:
+    return "temperature" in getattr(type(chat), "model_fields", ())
+
+
+def _set_to_0(chat: Any) -> Runnable[Any, Any]:
+    # A fallback may be a model of another kind, which has no temperature.
+    same: Runnable[Any, Any] = chat
+    return chat.model_copy(update={"temperature": 0.0}) if _has_temperature(chat) else same
+
+
+def _bind(runnable: Runnable[Any, Any], kwargs: Mapping[str, Any]) -> Runnable[Any, Any]:
+    """Return a runnable whose model gets these arguments."""
+    if not kwargs:
+        return runnable
+    if isinstance(runnable, RunnableSequence):
+        return RunnableSequence(_bind(runnable.first, kwargs), *runnable.middle, runnable.last)
+    if isinstance(runnable, RunnableParallel):
+        return RunnableParallel(
+            {name: _bind(each, kwargs) for name, each in runnable.steps__.items()}
+        )
+    return runnable.bind(**kwargs)
+
+
+class _Changed(Runnable[Any, Any]):
+    """A configurable model with a change; each call makes the model from its configuration."""
+
+    def __init__(
+        self,
+        configurable: DynamicRunnable[Any, Any],
+        change: Callable[[Any], Runnable[Any, Any]],
+    ) -> None:
+        self.configurable, self.change = configurable, change
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
+        """Return the reply of the model that the configuration chooses."""
+        model, config = self.configurable.prepare(config)
+        return change_chat_model(model, self.change).invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
+        """Return the reply of the model that the configuration chooses, on an event loop."""
+        model, config = self.configurable.prepare(config)
+        return await change_chat_model(model, self.change).ainvoke(input, config, **kwargs)
 
 
 def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:

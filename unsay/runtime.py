@@ -11,10 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
@@ -28,7 +26,16 @@ from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
 from unsay.judging.verdict import REPLY_SCHEMA
 from unsay.messages.content import newest_language
-from unsay.model_factory import PROVIDERS, ModelLike, resolve_model
+from unsay.model_factory import (
+    PROVIDERS,
+    ModelLike,
+    at_temperature_0,
+    change_chat_model,
+    inner_of,
+    is_chat_model,
+    is_graph,
+    resolve_model,
+)
 from unsay.prompts.fields import Texts, by_language
 from unsay.settings import Context, Settings, context_of
 from unsay.storage.pagination import check_labels
@@ -156,22 +163,23 @@ class Services:
         """Bind the graph's tools, if any; `ConfigurationError` if the model is no chat model."""
         if not self.tools:
             return model
-        if not isinstance(model, BaseChatModel):
+        if not is_chat_model(model):
             raise ConfigurationError(
                 "tools=… needs a chat model with bind_tools; give an agent its tools itself"
             )
-        return model.bind_tools(list(self.tools))
+        return change_chat_model(model, lambda chat: chat.bind_tools(list(self.tools)))
 
     @cached_property
     def provider(self) -> Provider | None:
         """The answering model's provider, which selects the rules of messages; `None` if unknown."""
-        kind = getattr(self.model, "_llm_type", "")
+        kind = getattr(inner_of(self.model), "_llm_type", "")
         return next((name for part, name in PROVIDERS.items() if part in kind), None)
 
     @cached_property
     def model_name(self) -> str | None:
         """The provider's name of the answering model; `None` if unknown."""
-        names = (getattr(self.model, name, None) for name in ("model_name", "model"))
+        model = inner_of(self.model)
+        names = (getattr(model, name, None) for name in ("model_name", "model"))
         return next((name for name in names if isinstance(name, str)), None)
 
     @cached_property
@@ -187,7 +195,7 @@ class Services:
     @property
     def is_graph(self) -> bool:
         """Whether the model is a graph, which takes a state instead of a list of messages."""
-        return isinstance(self.model, Pregel)
+        return is_graph(self.model)
 
     @cached_property
     def judge(self) -> Runnable[Any, Any] | None:
@@ -195,36 +203,28 @@ class Services:
         chosen = self.judge_like or self.settings.judge_model
         if chosen is not None:
             return resolve_model(chosen, self.settings)
-        return self.model if isinstance(self.model, BaseChatModel) else None
+        return self.model if is_chat_model(self.model) else None
 
     @cached_property
     def judge_forms(self) -> tuple[JudgeForm, ...]:
         """The ways to ask the judge, best first; the last is the judge as it is. Empty without one."""
         if self.judge is None:
             return ()
-        steady = self._steady_judge()
+        steady = at_temperature_0(self.judge, is_given=self.judge is self.judge_like)
         both = (
             [(steady, True), (self.judge, False)] if steady is not None else [(self.judge, False)]
         )
         plain = [JudgeForm(model=judge, steady=is_steady) for judge, is_steady in both]
         return (*[form for each in plain for form in self._structured(each)], *plain)
 
-    def _steady_judge(self) -> BaseChatModel | None:
-        """Return the judge with temperature 0; `None` if it has none, or the host set one for it."""
-        judge = self.judge
-        if not isinstance(judge, BaseChatModel) or "temperature" not in type(judge).model_fields:
-            return None
-        chosen = getattr(judge, "temperature", None)
-        if chosen == 0 or (chosen is not None and judge is self.judge_like):
-            return None
-        return judge.model_copy(update={"temperature": 0.0})
-
     def _structured(self, form: JudgeForm) -> list[JudgeForm]:
         """Return the form with structured output; none if the model has none."""
-        if not isinstance(form.model, BaseChatModel) or self.settings.judge_format == "text":
+        if not is_chat_model(form.model) or self.settings.judge_format == "text":
             return []
         try:
-            model = form.model.with_structured_output(REPLY_SCHEMA, include_raw=True)
+            model = change_chat_model(
+                form.model, lambda chat: chat.with_structured_output(REPLY_SCHEMA, include_raw=True)
+            )
         except NotImplementedError:
             return []
         return [replace(form, model=model, structured=True)]
@@ -239,7 +239,7 @@ class Services:
     def summarizer(self) -> Runnable[Any, Any] | None:
         """The model that summarizes; `None` if summaries can only be made without a model."""
         with suppress(MissingModelError):  # a reader of a thread needs no model
-            chat = self.model if isinstance(self.model, BaseChatModel) else None
+            chat = self.model if is_chat_model(self.model) else None
             return self.own_summarizer or chat
         return self.own_summarizer
 

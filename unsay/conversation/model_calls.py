@@ -5,10 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
-from langgraph.pregel import Pregel
 
 from unsay.context.manifest import CallContext, ids_checksum, manifest_in, read_manifest
 from unsay.context.reminders import due
@@ -28,7 +26,7 @@ from unsay.history.failed_requests import FailedRequest, list_requests
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
-from unsay.model_factory import ModelLike, resolve_model
+from unsay.model_factory import ModelLike, is_chat_model, is_graph, resolve_model
 from unsay.operations.commands import score_text
 from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
@@ -329,10 +327,10 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
     """Return another model's answer to the same request, judged as the first was."""
     other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
-    if isinstance(other, BaseChatModel):
+    if is_chat_model(other):
         other = scope.services.with_tools(other)
     sent = list(replay.messages)
-    value = {"messages": sent} if isinstance(other, Pregel) else sent
+    value = {"messages": sent} if is_graph(other) else sent
     try:
         reply = yield scope.ask(other, value, quiet=True)
         answer = (

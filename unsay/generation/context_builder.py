@@ -28,13 +28,12 @@ from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, p
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import RequestRecorder
-from unsay.llm.call import inner_of
 from unsay.messages.annotations import annotation_of, spoken
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
-from unsay.model_factory import resolve_model
+from unsay.model_factory import inner_of, resolve_model
 from unsay.operations.compact import ask_summarizer
 from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids

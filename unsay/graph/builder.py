@@ -9,7 +9,6 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
@@ -29,7 +28,7 @@ from unsay.graph.compiled import HostGraph
 from unsay.graph.routing import NEXT_NODES, after_process_message
 from unsay.graph.single_writer import inside
 from unsay.judging.topic_detector import LexicalDetector, check_detector
-from unsay.model_factory import ModelLike, check_model, refuse_class
+from unsay.model_factory import ModelLike, check_model, is_chat_model, refuse_class
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
@@ -130,8 +129,8 @@ def build_graph(
     """Build a compiled graph that answers, judges, saves checkpoints and rolls back.
 
     Args:
-        model: Answers the questions: a LangChain chat model, a name for `langchain-openai`, or any
-            Runnable that takes messages and gives messages, such as a graph. `None` reads
+        model: Answers the questions: a LangChain chat model, a name such as `gpt-4.1-mini` or
+            `anthropic:claude-sonnet-4-5`, or any Runnable that takes messages and gives messages, such as a graph. `None` reads
             `UNSAY_MODEL` at the first question.
         judge: Scores the answers: a chat model, a name, or a function from messages to a score.
             `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model is the judge.
@@ -239,7 +238,7 @@ def _check_instructions(strategy: Strategy | None, services: Services) -> None:
     strategies = inner.strategies if isinstance(inner, Composed) else (inner,)
     model, settings = services.model_like, services.settings
     # A name becomes a chat model; an agent or a function does not summarize.
-    can_summarize = model is None or isinstance(model, str | BaseChatModel)
+    can_summarize = model is None or isinstance(model, str) or is_chat_model(model)
     other = services.summarizer_like or settings.summarizer_model
     is_read = settings.summaries == "model" and (other or can_summarize)
     for each in strategies:

@@ -13,14 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBinding,
-    RunnableParallel,
-    RunnableSequence,
-    RunnableWithFallbacks,
-)
-from langgraph.pregel import Pregel
+from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.budget.accounts import LAYERS, AccountKey
 from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
@@ -30,7 +23,7 @@ from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
-from unsay.model_factory import resolve_model
+from unsay.model_factory import inner_of, is_graph, resolve_model
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, with_handler
 from unsay.settings import Settings
@@ -298,30 +291,6 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.emit("draft_rejected", **data)
     stream.has_begun = False
-
-
-def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model inside LangChain's wrappers; a runnable that is not one is returned itself.
-
-    Wrappers are bound arguments, a sequence (its first part), fallbacks (the main one) and a
-    parallel with one part.
-    """
-    while True:
-        if isinstance(runnable, RunnableBinding):
-            runnable = runnable.bound
-        elif isinstance(runnable, RunnableSequence):
-            runnable = runnable.first
-        elif isinstance(runnable, RunnableWithFallbacks):
-            runnable = runnable.runnable
-        elif isinstance(runnable, RunnableParallel) and len(runnable.steps__) == 1:
-            (runnable,) = runnable.steps__.values()
-        else:
-            return runnable
-
-
-def is_graph(runnable: Runnable[Any, Any]) -> bool:
-    """Return whether it is a LangGraph graph, such as an agent, which calls models itself."""
-    return isinstance(inner_of(runnable), Pregel)
 
 
 def name_of(runnable: Runnable[Any, Any]) -> str | None:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Steps
-from unsay.llm.call import ModelRequest, ask_model, inner_of, name_of
+from unsay.llm.call import ModelRequest, ask_model, name_of
 from unsay.messages.content import text_of
+from unsay.model_factory import inner_of, is_chat_model
 
 # Status codes with which servers refuse a parameter.
 _REFUSALS = (400, 404, 422)
@@ -38,7 +38,7 @@ def ask_with_options(
         Exception: See `ask_model`.
     """
     learned, model = request.scope.services.learned, request.model
-    sent = dict(options) if isinstance(inner_of(model), BaseChatModel) else {}
+    sent = dict(options) if is_chat_model(inner_of(model)) else {}
     if is_own:
         sent = {name: value for name, value in sent.items() if name not in _set_on(model)}
     sent = {name: value for name, value in sent.items() if _refusal(model, name) not in learned}
