@@ -279,6 +279,8 @@ class Texts(ModelTexts):
             "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
             "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
             "Not pinned: {}; {}": "ピン留めされていません",
+            "{} is not a turn and a text: write a turn number N and the text": "{}には、ターン番号と新しい質問を入力してください",
+            "Turn {} cannot be removed alone: {}": "ターン{}だけを取り除くことはできません。/rollback で前に戻ってください",
             "The query is empty: give words to search for": "検索語を入力してください",
             "No message or topic of this thread matches {}; {} lists them": (
                 "{}に一致するメッセージや話題はありません。{} で一覧を表示できます"
