@@ -144,7 +144,7 @@ class Services:
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """The model, agent or graph that answers; raises `MissingModelError` if none is configured."""
+        """The model, agent or graph that answers; `MissingModelError` without one or its key."""
         chosen = self.model_like or self.settings.model
         if chosen is None:
             raise MissingModelError(

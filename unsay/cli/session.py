@@ -42,6 +42,7 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
 
     Raises:
         NotFoundError: The user named a file that does not exist.
+        StorageError: The database cannot be opened; for this and other errors see `open_database`.
     """
     place = location(db)
     if is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists():
@@ -58,7 +59,11 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
 
 @contextmanager
 def listed_database(db: str | None) -> Iterator[Database]:
-    """Open the database to list it; an empty one where the default one does not exist."""
+    """Open the database to list it; an empty one where the default one does not exist.
+
+    Raises the errors of `existing_database`, such as `NotFoundError` for a file that does not
+    exist.
+    """
     with existing_database(db) as found, closing(found or open_database(":memory:")) as database:
         yield database
 
@@ -114,7 +119,8 @@ def existing_thread(
 def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], Command]:
     """Turn a function of an opened thread into a command.
 
-    `check` refuses options that exclude each other before anything is opened.
+    `check` refuses options that exclude each other before anything is opened. The errors are those
+    of `existing_thread`.
     """
 
     def decorate(command: Command) -> Command:
@@ -190,6 +196,11 @@ def speaking(
 
     With `begins`, `None` as the `thread` starts a new one; otherwise `db` and the thread must
     exist. `named` may have `model` and `judge_model`, which replace the configured ones.
+
+    Raises:
+        MissingModelError: There is no model; nothing was created.
+        UnknownThreadError: Without `begins` there is no such thread.
+        StorageError: The database cannot be opened.
     """
     settings = load_settings({name: given for name, given in named.items() if given is not None})
     # Before the database is opened: without a model none is created.

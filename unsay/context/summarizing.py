@@ -61,14 +61,20 @@ class Summarizing(Strategy):
         object.__setattr__(self, "summary_ratio", ratio)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize if the request reaches the threshold of `proactive`."""
+        """Summarize if the request reaches the threshold of `proactive`; else change nothing.
+
+        The errors are those of `oldest`.
+        """
         known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
         if self.proactive is None or not self.proactive.reached(ctx.tokens, known):
             return ctx.keep()
         return (yield from self._summarized(ctx, self.oldest(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize after the model refused the context as too long."""
+        """Summarize after the model refused the context as too long.
+
+        The errors are those of `oldest`.
+        """
         oldest = self.oldest(ctx)
         plan = yield from self._summarized(ctx, oldest)
         if plan.after is not ctx or plan.problems:

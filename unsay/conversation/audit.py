@@ -89,7 +89,10 @@ def note(
 
 
 def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
-    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`."""
+    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`.
+
+    Raises `InputError` if a filter is invalid. A thread without runs gives an empty page.
+    """
     return (yield from list_runs(thread.store, thread_id=thread.thread_id, **filters))
 
 

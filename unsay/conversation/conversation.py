@@ -90,7 +90,9 @@ class _Opened:
 class Conversation(_Opened, ConversationVerbs, Blocking):
     """A conversation for scripts and notebooks.
 
-    Verbs that need messages raise `UnknownThreadError` while the thread is empty.
+    Verbs that need messages raise `UnknownThreadError` while the thread is empty. Every verb raises
+    `StorageError` if the database fails, and a verb that writes raises `ThreadBusyError` if another
+    writer has the thread for too long.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
@@ -254,6 +256,8 @@ class _Listed:
 
         Raises:
             StorageError: The file cannot be used; the message says why.
+            ConfigurationError: The URL cannot be used.
+            MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InputError: It is none of these.
         """
         if isinstance(path_or_url, Database | BaseStore):

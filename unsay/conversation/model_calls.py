@@ -120,7 +120,10 @@ def context(
 
 
 def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
-    """Return the calls that answered a question; a message in two places is listed where it is live."""
+    """Return the calls that answered a question, ordered by attempt and call.
+
+    A message that is in two places is listed once, in the live branch if it is there.
+    """
     question, transcript = ids_checksum([question_id]), state["messages"]
     calls: dict[Key, TurnCall] = {}
     # The live branch comes first, and `setdefault` keeps what came first.
@@ -248,6 +251,7 @@ def replay(
         UnknownThreadError: The thread has no messages yet.
         UnknownRunError: No failed attempt matches.
         UnknownTurnError: No turn has this number.
+        ConfigurationError: `model` is not a model, or it is a name without a key.
     """
     state = yield from thread.whole()
     requests = yield from list_requests(*thread.address)
@@ -290,7 +294,10 @@ def _stored(request: FailedRequest) -> Replay:
 
 
 def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Replay]:
-    """Plan the request of a turn again from the transcript, because it was not stored."""
+    """Plan the request of a turn again from the transcript, because it was not stored.
+
+    Raises `UnknownTurnError` if no question began a turn of this number.
+    """
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
     found, scope = asked_turn(timeline_of(thread, state).turns, turn), thread.scope()
     try:

@@ -300,7 +300,8 @@ def remove(
         confirm: As for `rollback`.
 
     Raises:
-        UnknownTurnError: No turn has this number.
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn has this number.
         InputError: A later message needs one of the turn, as a tool's result needs its call.
         ConflictError: A turn was stopped and waits, or a tool asks first and `confirm` is not given.
     """

@@ -168,7 +168,11 @@ class ThreadHandle:
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
-        """Return the input that a process stored before it died; `None` if nothing was lost."""
+        """Return the input that a process stored before it died; `None` if none must be restored.
+
+        A command is not restored, because it may have been carried out: it is cleared. Input that
+        the transcript has is cleared as well.
+        """
         pending = yield from load_pending_input(*self.address)
         if not pending:
             return None
@@ -223,7 +227,8 @@ class ThreadHandle:
     def whole(self) -> Steps[State]:
         """Return the state with the whole transcript, for verbs that only read.
 
-        Raises `UnknownThreadError` if the thread is empty.
+        Raises `UnknownThreadError` if the thread is empty, `DatabaseCorruptError` if an offloaded
+        segment is missing or damaged.
         """
         return (yield from load_all((yield from self.known()), self.scope()))
 
@@ -232,14 +237,18 @@ class ThreadHandle:
         return list((yield from self.read()).get("messages", []))
 
     def read(self) -> Steps[State]:
-        """Return the state with the whole transcript, empty for a thread that does not exist."""
+        """Return the state with the whole transcript, empty for a thread that does not exist.
+
+        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
+        """
         state: Any = (yield from self.snapshot()).values
         return (yield from load_all(state, self.scope()))
 
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
         """Load offloaded segments until the state holds some messages and answered turns.
 
-        In `wanted`, `None` is the start of the transcript. What was loaded is committed.
+        In `wanted`, `None` is the start of the transcript. What was loaded is committed. Raises
+        `DatabaseCorruptError` if a segment is missing or damaged.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)

@@ -185,7 +185,7 @@ def notes_of(turn: TimelineTurn, texts: Texts = ENGLISH) -> list[str]:
 
 
 def question_of(turn: TimelineTurn, cells: int, texts: Texts = ENGLISH) -> str:
-    """Return a turn's question on one line of at most `cells`, or a text that says there is none."""
+    """Return a turn's question on one line of at most `cells`, or a text for a missing one."""
     return one_line(turn.question, cells) or texts.tree_words["no_question"]
 
 

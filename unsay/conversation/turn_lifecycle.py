@@ -132,7 +132,10 @@ def _resume_stopped(
 def _store_input(
     thread: ThreadHandle, message: AnyMessage, documents: Sequence[str]
 ) -> Steps[dict[str, Any]]:
-    """Store a message and its documents as pending input, and return the graph's input."""
+    """Store a message and its documents as pending input, and return the graph's input.
+
+    Raises `SessionEndedError` if the thread was ended.
+    """
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.
     retrieved = [HumanMessage(each, name=DOCUMENT, id=str(uuid4())) for each in documents]
@@ -354,7 +357,10 @@ def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps
 def _find_offloaded(
     thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
 ) -> Steps[_Place | None]:
-    """Find a turn's message in the offloaded segments; `None` if it is not there."""
+    """Find a turn's message in the offloaded segments; `None` if it is not there.
+
+    Raises `DatabaseCorruptError` if a segment is missing or damaged.
+    """
     head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
     # Reading segments is expensive, and none has a turn without a run.
     if head is None or (yield from find_run(*thread.address, run_id)) is None:

@@ -318,7 +318,10 @@ def attempt_context(
 
 
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
-    """Return the messages that an attempt's first call would send, for readers; nothing is sent."""
+    """Return the messages that an attempt's first call would send, for readers; nothing is sent.
+
+    Raises `TranscriptError` if the provider would refuse them.
+    """
     plan = yield from plan_if_due(
         strategy_of(attempt.scope), attempt.plan_context([], CallCarryover())
     )

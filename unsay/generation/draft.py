@@ -58,9 +58,10 @@ UNIQUE_CHARS = 16
 def ask(
     attempt: AttemptContext, done: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[tuple[Any, CallCarryover]]:
-    """Call the model once with a new context, and return its reply and the values for the next call.
+    """Call the model once with a new context; return its reply and the values for the next call.
 
-    A context that is too long for the model is reduced and sent again.
+    A context that is too long for the model is reduced and sent again. The errors are those of
+    `ask_with_strategy` and `ask_model`.
     """
     start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none

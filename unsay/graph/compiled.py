@@ -64,7 +64,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **options: Any,
     ) -> Iterator[Any]:
-        """Check the input (`InputError`), then run the graph; `invoke` calls this as well."""
+        """Check the input, then run the graph; `invoke` calls this as well.
+
+        Raises:
+            InputError: The graph cannot take the input.
+            UnknownCheckpointError: The configuration names a state that the thread does not have.
+            ConflictError: The input would drop a pending decision.
+            ThreadBusyError: Another writer has the thread.
+        """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
@@ -82,7 +89,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **options: Any,
     ) -> AsyncIterator[Any]:
-        """Check the input (`InputError`), then run the graph; `ainvoke` calls this as well."""
+        """Check the input, then run the graph; `ainvoke` calls this as well.
+
+        The errors are those of `stream`.
+        """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
@@ -101,7 +111,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates (`InputError`), then write them; `update_state` calls this as well."""
+        """Check the updates, then write them; `update_state` calls this as well.
+
+        Raises:
+            InputError: The graph cannot take an update.
+            UnknownCheckpointError: The configuration names a state that the thread does not have.
+            ConflictError: The thread waits for a decision, which the update would drop.
+            ThreadBusyError: Another writer has the thread.
+        """
         given, values = _read_updates(supersteps)
         with one_writer(self, config, self.services.settings, is_held=not values):
             drive(self._refuse_others(given.others, config))
@@ -111,7 +128,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates (`InputError`), then write them; `aupdate_state` calls this as well."""
+        """Check the updates, then write them; `aupdate_state` calls this as well.
+
+        The errors are those of `bulk_update_state`.
+        """
         given, values = _read_updates(supersteps)
         start = config
         async with one_writer_awaited(self, config, self.services.settings, is_held=not values):

@@ -59,7 +59,10 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
-    """Read the stored requests of failed attempts of a thread, oldest first."""
+    """Read the stored requests of failed attempts of a thread, oldest first.
+
+    Raises `DatabaseCorruptError` if one is damaged.
+    """
 
     def read(item: Item) -> FailedRequest:
         value = dict(item.value)

@@ -176,7 +176,10 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
 
 def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
-    """Return the messages that were accepted and not yet answered; empty if there are none."""
+    """Return the messages that were accepted and not yet answered; empty if there are none.
+
+    Raises `DatabaseCorruptError` if they are damaged.
+    """
     item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("pending_input")
     return thaw_messages(kept) if isinstance(kept, str) else []

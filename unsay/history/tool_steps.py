@@ -43,7 +43,10 @@ def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str
 
 
 def find_draft(store: BaseStore, thread_id: str, attempt: str) -> Steps[dict[str, Any]]:
-    """Return what is stored of an attempt's draft; empty if nothing is."""
+    """Return what is stored of an attempt's draft; empty if nothing is.
+
+    Raises `DatabaseCorruptError` if it is damaged.
+    """
     item = yield get_item(store, _namespace(thread_id), KEY)
     if item is None or item.value["attempt"] != attempt:
         return {}

@@ -122,7 +122,11 @@ def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
 
 
 def _belongs(before: BaseMessage, message: BaseMessage) -> bool:
-    """Return whether a message directly after `before` must stay with it."""
+    """Return whether a message directly after `before` must stay with it.
+
+    Documents stay with the user's message beside them, and a message of thinking alone with the
+    assistant's next one. Tool calls and notices are not compared here.
+    """
     if before.type == message.type == "human":
         return is_document(before) or is_document(message)
     if not before.type == message.type == "ai":

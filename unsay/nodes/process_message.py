@@ -173,7 +173,11 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
 
 
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:
-    """Reject a draft by its verdict: request another attempt, or after the last end the turn."""
+    """Reject a draft by its verdict: request another attempt, or after the last one end the turn.
+
+    With `on_exhausted="deliver"` the turn ends with the best draft; `EmptyAnswerError` if that one
+    is empty. Otherwise a person is asked.
+    """
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)
     rejection = Rejection(

@@ -199,7 +199,10 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
 
 
 def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Ask a person what to do when no draft passed: accept, edit, reject, or try once more."""
+    """Ask a person what to do when no draft passed: accept, edit, reject, or try once more.
+
+    Raises `EmptyAnswerError` if the person accepts and the best draft is empty.
+    """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
     question = person_request(state, scope.texts(state["messages"]))

@@ -141,7 +141,10 @@ def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgo
 
 
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
-    """Return the messages of the newest segment that holds a call's result; empty if none does."""
+    """Return the messages of the newest segment that holds a call's result; empty if none does.
+
+    A damaged segment is skipped; the event `segment_lost` reports it.
+    """
     known, head = _memory(scope).pages, offloaded_of(state)
     while head is not None and scope.address is not None:
         name = head["page_id"]

@@ -19,10 +19,10 @@ from unsay.types import Operation, Segment, Topic
 
 
 def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
-    """Return the ids of a turn's messages.
+    """Return the ids of a turn's messages, without system messages.
 
-    Raises `InputError` if there is no such turn, or if a message that stays needs one of them, as a
-    tool's result needs its call.
+    Raises `UnknownTurnError` if there is no such answered turn, `InputError` if a message that
+    stays needs one of them, as a tool's result needs its call.
     """
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]

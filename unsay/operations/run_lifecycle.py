@@ -48,7 +48,10 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node: open its run, write its events, and end the run, or pause it on an interrupt."""
+    """Wrap a node: open its run, write its events, and end the run, or pause it on an interrupt.
+
+    The node raises `SessionEndedError` if the thread was ended.
+    """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
         # The first node opens the run; the others find its id in the turn.

@@ -41,7 +41,10 @@ def keep_stopped(state: State, scope: Scope) -> Steps[None]:
 
 
 def take_stopped(scope: Scope) -> Steps[list[AnyMessage]]:
-    """Return the question of the run that the host stopped last, once; empty if there is none."""
+    """Return the question of the run that the host stopped last, once; empty if there is none.
+
+    Raises `DatabaseCorruptError` if it is damaged.
+    """
     if scope.address is None:
         return []
     store, thread_id = scope.address

@@ -119,7 +119,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
     """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
 
     Raises `UnknownBranchError` if neither has it, `InputError` for a command or notice,
-    `ConflictError` for a forgotten one.
+    `ConflictError` for a forgotten one, `DatabaseCorruptError` for a damaged segment.
     """
     if any(message.id == message_id for message in state["messages"]):
         _check_spoken(state["messages"], message_id)

@@ -59,8 +59,13 @@ def prepare(connection: Any, path: str, saver: Any, store: Any) -> None:
     """Create the tables if they are missing, once, even if several processes start together.
 
     If they exist, nothing is written, and the user needs no right to create tables. The connection
-    must be in autocommit mode and return rows as dicts. Raises `ConfigurationError` for an encoding
-    other than UTF-8, and `DatabaseTooNewError` or `DatabaseTooOldError` for another layout.
+    must be in autocommit mode and return rows as dicts.
+
+    Raises:
+        ConfigurationError: The encoding is not UTF-8.
+        DatabaseTooNewError: A newer version of unsay made the tables.
+        DatabaseTooOldError: An older version made them, with another layout.
+        DatabaseLockedError: Another process creates them for longer than `SETUP_SECONDS`.
     """
     encoding = _one(connection, "SELECT current_setting('server_encoding') AS one")
     if encoding != "UTF8":

@@ -221,7 +221,7 @@ class FileDatabase(Database):
             )
 
     def check(self) -> None:
-        """Raise `DatabaseCorruptError` for a damaged page, or an index that differs from its table."""
+        """Raise `DatabaseCorruptError` for a damaged page or an index without its rows."""
         with translated(self.path), self.store.lock:
             _check_pages(self.store.conn, self.path)
 
