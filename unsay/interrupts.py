@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
+from langchain_core.messages import AnyMessage
 from langgraph.types import StateSnapshot, interrupt
 
 from unsay.budget.limits import Check
 from unsay.errors import ConflictError, InputError
 from unsay.history.compensations import Compensation
+from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.state import State
@@ -73,6 +75,24 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
     action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])
+
+
+def rollback_request(
+    state: State, removed: Sequence[AnyMessage], reason: str, texts: Texts
+) -> dict[str, Any]:
+    """Return the question whether an automatic rollback may remove messages and try again."""
+    rejections = state["turn"]["rejections"]
+    args: dict[str, Any] = {
+        "turns": sum(map(is_answer, removed)),
+        "messages": [message.id for message in removed],
+        "reason": reason,
+    }
+    if rejections:
+        best = max(rejections, key=lambda draft: draft["score"] or 0.0)
+        args |= {"answer": text_of(best["messages"][-1]), "score": best["score"]}
+    template = texts.ask_rollback_draft if rejections else texts.ask_rollback
+    description = template.format(turns=args["turns"], messages=len(removed), reason=reason)
+    return _request([_action("roll_back", args, description)], ["approve", "reject"])
 
 
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:

@@ -20,6 +20,8 @@ class Context(TypedDict, total=False):
     quality_threshold: float | None
     checkpoint_threshold: float | None
     max_rollbacks: int | None
+    rollback_to: Literal["turn", "checkpoint"] | None
+    confirm_rollback: bool | None
     on_exhausted: Literal["deliver", "ask"] | None
     stream: Literal["live", "held"] | None
     judging: Literal["model", "local", "off"] | None

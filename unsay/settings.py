@@ -208,9 +208,9 @@ class Settings(BaseSettings):
     checkpoint_threshold: Share = 0.8
     """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
 
-    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2
-    """Most rollbacks of one turn before it ends as `on_exhausted` says."""
-
+    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2  # of one turn, then see `on_exhausted`
+    rollback_to: Literal["turn", "checkpoint"] = "turn"  # how far an automatic rollback goes
+    confirm_rollback: bool = False  # whether a person is asked before an automatic rollback
     on_exhausted: Literal["deliver", "ask"] = "deliver"
     """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
 

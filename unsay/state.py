@@ -159,6 +159,7 @@ class RollbackRequest(TypedDict):
     to: str | None  # a message's id (`None`: the beginning); for a retry, what `retried` returned
     reason: str
     text: NotRequired[str]  # of an edited question
+    ids: NotRequired[list[str]]  # of the messages to remove, where only these are removed
 
 
 class NoticeDue(TypedDict):

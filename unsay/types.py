@@ -1,8 +1,4 @@
-"""The values that the packages exchange, all plain and frozen.
-
-LangGraph checkpoints the TypedDicts: JSON values and messages only, because classes come back as
-dicts under strict msgpack.
-"""
+"""The values that the packages exchange, all plain: LangGraph checkpoints the TypedDicts as JSON."""
 
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
@@ -10,8 +6,7 @@ from typing import Any, Literal, NotRequired, Protocol
 
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = 2
-"""Version of the JSON objects that the command line prints."""
+SCHEMA_VERSION = 2  # of the JSON objects that the command line prints
 
 Outcome = Literal["passed", "failed", "unscored"]
 Judge = Literal["model", "prejudge", "person"]
@@ -56,8 +51,7 @@ CommandName = Literal[
     "forgotten",
     "help",
 ]
-AllowedCommands = Literal["all", "none"] | Collection[CommandName]
-"""The slash commands that users of a host may use."""
+AllowedCommands = Literal["all", "none"] | Collection[CommandName]  # which users of a host may use
 
 OperationKind = Literal[
     "turn",
@@ -109,19 +103,20 @@ class ToolUse:
     name: str
     arguments: str
     result: str | None
+    message_id: str = ""  # by which a judge may blame the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A question and its answer, with `earlier` ones of the thread, oldest first, for a judge.
+    """A question and its answer, with `earlier` ones and tool `calls`, oldest first, for a judge.
 
-    Either may be empty. `truncated`: the provider stopped the answer at its length limit. `calls`
-    are the tool calls of the turn, oldest first.
+    Either may be empty. `truncated`: the provider stopped the answer at its length limit.
     """
 
     question: str
     answer: str
     earlier: tuple[tuple[str, str], ...] = ()
+    earlier_ids: tuple[str, ...] = ()
     truncated: bool = False
     calls: tuple[ToolUse, ...] = ()
 
@@ -130,15 +125,15 @@ class Exchange:
 class Verdict:
     """What a judge decided about one answer.
 
-    A passed answer may become a checkpoint, a failed one may be rolled back, and an unscored one
-    changes nothing. The score is from 0 to 1, and `None` only for unscored. The reason is one
-    sentence; for unscored, what went wrong with the judge.
+    A passed one may become a checkpoint, a failed one be rolled back. The score is from 0 to 1, `None`
+    for unscored, whose reason is what went wrong with the judge. `blamed` are ids of messages.
     """
 
     outcome: Outcome
     score: float | None
     reason: str
     source: Judge
+    blamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +207,7 @@ class Checkpoint(TypedDict):
 class Segment(TypedDict):
     """A part of the transcript on one topic, from the message `start` to the next segment's start.
 
-    The node `detect_topic_change` makes it. It is not an offloaded segment, which is a page.
+    It is not an offloaded segment, which is a page.
     """
 
     topic_id: str
@@ -301,12 +296,11 @@ class Forgotten(TypedDict):
 class Operation(TypedDict):
     """One step that `undo` can reverse, as operations append it to the state.
 
-    The messages after `base` replaced those of `branches`. An `insert` brought only `ids`. An
-    `expand` includes `topic` in the context again, and a `forget` replaced `remembered` by
-    `forgotten` and removed the pins `unpinned`. A `pin` added the pins `pinned` and removed
-    `unpinned`. A `checkpoint` replaced the checkpoints `replaced` by `made`, and a `label` the
-    thread's labels `old_labels` by `labels`; there `None` is a label that is not set.
-    A `remove` took out `ids`, and replaced what contexts leave out, `old_compaction`, by `compaction`.
+    The messages after `base` (with `ids`, only these) replaced those of `branches`. An `expand`
+    includes `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a
+    `pin` added `pinned` and removed `unpinned`. A `checkpoint` replaced the checkpoints `replaced` by `made`, and a `label` the
+    thread's labels `old_labels` by `labels` (`None` is not set). A `remove` took out `ids`, and
+    replaced what contexts leave out, `old_compaction`, by `compaction`.
     """
 
     kind: OperationKind
@@ -348,6 +342,7 @@ class Note(TypedDict):
 
     node: str
     event: str  # what the node did, such as `judged`
+    description: str  # the same as a sentence, in the language of the conversation
     turn: int  # the turn's number; 0 before the first
     score: float | None
     topic: str  # the topic's label
@@ -377,6 +372,10 @@ class Turn(TypedDict):
     extra_attempts: int  # granted by a person, beyond `max_rollbacks`
     branches: list[str]  # ids of the branches of the turn's rollbacks, oldest first
     draft_branches: list[str]  # those of `branches` that a rejected draft caused
+    removed: NotRequired[list[Any]]  # what the rollbacks removed; see `Removal`
+    steps: NotRequired[
+        list[Any]
+    ]  # finished tool steps of the last draft, where the next one resumes
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
     new_topic: bool  # whether the question opened a topic

@@ -25,6 +25,7 @@ from unsay.errors import (
 )
 from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay
+from unsay.messages.annotations import spoken
 from unsay.settings import Context
 from unsay.storage.event_log import (
     EMPTY,
@@ -166,16 +167,18 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
     assert ["ai: This is draft 1, about what was asked."] == said(branch)
 
 
-def test_a_rejected_draft_takes_its_tool_steps_along(opened: Opening) -> None:
-    """Calls and results of a draft that failed are in the event log, and not in the transcript."""
+def test_a_rejected_draft_leaves_its_finished_tool_steps(opened: Opening) -> None:
+    """The answer that failed is in the event log alone; the steps are delivered with the next one."""
     chat = ScriptedChat(replies={"train": [ToolCalls(calls=CALLS, then="Fish."), GOOD]})
     talk = opened(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains, broken])
 
     talk.say("When is the train?")
 
     events = checked(talk)
-    assert [*TOOL_TURN[:-1], "rollback", *TURN[1:]] == types(events)
-    assert 4 == len(of(events, "rollback")[0]["drafts"])
+    assert ["user_message", "assistant_message", "verdict", "rollback", *TOOL_TURN[1:]] == types(
+        events
+    )
+    assert 1 == len(of(events, "rollback")[0]["drafts"])
 
 
 def test_the_best_of_bad_drafts(opened: Opening) -> None:
@@ -187,7 +190,7 @@ def test_the_best_of_bad_drafts(opened: Opening) -> None:
 
     events = checked(talk)
     kinds = [each["kind"] for each in of(events, "rollback", "restore")]
-    assert ["draft", "draft", "rejected", "rejected"] == sorted(kinds)
+    assert ["draft", "draft", "rejected"] == sorted(kinds)
     assert "ai: This is draft 2, about what was asked." == said(talk.messages())[-1]
 
 
@@ -221,7 +224,7 @@ def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
     assert ("context", ["h", "a"]) == (back["kind"], back["removed"])
     assert types(waiting) == types(events)[: len(waiting)]
     assert ["h", "a"] == [message.id for message in replay(events).branches[back["branch_id"]]]
-    assert ["human: q1", "human: q2"] == said(talk.messages())[::2]
+    assert ["human: q1", "human: q2"] == said(spoken(talk.messages()))[::2]
 
 
 def test_a_fold_is_told(opened: Opening) -> None:

@@ -93,7 +93,7 @@ def test_rollback_by_name_and_its_undo_by_chat() -> None:
 
 def test_undo_takes_back_a_turn_with_its_rollbacks() -> None:
     """Undoing a turn whose retries removed more restores all of it."""
-    graph = make(Numbered(), scores(0.9, 0.6, 0.1, 0.9))
+    graph = make(Numbered(), scores(0.9, 0.6, 0.1, 0.9), settings={"rollback_to": "checkpoint"})
     say(graph, "q1", "q2", "q3")
     assert "human: q2" not in transcript(graph)
 
@@ -167,7 +167,7 @@ def test_a_failed_turn_whose_cut_is_lost_still_leaves_a_usable_thread() -> None:
 
     say(graph, "q4")
 
-    assert ["human: q1", "human: q4"] == transcript(graph)[::2]
+    assert ["human: q1", "human: q2", "human: q4"] == transcript(graph)[::2]
 
 
 def test_a_model_that_returns_nothing_costs_no_earlier_turn() -> None:

@@ -84,6 +84,37 @@ def letter(to: str) -> str:
 TOOLS = [book, book_later, book_dear, look, letter]
 
 
+def step(to: str, name: str = "book") -> AIMessage:
+    """A model's message that calls a tool; the judges of these tests blame it by its id."""
+    call = {"name": name, "args": {"to": to}, "id": f"call-{to}", "type": "tool_call"}
+    return AIMessage("", id=f"step-{to}-0123456789abcdef", tool_calls=[call])
+
+
+def blaming(*scored: tuple[str, float]) -> Any:
+    """A judge that scores answers by their words, and blames all tool steps of those that fail."""
+
+    def judge(request: list[Any]) -> Any:
+        found = [score for words, score in scored if words in str(request[-1].content)]
+        blamed = [f"step-{to}-0123456789abcdef" for to in ("Kyoto", "Nara", "Paris")]
+        return {"score": min(found, default=0.9), "reason": "not asked", "blamed": blamed}
+
+    return judge
+
+
+def drafting(*drafts: Any, trigger: str = "Attempt") -> Any:
+    """A model whose attempts are these: a step and the words after it, or only words."""
+
+    def script(messages: list[Any]) -> Any:
+        text = "".join(str(m.content) for m in messages)
+        number = next((n for n in range(len(drafts), 1, -1) if f"{trigger} {n}" in text), 1)
+        draft = drafts[number - 1]
+        if isinstance(draft, str):
+            return draft
+        return draft[1] if messages[-1].type == "tool" else draft[0]
+
+    return ScriptedChat(script=script)
+
+
 def calls(*names: tuple[str, str], then: Any = "It is done: {result}.") -> ToolCalls:
     """A reply that calls tools."""
     made = [{"name": n, "args": {"at" if n == "look" else "to": to}} for n, to in names]
@@ -205,16 +236,30 @@ async def test_asynchronous_tools_and_undos_work_on_an_event_loop(tmp_path: Path
     assert ["+Rome", "+Kyoto", "-Kyoto", "-Rome"] == WORLD
 
 
-def test_a_rejected_drafts_deeds_are_taken_back_before_the_next_attempt() -> None:
-    """The next attempt finds the world as the question did."""
+def test_a_rejected_drafts_deeds_stay_and_are_not_done_again() -> None:
+    """The next attempt begins with the result of the finished step."""
+    made = make(
+        drafting((step("Kyoto"), "Fish."), GOOD), ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS
+    )
+
+    state = say(made, "A ticket to Kyoto, please.")
+
+    assert ["+Kyoto"] == WORLD
+    assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
+
+
+def test_blamed_deeds_are_taken_back_before_the_next_attempt() -> None:
+    """The next attempt finds the world as the question did, if the judge blames the step."""
     found: list[list[str]] = []
 
     def script(messages: list[Any]) -> Any:
         found.append([*WORLD])
         again = any("Attempt" in str(m.content) for m in messages)
-        return GOOD if again else calls(("book", "Kyoto"), then="Fish.")
+        if again:
+            return GOOD
+        return "Fish." if messages[-1].type == "tool" else step("Kyoto")
 
-    made = make(ScriptedChat(script=script), ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+    made = make(ScriptedChat(script=script), blaming(("Fish", 0.1)), tools=TOOLS)
     state = say(made, "A ticket to Kyoto, please.")
 
     assert [[], ["+Kyoto"], ["+Kyoto", "-Kyoto"]] == found
@@ -226,8 +271,8 @@ def test_a_rejected_drafts_deeds_are_taken_back_before_the_next_attempt() -> Non
 def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
     """So that it does not book a second time."""
     BROKEN.append("Kyoto")
-    chat = ScriptedChat(replies={"Kyoto": [calls(("book", "Kyoto"), then="Fish."), GOOD]})
-    made = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+    chat = drafting((step("Kyoto"), "Fish."), GOOD)
+    made = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
 
     say(made, "Kyoto")
 
@@ -236,11 +281,9 @@ def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
 
 def test_the_best_draft_tells_of_deeds_that_stand() -> None:
     """A draft whose deeds were taken back is not delivered, though it scored more."""
-    drafts = [calls(("book", to), then=f"Booked {to}, as asked.") for to in ("Kyoto", "Nara")]
-    judge = scores(0.4, 0.2)
-    made = make(
-        ScriptedChat(replies={"trip": drafts}), judge, tools=TOOLS, settings={"max_rollbacks": 1}
-    )
+    drafts = [(step(to), f"Booked {to}, as asked.") for to in ("Kyoto", "Nara")]
+    judge = blaming(("Kyoto, as", 0.4), ("Nara, as", 0.2))
+    made = make(drafting(*drafts), judge, tools=TOOLS, settings={"max_rollbacks": 1})
 
     state = say(made, "UsageAccount me a trip.")
 
@@ -351,8 +394,8 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
 
 def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> None:
     """A judge alone cannot have it taken back."""
-    chat = ScriptedChat(replies={"dear": [calls(("book_dear", "Paris"), then="Fish."), GOOD]})
-    made = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS)
+    chat = drafting((step("Paris", "book_dear"), "Fish."), GOOD)
+    made = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
 
     state = say(made, "dear")
     asked = len(chat.calls)
@@ -447,7 +490,7 @@ def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
 
     def script(messages: list[Any]) -> Any:
         if not any("Attempt" in str(m.content) for m in messages):
-            return calls(("book", "Kyoto"), then="Fish.")
+            return "Fish." if messages[-1].type == "tool" else step("Kyoto")
         if down:
             down.pop()
             raise ConnectionError("down")
@@ -455,7 +498,7 @@ def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
 
     made = make(
         ScriptedChat(script=script),
-        ScriptedJudge(scores={"Fish": 0.1}),
+        blaming(("Fish", 0.1)),
         tools=TOOLS,
         checkpointer=InMemorySaver(),
     )

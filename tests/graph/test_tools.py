@@ -86,15 +86,20 @@ def test_held_streaming_holds_with_tools_too() -> None:
     assert ["It leaves at 10:15."] == [text for _, text in pieces]
 
 
-def test_a_rejected_draft_takes_its_tool_steps_with_it() -> None:
-    """Neither the call nor its result stays in the transcript; the branch keeps both."""
+def test_a_rejected_draft_is_resumed_at_its_last_finished_tool_step() -> None:
+    """The tool does not run again: the next attempt gets its result, and only the answer goes."""
+    CALLS.clear()
     chat = ScriptedChat(replies={"train": [ToolCalls(calls=ASK.calls, then="Fish."), GOOD]})
     graph = make(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains], store=None)
 
     state = say(graph, "When is the train?")
 
-    assert said(state["messages"]) == ["human: When is the train?", f"ai: {GOOD}"]
-    assert ["ai", "tool", "ai"] == [m.type for m in state["branches"][0]["body"]["drafts"]]
+    assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
+    assert f"ai: {GOOD}" == said(state["messages"])[-1]
+    assert ["Fish."] == [m.content for m in state["branches"][0]["body"]["drafts"]]
+    assert 1 == len(CALLS)
+    assert state["messages"][2].content in [m.content for m in chat.calls[-1] if m.type == "tool"]
+    assert [] == state["checkpoints"][:-1]
 
 
 def test_a_tool_that_raises_tells_the_model() -> None:

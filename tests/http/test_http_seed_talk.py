@@ -9,6 +9,7 @@ from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_talk import SeedConversation, judged_answer
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
+from unsay.messages.annotations import spoken
 
 Serve = Callable[[Script], OpenAIServer]
 
@@ -85,7 +86,7 @@ def test_judge_is_asked_for_a_structure(
         asked.body["response_format"]["json_schema"]["schema"]["required"]
         for asked in server.asked_of("judge")
     ]
-    assert [["score", "reason"]] * 6 == schemas
+    assert [["score", "reason", "blamed"]] * 6 == schemas
     assert not [a for a in server.asked_of("answerer") if "response_format" in a.body]
 
 
@@ -117,7 +118,7 @@ def test_record_survives_a_restart(
         for question in seed_talk.questions
         for words in (("human", question), ("ai", seed_talk.answers[question]))
     ]
-    assert expected == said(messages)
+    assert expected == said(spoken(messages))
     assert ["draft", "context"] == [branch["kind"] for branch in timeline.branches]
 
 
@@ -149,6 +150,6 @@ async def test_same_talk_in_async_code(
             await talk.say(question)
         await talk.add(seed_talk.pushed_in)
         await talk.say(seed_talk.questions[3])
-        found = said(await talk.messages())
+        found = said(spoken(await talk.messages()))
     with open_conversation(tmp_path / "blocking.db") as talk:
-        assert said(talk.messages()) == found
+        assert said(spoken(talk.messages())) == found

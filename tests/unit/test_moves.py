@@ -85,10 +85,10 @@ def scope(store: BaseStore | None = None, **settings: Any) -> Scope:
 def annotation(
     message_id: str, *, name: str | None = None, score: float | None = 0.9
 ) -> Checkpoint:
-    """A checkpoint at a message."""
+    """A checkpoint at an answer of `talk`."""
     return make_checkpoint(
         message_id=message_id,
-        turn=1,
+        turn=int(message_id[1:]) if message_id[1:].isdecimal() else 1,
         score=score,
         topic="",
         reason="score",
@@ -322,13 +322,21 @@ def test_an_undo_takes_the_newest_step() -> None:
 )
 def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
     """The newest lines, without a word of the conversation."""
-    line_before = Note(node="n", event="e", turn=1, score=None, topic="", at="")
+    line_before = Note(node="n", event="e", description="d", turn=1, score=None, topic="", at="")
     state: Any = {
         "state_history": [line_before] * 2,
         "turn": {"number": 4},
         "current_topic": "Kyoto",
     }
-    new = Note(node="rollback", event="draft", turn=4, score=0.1, topic="Kyoto", at=scope().now())
+    new = Note(
+        node="rollback",
+        event="draft",
+        description="Low quality: the draft was removed.",
+        turn=4,
+        score=0.1,
+        topic="Kyoto",
+        at=scope().now(),
+    )
     notes = add_note(state, scope(history_limit=limit), "rollback", "draft", 0.1)
 
     assert [line_before, line_before, new][3 - kept :] == notes

@@ -27,6 +27,8 @@ OTHER: dict[str, Any] = {
     "quality_threshold": 0.25,
     "checkpoint_threshold": 0.75,
     "max_rollbacks": 5,
+    "rollback_to": "checkpoint",
+    "confirm_rollback": True,
     "on_exhausted": "ask",
     "stream": "held",
     "checkpoint_on": ["order"],

@@ -8,11 +8,12 @@ from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.history.branch import Label, replace_tail
-from unsay.history.checkpoints import add_checkpoint, find_checkpoint
+from unsay.history.checkpoints import add_checkpoint, find_checkpoint, metadata_of
 from unsay.history.token_usage import tokens_of
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
+from unsay.operations.automatic import turn_step
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
 from unsay.operations.delivery import checkpoint_by_order
@@ -41,7 +42,7 @@ from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
-from unsay.types import Checkpoint, CheckpointReason, Operation
+from unsay.types import Checkpoint, CheckpointReason
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
@@ -90,7 +91,9 @@ def _add(
     step = checkpoint_step(before, new, limit=limit)
     if step is not None:
         log_checkpoints(state, scope, [new])
-        yield from thread.write(state, scope, Update(checkpoints=kept, **with_step(state, step)))
+        metadata = metadata_of(kept, state["messages"], offloaded_of(state))
+        made = Update(checkpoints=kept, checkpoint_metadata=metadata, **with_step(state, step))
+        yield from thread.write(state, scope, made)
     return next(c for c in kept if c["id"] == new["id"])
 
 
@@ -204,7 +207,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     state = {**state, **archived}
     turn, operations = state.get("turn"), state.get("operations", [])
     if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
-        step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
+        step = turn_step(state, turn["branches"], turn["pending"])
         operations = with_step(state, step)["operations"]
     state = {
         **(yield from thread.reached(state, step_places(operations))),

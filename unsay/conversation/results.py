@@ -42,6 +42,19 @@ EventKind = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What an automatic rollback removed from the transcript; `restore(branch)` puts it back.
+
+    `turns` and `messages` are numbers; `reason` is the judge's.
+    """
+
+    turns: int
+    messages: int
+    branch: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The end of a turn: an answer, a notice, or a decision that a person must take; prints as text.
 
@@ -54,6 +67,7 @@ class Reply:
         topic: Label of the topic; empty if it has none.
         flag: `low_quality` when the best draft was delivered although it failed.
         rollbacks: Number of drafts that were rejected before this answer.
+        removed: What automatic rollbacks of this turn removed from the transcript; empty for nothing.
         checkpoint_id: Id of the checkpoint at this answer; `None` if it has none.
         request: For a decision, LangChain's human-in-the-loop request; else `None`.
         turn_id: `say` with this id and the same text returns this answer without a model call.
@@ -68,6 +82,7 @@ class Reply:
     topic: str = ""
     flag: str | None = None
     rollbacks: int = 0
+    removed: tuple[Removed, ...] = ()
     checkpoint_id: str | None = None
     request: Mapping[str, Any] | None = None
     turn_id: str | None = None
@@ -323,5 +338,6 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
         topic=annotation.get("topic", ""),
         flag=annotation.get("flag"),
         rollbacks=annotation.get("rollbacks", 0),
+        removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
         checkpoint_id=next(own, None),
     )

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events.assembly import Assembly, Step
 from unsay.events.event_types import ENVELOPES, body_of, join_message, put
-from unsay.messages.annotations import KEY
+from unsay.messages.annotations import KEY, turn_numbers
 from unsay.messages.truncation import shortened_result
 from unsay.types import Checkpoint, Event, EventType
 
@@ -87,9 +87,12 @@ def replay(
             messages[index] = shortened_result(
                 message, max_tool_result_bytes, preview=preview, bounds=bounds
             )
+    turns = {None: 0, **turn_numbers(messages)}
+    checkpoints = transcript.checkpoints.values()
     return Replayed(
         messages=messages,
-        checkpoints=tuple(transcript.checkpoints.values()),
+        # Messages before a checkpoint may have left or returned after it was made.
+        checkpoints=tuple({**each, "turn": turns[each["message_id"]]} for each in checkpoints),
         branches={
             name: tuple(_messages(branch.trees.values()))
             for name, branch in transcript.branches.items()

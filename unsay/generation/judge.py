@@ -55,10 +55,12 @@ def exchange_of(
 
     `steps` are the messages between question and answer, whose tool calls are shown with results.
     """
+    earlier = _newest_turns(before)
     return Exchange(
         question="" if question is None else text_of(question),
         answer=text_of(answer),
-        earlier=tuple((asked, text_of(reply)) for asked, reply in _newest_turns(before)),
+        earlier=tuple((asked, text_of(reply)) for asked, reply in earlier),
+        earlier_ids=tuple(reply.id or "" for _, reply in earlier),
         truncated=broke_off(answer),
         calls=_calls_of(steps),
     )
@@ -72,6 +74,7 @@ def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
             name=call["name"],
             arguments=json.dumps(call["args"], ensure_ascii=False, default=repr),
             result=results.get(call["id"] or ""),
+            message_id=message.id or "",
         )
         for message in steps
         if isinstance(message, AIMessage)
@@ -91,7 +94,11 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
 
 
 def judge_exchange(
-    exchange: Exchange, answer: AnyMessage, scope: Scope, *, key: str | None = None
+    exchange: Exchange,
+    answer: AnyMessage,
+    scope: Scope,
+    *,
+    key: str | None = None,
 ) -> Steps[Verdict]:
     """Return a verdict on one exchange; a judge that fails leaves it unscored, with the reason.
 
@@ -110,7 +117,10 @@ def judge_exchange(
         texts = _texts(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_threshold)
     request = partial(judge_request, exchange, hint=rules.hint)
-    return (yield from _ask_judge(request, text, scope, key=key or answer.id or ""))
+    verdict = yield from _ask_judge(request, text, scope, key=key or answer.id or "")
+    # A judge may name only messages that it was shown.
+    shown = (*exchange.earlier_ids, *(call.message_id for call in exchange.calls))
+    return replace(verdict, blamed=tuple(name for name in shown if name in verdict.blamed))
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:

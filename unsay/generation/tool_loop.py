@@ -83,7 +83,8 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
         yield from _store(draft, attempt)
     limit = scope.settings.max_tool_steps
-    if sum(message.type == "ai" for message in done) > limit:
+    resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
+    if sum(message.type == "ai" and message.id not in resumed for message in done) > limit:
         raise ToolStepsError(
             f"The model called tools in {limit} steps without an answer: raise the setting "
             "max_tool_steps, or ask for less at once"

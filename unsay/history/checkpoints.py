@@ -3,6 +3,9 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
 
 from unsay.errors import (
     AmbiguousCheckpointError,
@@ -11,7 +14,8 @@ from unsay.errors import (
     InvalidNameError,
     UnknownCheckpointError,
 )
-from unsay.types import Checkpoint, CheckpointReason
+from unsay.messages.annotations import turn_numbers
+from unsay.types import Checkpoint, CheckpointReason, Offloaded
 
 NAMED_LIMIT = 200
 
@@ -190,3 +194,45 @@ def by_age(
         if positions.get(checkpoint["message_id"], through + 1) <= through
     ]
     return sorted(placed, key=lambda checkpoint: positions[checkpoint["message_id"]], reverse=True)
+
+
+def renumbered(
+    checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
+) -> list[Checkpoint]:
+    """Return the checkpoints, each with the number of answered turns that are before it now.
+
+    A checkpoint keeps its number if its message is offloaded: no rollback changes what is before it.
+    """
+    before, last = (offloaded["turns"], offloaded["last"]) if offloaded else (0, None)
+    turns_at = {None: 0, last: before, **turn_numbers(messages, before)}
+    return [
+        {**each, "turn": turns_at.get(each["message_id"], each["turn"])} for each in checkpoints
+    ]
+
+
+def metadata_of(
+    checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
+) -> dict[str, Any]:
+    """Return `checkpoint_metadata`: the description of the newest checkpoint; empty without one.
+
+    Its `message_count` is the number of messages up to the checkpoint, `None` if its message is
+    offloaded.
+    """
+    if not checkpoints:
+        return {}
+    before = offloaded["messages"] if offloaded else 0
+    places: dict[str | None, int] = {each.id: index for index, each in enumerate(messages)}
+    # At one message the checkpoint that was made last counts.
+    newest = max(reversed(checkpoints), key=lambda each: places.get(each["message_id"], -1))
+    if newest["message_id"] not in places:
+        newest = max(reversed(checkpoints), key=lambda each: each["turn"])
+    place = places.get(newest["message_id"])
+    count = None if place is None else before + place + 1
+    return {
+        "checkpoint_id": newest["id"],
+        "name": newest["name"],
+        "timestamp": newest["created_at"],
+        "topic": newest["topic"],
+        "quality_score": newest["score"],
+        "message_count": 0 if newest["message_id"] is None else count,
+    }

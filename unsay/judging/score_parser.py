@@ -68,6 +68,7 @@ class ScoreReply:
     score: float | None  # from 0 to 1; `None` if no score could be read for certain
     reason: str  # one line of at most `MAXIMUM_REASON_LENGTH` characters
     problem: str = field(default="", compare=False)  # why there is no score; empty with one
+    blamed: tuple[str, ...] = ()  # ids of earlier answers that the judge blames
 
 
 def read_reply(reply: object) -> ScoreReply:
@@ -76,9 +77,10 @@ def read_reply(reply: object) -> ScoreReply:
     The reply may be a number, a text, a mapping, an object with `score` and `reason`, or a message.
     """
     reason: object = ""
+    structure: object = reply
     if isinstance(reply, str):
         text = _unfenced(_without_thoughts(reply).strip())
-        whole = _whole(text)
+        structure = whole = _whole(text)
         reading, reason = read_text(reply), _reason_of(whole) if whole is not None else text
     elif isinstance(reply, Mapping):
         # LangChain's structured output with `include_raw` has this form.
@@ -93,7 +95,9 @@ def read_reply(reply: object) -> ScoreReply:
     else:
         reading = _read_number(reply)
     line = " ".join(str(reason or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
-    return ScoreReply(score=reading.score, reason=line, problem=reading.problem)
+    return ScoreReply(
+        score=reading.score, reason=line, problem=reading.problem, blamed=_blamed_in(structure)
+    )
 
 
 def _read_structured(raw: object, parsed: object) -> ScoreReply:
@@ -184,6 +188,15 @@ def _reason_of(structure: object) -> object:
     items = (item for level in _levels(structure) for item in level.items())
     named = (value for key, value in items if str(key).strip().lower() in _REASON_KEYS)
     return next((value for value in named if isinstance(value, str)), "")
+
+
+def _blamed_in(structure: object) -> tuple[str, ...]:
+    if isinstance(structure, Mapping):
+        blamed = structure.get("blamed")
+    else:
+        blamed = getattr(structure, "blamed", None)
+    listed = blamed if isinstance(blamed, list | tuple) else [blamed]
+    return tuple(each for each in listed if isinstance(each, str))
 
 
 def _read_number(value: object) -> Reading:

@@ -1,6 +1,7 @@
 """Verdicts: the request to a judge, and the verdict in its reply."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
@@ -29,8 +30,13 @@ REPLY_SCHEMA = {
     "properties": {
         "score": {"type": "number", "description": "From 0.0 to 1.0."},
         "reason": {"type": "string", "description": "One sentence."},
+        "blamed": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Ids of earlier answers that caused the fault; empty for none.",
+        },
     },
-    "required": ["score", "reason"],
+    "required": ["score", "reason", "blamed"],
     "additionalProperties": False,
 }
 
@@ -41,9 +47,10 @@ def judge_request(exchange: Exchange, texts: Texts, *, hint: str = "") -> list[A
     They include the tool calls of the turn with their results, and the beginnings of the earlier
     exchanges. A long text loses its middle. `hint` is the reason of a local check, for the judge.
     """
+    ids = exchange.earlier_ids or ("",) * len(exchange.earlier)
     earlier = "\n".join(
-        f"{question[:EARLIER_CHARS]}\n→ {answer[:EARLIER_CHARS]}"
-        for question, answer in exchange.earlier
+        f"{question[:EARLIER_CHARS]}\n→ {_id_shown(name)}{answer[:EARLIER_CHARS]}"
+        for name, (question, answer) in zip(ids, exchange.earlier, strict=True)
     )
     question, answer = _judged(exchange.question), _judged(exchange.answer)
     calls = _calls_shown(exchange.calls, texts)
@@ -52,10 +59,14 @@ def judge_request(exchange: Exchange, texts: Texts, *, hint: str = "") -> list[A
     return _request(texts.judge_system, noted + texts.judge_request, parts)
 
 
+def _id_shown(message_id: str) -> str:
+    return f"[id {message_id}] " if message_id else ""
+
+
 def _calls_shown(calls: Sequence[ToolUse], texts: Texts) -> str:
     half = MAXIMUM_CALLS // 2
     lines = [
-        f"{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
+        f"{_id_shown(call.message_id)}{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
         + _without_middle(call.result or texts.judge_no_result, CALL_CHARS, " … ")
         for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
     ]
@@ -120,7 +131,8 @@ def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
     if read.score is None:
         problem = read.problem or "no stated score"
         return unscored(f"the judge's reply has no usable score: {problem}: {read.reason!r}")
-    return scored(read.score, read.reason, quality_threshold=quality_threshold)
+    verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
+    return replace(verdict, blamed=read.blamed)
 
 
 def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:

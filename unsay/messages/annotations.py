@@ -30,7 +30,8 @@ def annotate(message: M, **noted: Any) -> M:
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of an answer with its verdict, turn, topic label and `more` annotations."""
-    return annotate(message, **asdict(verdict), turn=turn, topic=topic, **more)
+    noted = {name: value for name, value in asdict(verdict).items() if name != "blamed" or value}
+    return annotate(message, **noted, turn=turn, topic=topic, **more)
 
 
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
@@ -72,3 +73,32 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
         return listed
     answered = {name for message in notices for name in annotation_of(message).get("answers", ())}
     return [message for message in listed if message.id not in answered and not is_notice(message)]
+
+
+def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | None, int]:
+    """Return by message id how many answered turns there are up to the message.
+
+    `before` is the number of answered turns before the first message.
+    """
+    listed = list(messages)
+    answers = {message.id for message in spoken(listed) if is_answer(message)}
+    numbers: dict[str | None, int] = {}
+    for message in listed:
+        before += message.id in answers
+        numbers[message.id] = before
+    return numbers
+
+
+def exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
+    """Return the index where an answer's exchange starts: its first document, else its question.
+
+    `answer` is the answer's index, and the result if the answer has no question of its own.
+    """
+    for index in range(answer - 1, -1, -1):
+        if is_question(messages[index]):
+            while index > 0 and is_document(messages[index - 1]):
+                index -= 1  # noqa: PLW2901 - its documents belong to the exchange
+            return index
+        if is_answer(messages[index]) or is_notice(messages[index]):
+            break
+    return answer

@@ -1,11 +1,11 @@
 """create_checkpoint: save the checkpoints of a turn that is over."""
 
 from unsay.effects import Steps
-from unsay.history.checkpoints import add_checkpoint
+from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.operations.compensate import run_compensations
 from unsay.operations.rollback import add_note
 from unsay.runtime import Scope
-from unsay.state import State, Update
+from unsay.state import State, Update, offloaded_of
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
@@ -24,14 +24,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
     return Update(
         **update,
         checkpoints=checkpoints,
-        checkpoint_metadata={
-            "checkpoint_id": newest["id"],
-            "name": newest["name"],
-            "timestamp": newest["created_at"],
-            "topic": newest["topic"],
-            "quality_score": newest["score"],
-            "message_count": len(state["messages"]),
-        },
+        checkpoint_metadata=metadata_of(checkpoints, state["messages"], offloaded_of(state)),
         turn={**turn, "checkpoints_due": []},
         state_history=add_note(state, scope, "create_checkpoint", "created", newest["score"]),
     )

@@ -11,6 +11,7 @@ from unsay.context.topics import live_segments
 from unsay.effects import Steps
 from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
+from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.operations.commands import command_of
@@ -28,7 +29,7 @@ from unsay.operations.rollback import add_note, archive_steps, live_branch, load
 from unsay.operations.stopped import branch_of_deleted, take_stopped
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
-from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update
+from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
 from unsay.types import Topic, Verdict
 
 
@@ -113,6 +114,10 @@ def _without_removed(state: State) -> Update:
         ],
         topics=[_with_known_summary(topic, known) for topic in state.get("topics", [])],
     )
+    if update["checkpoints"] != state.get("checkpoints", []):
+        kept, offloaded = update["checkpoints"], offloaded_of(state)
+        update["checkpoints"] = renumbered(kept, state["messages"], offloaded)
+        update["checkpoint_metadata"] = metadata_of(kept, state["messages"], offloaded)
     return cast("Update", {k: v for k, v in update.items() if v != state.get(k, [])})
 
 
@@ -174,10 +179,14 @@ def _consequences(
     update = Update(messages=answers, state_history=history)
     if lowest is not None:
         update["quality_score"] = lowest
-    failed = next(((e, v) for e, v in verdicts if v.outcome == "failed"), None)
-    if failed is not None:
-        entry, verdict = failed
-        target = target_of_context(live_branch(state), entry.start)
-        request = RollbackRequest(kind="context", to=target, reason=verdict.reason)
-        update["rollback_request"] = request
+    failed = [(entry, verdict) for entry, verdict in verdicts if verdict.outcome == "failed"]
+    if failed:
+        # Only the failed exchanges: a good one after them stays.
+        places = [index for entry, _ in failed for index in range(entry.start, entry.index + 1)]
+        update["rollback_request"] = RollbackRequest(
+            kind="context",
+            to=target_of_context(live_branch(state), failed[0][0].start),
+            reason=" / ".join(dict.fromkeys(verdict.reason for _, verdict in failed)),
+            ids=[messages[index].id or "" for index in places],
+        )
     return update

@@ -21,6 +21,7 @@ from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
+from unsay.operations.automatic import rejected_messages
 from unsay.operations.compensate import (
     not_undone,
     note_own_calls,
@@ -85,8 +86,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     """Collect what the attempt needs: its context, reminders, hints, and the recall source."""
     turn = state["turn"]
-    rejected = [message for each in turn["rejections"] for message in each["messages"]]
-    report = yield from not_undone(rejected, scope)
+    report = yield from not_undone(rejected_messages(turn), scope)
     model = yield scope.resolve("answerer")
     earlier = yield from load_opened(state, scope)
     counts = state.get("reminders", {})
@@ -120,18 +120,19 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
     """
     state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
     loop, manifests = scope.services.tool_loop, {}
+    steps = list(state["turn"].get("steps", []))  # a rejected draft's finished steps are not rerun
     before = CallCarryover(compaction=attempt.start.compaction)
     if "calibration" in state:
         before["calibration"] = state["calibration"]
     try:
         if loop is None:
-            reply, carried = yield from ask(attempt, [], before)
-            draft = messages_of(reply, {message.id for message in recorder.context})
+            reply, carried = yield from ask(attempt, steps, before)
+            draft = [*steps, *messages_of(reply, {message.id for message in recorder.context})]
         else:
             stored: dict[str, Any] = {}
             if scope.address is not None:
                 stored = yield from find_draft(*scope.address, attempt_name(state))
-            start = {"messages": [], **before, **stored}
+            start = {"messages": steps, **before, **stored}
             quiet = scope.settings.stream == "held"
             reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
             carried, manifests = carried_of(reply), reply.get("manifests", {})
@@ -186,6 +187,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
         reason=verdict.reason,
         source=verdict.source,
     )
+    blamed = list(verdict.blamed)
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
     scope.emit(
@@ -202,7 +204,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
             return (yield from deliver_best(after, scope))
         request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        request = RollbackRequest(kind="draft", to=None, reason=verdict.reason)
+        request = RollbackRequest(kind="draft", to=None, reason=verdict.reason, ids=blamed)
     return Update(
         turn=rejected,
         rollback_request=request,

@@ -5,8 +5,21 @@ from langchain_core.messages import AIMessage, AnyMessage
 from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
-from unsay.history.branch import Label, replace_tail
-from unsay.interrupts import ask_person, person_request, read_decision
+from unsay.history.branch import Label
+from unsay.interrupts import (
+    ask_person,
+    person_request,
+    read_decision,
+)
+from unsay.operations.automatic import (
+    confirmed,
+    ids_to_remove,
+    keep_draft,
+    remove,
+    turn_step,
+    turns_after,
+    without_base,
+)
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
 from unsay.operations.dispatch import messages_needed
@@ -17,30 +30,25 @@ from unsay.operations.reversal import change_made, step_notice
 from unsay.operations.rollback import (
     add_note,
     count_changes,
-    count_turns,
     go_back,
     last_undone,
     live_branch,
     place_name,
     redo_last,
-    save_branch,
-    settle,
     store_turn_places,
     undo_last,
     with_step,
 )
-from unsay.operations.targets import target_of, target_of_drafts
+from unsay.operations.targets import target_of
 from unsay.runtime import Scope
 from unsay.state import (
     NoticeDue,
     RollbackRequest,
     State,
     Update,
-    merge_messages,
-    offloaded_of,
     with_update,
 )
-from unsay.types import BranchKind, Operation, Turn
+from unsay.types import Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
@@ -56,7 +64,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         state, loaded, request = yield from _host_request(state, scope)
     handlers = {
         "draft": _reject_draft,
-        "context": _go_to_target,
+        "context": _reject_context,
         "person": _go_to_target,
         "retry": _retry,
         "edit": _retry,
@@ -67,7 +75,9 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "decline": _end_unanswered,
     }
     update = yield from handlers[request["kind"]](state, scope, request)
-    if request["kind"] in ("draft", "context", "person", "retry", "edit"):
+    is_order, made = request["kind"] in ("person", "retry", "edit"), update.get("turn", {})
+    # A person who declines an automatic rollback leaves nothing to report.
+    if is_order or made.get("rollbacks", 0) > state["turn"]["rollbacks"]:
         _report(state, scope, update, request)
     # Loaded messages come first: the later writes may remove some of them.
     if loaded:
@@ -98,44 +108,40 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 
 
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Keep a failed draft as a branch, and go back; a further failure in the turn goes back farther."""
-    turn, live = state["turn"], live_branch(state)
-    drafts = tuple(turn["rejections"][-1]["messages"])
-    base = target_of_drafts(live, turn["base"], len(turn["rejections"]))
-    label = Label(kind="draft", reason=request["reason"], created_at=scope.now(), drafts=drafts)
-    change = replace_tail(live, base, label=label, keep=turn["pending"])
-    refs = yield from save_branch(change, scope, state.get("branches", []))
-    update = settle(state, change, refs)
-    branch_id = change.branch["id"]
-    update["turn"] = {
-        **turn,
-        "base": base,
-        "rollbacks": turn["rollbacks"] + 1,
-        "branches": [*turn["branches"], branch_id],
-        "draft_branches": [*turn["draft_branches"], branch_id],
-    }
-    return update
+    """Keep a failed draft as a branch, and prepare the next attempt.
+
+    `ids_to_remove` tells which delivered answers do not stay.
+    """
+    turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
+    if not confirmed(state, scope, request, removed_ids):
+        return (yield from deliver_best(state, scope))
+    draft = turn["rejections"][-1]["messages"]
+    update, removed = yield from remove(state, scope, "draft", request, removed_ids)
+    return (yield from keep_draft(state, scope, update, request, removed, draft))
+
+
+def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Remove the injected exchanges that failed; a good one after them stays."""
+    turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
+    if not confirmed(state, scope, request, removed_ids):
+        return Update()
+    update, removed = yield from remove(state, scope, "context", request, removed_ids)
+    branches = [*turn["branches"], *(each["branch"] for each in removed)]
+    after: Turn = {**update["turn"], "branches": branches, "context_reason": request["reason"]}
+    if turn["done"]:  # No answer follows, so the rollback itself is the step that an undo reverses.
+        update.update(with_step(state, turn_step({**state, **update, "turn": after}, branches, ())))
+    return {**update, "turn": after}
 
 
 def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Go to a person's target, or to before the injected messages that failed."""
-    turn, is_order = state["turn"], request["kind"] == "person"
-    kind: BranchKind = "person" if is_order else "context"
-    label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
+    """Go to a person's target."""
+    turn, reason = state["turn"], request["reason"]
+    label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
-    after: Turn = {**turn, "number": _turns_after(state, update) + 1, "base": request["to"]}
-    if is_order:
-        # A typed command is the whole turn; with a host's flag the question is still to be answered.
-        after["done"] = turn["done"] or request["reason"].startswith("/")
-        return {**update, "turn": after}
-    branch_id = update["branches"][-1]["id"]
-    after["rollbacks"] += 1
-    after["branches"] = [*turn["branches"], branch_id]
-    after["context_reason"] = request["reason"]
-    if turn["done"]:  # No answer follows, so the rollback itself is the step that an undo reverses.
-        step = Operation(kind="rollback", base=request["to"], branches=[branch_id])
-        update.update(with_step(state, step))
-    return {**update, "turn": after}
+    # A typed command is the whole turn; with a host's flag the question is still to be answered.
+    done = turn["done"] or request["reason"].startswith("/")
+    after: Turn = {**turn, "base": request["to"], "done": done}
+    return {**update, "turn": {**after, "number": turns_after(state, update) + 1}}
 
 
 def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -152,25 +158,28 @@ def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Updat
     update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    update["turn"] = {**turn, "number": _turns_after(state, update) + 1, "done": True}
+    update["turn"] = {**turn, "number": turns_after(state, update) + 1, "done": True}
     update["state_history"] = add_note(state, scope, "rollback", "remove", None)
     return update
 
 
 def _report(state: State, scope: Scope, update: Update, request: RollbackRequest) -> None:
     """Stream a rollback and add it to the history of `update`; without a question add a notice."""
-    texts, base = scope.texts(state["messages"]), update["turn"]["base"]
+    texts, turn = scope.texts(state["messages"]), update["turn"]
     removed, _ = count_changes(state["messages"], update["messages"])
-    where = place_name(state, base, texts)
-    if update["turn"]["done"]:
-        turns = _turns_after(state, update)
-        changes = texts.changes(turns=turns, removed=removed)
+    where, known = place_name(state, turn["base"], texts), state["turn"].get("removed", [])
+    removals = turn.get("removed", [])[len(known) :]
+    if turn["done"]:
+        changes = texts.changes(turns=turns_after(state, update), removed=removed)
         text = texts.rolled_back.format(where=where, changes=changes)
+        if removals:
+            text = f"{texts.removal_text(removals)} {texts.undo_hint}"
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
-    kind, reason = request["kind"], request["reason"]
-    scope.emit("rollback", kind=kind, to=where, message_id=base, removed=removed, reason=reason)
+    kind, parts = request["kind"], [without_base(each) for each in removals]
+    data = {"to": where, "message_id": turn["base"], "removed": removed, "removals": parts}
+    scope.emit("rollback", kind=kind, reason=request["reason"], **data)
     score = state.get("quality_score") if kind in ("draft", "context") else None
-    update["state_history"] = add_note(state, scope, "rollback", kind, score)
+    update["state_history"] = add_note({**state, "turn": turn}, scope, "rollback", kind, score)
 
 
 def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -188,12 +197,13 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
         return Update(notice=refusal, turn={**turn, "done": True})
     done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
     change = change_made(state["messages"], update, done, undone=undoes)
-    left = _turns_after(state, update)
+    left = turns_after(state, update)
     text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
     counts = {"removed": change.removed, "restored": change.restored}
     scope.emit("undone" if undoes else "redone", **counts)
+    state = {**state, "turn": update["turn"]}
     update["state_history"] = add_note(state, scope, "rollback", request["kind"], None)
     return update
 
@@ -229,14 +239,7 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
         text = texts.no_answer
         update["branches"] = yield from keep_rejected(restored, scope, request["reason"])
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    update["turn"] = {**turn, "rejections": []}
+    update["turn"] = {**turn, "rejections": [], "steps": []}
     if turn["branches"]:
-        step = Operation(kind="rollback", base=turn["base"], branches=turn["branches"])
-        update.update(with_step(state, step))
+        update.update(with_step(state, turn_step(restored, turn["branches"], ())))
     return update
-
-
-def _turns_after(state: State, update: Update) -> int:
-    """Return how many answered turns the transcript has after an update."""
-    messages = merge_messages(state["messages"], [update["messages"]])
-    return count_turns(messages, offloaded_of(state))

@@ -30,6 +30,7 @@ from unsay.history.compensations import (
 from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
+from unsay.operations.automatic import rejected_messages
 from unsay.operations.provenance import NOT_OURS, call_tag, is_own_call
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
@@ -137,10 +138,10 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
     """Store entries for the calls of the turn's rejected drafts, before the next attempt."""
-    rejected = [message for each in state["turn"]["rejections"] for message in each["messages"]]
-    scheduled = {each["key"] for each in state.get("pending_compensations", [])}
-    drafts = {c.key: c for c in calls_to_undo(rejected, scope.services) if c.key not in scheduled}
     if scope.store is not None:
+        scheduled = {each["key"] for each in state.get("pending_compensations", [])}
+        calls = calls_to_undo(rejected_messages(state["turn"]), scope.services)
+        drafts = {call.key: call for call in calls if call.key not in scheduled}
         yield from _schedule(drafts, {}, state, scope, again=set())
 
 
@@ -177,13 +178,13 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
     """Return the messages of rejected drafts that `update` neither delivers nor keeps."""
-    turn, later = state.get("turn"), update.get("turn")
-    if turn is None or later is None:
+    if not (turn := state.get("turn")) or not (later := update.get("turn")):
         return []
-    waiting = {each["messages"][-1].id for each in later["rejections"]}
-    waiting |= {write.id for write in update.get("messages", []) if write.type != "remove"}
-    left = (each["messages"] for each in turn["rejections"])
-    return [message for draft in left if draft[-1].id not in waiting for message in draft]
+    kept = [*later.get("steps", []), *(each["messages"][-1] for each in later["rejections"])]
+    kept += [write for write in update.get("messages", []) if write.type != "remove"]
+    waiting = {message.id for message in kept}
+    drafts = [e["messages"] for e in turn["rejections"] if e["messages"][-1].id not in waiting]
+    return [message for draft in drafts for message in draft if message.id not in waiting]
 
 
 def _schedule(

@@ -24,11 +24,26 @@ from unsay.history.checkpoints import (
     check_name,
     make_checkpoint,
 )
+from unsay.history.parts import as_one
 from unsay.history.runs import find_run
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer
 from unsay.judging.instructions import is_lasting
-from unsay.messages.annotations import annotate, annotation_of, is_answer, spoken, with_verdict
+from unsay.messages.annotations import (
+    annotate,
+    annotation_of,
+    is_answer,
+    notice,
+    spoken,
+    with_verdict,
+)
 from unsay.messages.content import has_other_content, text_of
+from unsay.operations.automatic import (
+    base_of,
+    turn_number,
+    turn_step,
+    without_base,
+    without_retries,
+)
 from unsay.operations.compensate import keeps_effects, note_own_calls
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
@@ -38,11 +53,10 @@ from unsay.operations.rollback import (
     save_branch,
     settle,
     with_step,
-    without_retries,
 )
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import BranchRef, Checkpoint, CheckpointReason, Operation, Turn, Verdict
+from unsay.types import BranchRef, Checkpoint, CheckpointReason, Rejection, Turn, Verdict
 
 
 def deliver(
@@ -51,8 +65,10 @@ def deliver(
     """Return the update that ends a turn with a draft: its verdict, its checkpoints, and its `flag`."""
     turn, topic = state["turn"], state.get("current_topic", "")
     keep_unsaved(state, scope, draft, verdict, flag)
+    removed = turn.get("removed", [])
+    told = {"removed": [without_base(each) for each in removed]} if removed else {}
     answer = with_verdict(
-        draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"]
+        draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"], **told
     )
     if flag is not None:
         answer = annotate(answer, flag=flag)
@@ -60,7 +76,9 @@ def deliver(
         answer = annotate(answer, earlier_answers=turn["earlier_answers"])
     if turn.get("dropped_names"):
         answer = annotate(answer, dropped_checkpoints=turn["dropped_names"])
-    step = Operation(kind="turn", base=turn["base"], branches=turn["branches"])
+    messages = [*removal_notice(state, scope), *draft[:-1], answer]
+    added = [*turn["pending"], *(message.id or "" for message in messages)]
+    step = turn_step(state, turn["branches"], added)
     due = yield from _checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
     known = {each["id"] for each in state.get("checkpoints", [])}
@@ -69,8 +87,8 @@ def deliver(
     shown = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
         **shown,
-        messages=[*draft[:-1], answer],
-        turn={**turn, "done": True, "rejections": [], "checkpoints_due": due},
+        messages=messages,
+        turn={**turn, "done": True, "rejections": [], "steps": [], "checkpoints_due": due},
         quality_score=verdict.score,
         should_rollback=False,
         rollback_request=None,
@@ -117,7 +135,11 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     turn = state["turn"]
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
-    earlier = [e for e in turn["rejections"][:-1] if keeps_effects(e["messages"], scope.services)]
+    earlier = [
+        rejection
+        for rejection in turn["rejections"][:-1]
+        if keeps_effects(_beside(rejection, newest), scope.services)
+    ]
     best = max([*earlier, newest], key=lambda each: each["score"] or 0.0)
     answer = best["messages"][-1]
     if own_answer is None and not text_of(answer).strip() and not has_other_content(answer):
@@ -153,15 +175,40 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     if not turn["draft_branches"]:
         return state, Update()
     label = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
-    change = yield from without_retries(state, scope, turn["base"], label, turn["pending"])
-    log_rollback(scope, change)
+    changes = yield from without_retries(state, scope, label)
+    for each in changes:
+        log_rollback(scope, each)
+    change = as_one(live_branch(state), changes, label)
     update = settle(state, change, list(state.get("branches", [])))
-    # The restored messages are before the pending ones, so the turn starts at another place now.
-    place = len(change.live.messages) - len(turn["pending"]) - 1
     remaining = [each for each in turn["branches"] if each not in turn["draft_branches"]]
-    restored: Turn = {**turn, "base": change.live.id_at(place), "branches": remaining}
+    restored: Turn = {
+        **turn,
+        # Restored messages may be before the pending ones, so that the turn starts after them.
+        "base": base_of(change.live, turn["pending"]),
+        "number": turn_number(change.live, turn["pending"], offloaded_of(state)),
+        "branches": remaining,
+        "removed": [each for each in turn.get("removed", []) if each["branch"] in remaining],
+    }
     after: State = {**state, **update, "messages": list(change.live.messages), "turn": restored}
     return after, update
+
+
+def removal_notice(state: State, scope: Scope) -> list[AnyMessage]:
+    """Return the notice about what automatic rollbacks of the turn removed; empty without any."""
+    turn, texts = state["turn"], scope.texts(state["messages"])
+    removed = turn.get("removed", [])
+    if not removed:
+        return []
+    text = texts.removal_text(removed)
+    message = notice(text, f"removed-{turn['question_id']}", ())
+    scope.emit("notice", text=text, message_id=message.id)
+    return [message]
+
+
+def _beside(rejection: Rejection, newest: Rejection) -> list[AnyMessage]:
+    """Return the messages of a draft that the newest one did not take over."""
+    taken_over = {message.id for message in newest["messages"]}
+    return [message for message in rejection["messages"] if message.id not in taken_over]
 
 
 def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:

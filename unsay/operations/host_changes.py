@@ -20,7 +20,15 @@ LASTING = ("branches", "event_log", "forgotten", "spent", "home")
 # The steps that led to the newest state: kept unless the host's state has other messages.
 STEPS = ("operations", "older_steps", "redo")
 # Values that describe messages: kept where the host's state holds the same messages.
-DESCRIBING = ("checkpoints", "segments", "topics", "current_topic", "quality_score", "pins")
+DESCRIBING = (
+    "checkpoints",
+    "checkpoint_metadata",
+    "segments",
+    "topics",
+    "current_topic",
+    "quality_score",
+    "pins",
+)
 
 
 def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> Steps[Update]:

@@ -7,9 +7,18 @@ from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError
-from unsay.history.branch import Label, replace_tail
-from unsay.messages.annotations import annotation_of, is_answer, is_document, is_notice, is_question
+from unsay.history.branch import Label
+from unsay.history.parts import as_one, take_out
+from unsay.messages.annotations import (
+    annotation_of,
+    exchange_start,
+    is_answer,
+    is_document,
+    is_notice,
+    is_question,
+)
 from unsay.messages.content import has_other_content, text_of
+from unsay.operations.automatic import turn_step, without_retries
 from unsay.operations.rollback import (
     OPERATIONS,
     count_turns,
@@ -17,11 +26,10 @@ from unsay.operations.rollback import (
     save_branch,
     settle,
     with_step,
-    without_retries,
 )
 from unsay.runtime import Scope
-from unsay.state import State, Update, offloaded_of
-from unsay.types import Operation, Turn
+from unsay.state import State, Update, offloaded_of, with_update
+from unsay.types import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +105,8 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
         extra_attempts=0,
         branches=[],
         draft_branches=[],
+        removed=[],
+        steps=[],
         context_reason=None,
         guidance=None,
         new_topic=False,
@@ -116,24 +126,29 @@ def repair_interrupted(
     if not entry.interrupted:
         return Update()
     turn = state["turn"]
-    base = live_branch(state).id_at(entry.interrupted.start - 1)
     if undone:
-        step = Operation(kind="turn", base=base, branches=turn["branches"])
+        asked = [state["messages"][index].id or "" for index in entry.interrupted]
+        base = live_branch(state).id_at(entry.interrupted.start - 1)
+        opened: State = {**state, "turn": {**turn, "base": base}}
+        step = turn_step(opened, turn["branches"], asked)
         return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
-    first = entry.interrupted.start if stopped else entry.start
-    kept = [m.id or "" for m in state["messages"][first:]]
+    removed = [] if stopped else [state["messages"][index].id for index in entry.interrupted]
     label = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
     try:
-        change = yield from without_retries(state, scope, base, label, kept)
+        changes = yield from without_retries(state, scope, label)
     except ConflictError:  # Branches of the turn's rollbacks are no longer kept without a store.
-        change = replace_tail(live_branch(state), base, label=label, keep=kept)
-    refs = yield from save_branch(change, scope, state.get("branches", []))
-    update = settle(state, change, refs)
+        changes = []
+    live = changes[-1].live if changes else live_branch(state)
+    changes += take_out(live, removed, label)
+    refs = list(state.get("branches", []))
+    for each in changes:
+        refs = yield from save_branch(each, scope, refs)
+    update = settle(state, as_one(live, changes, label), refs)
     scope.emit("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
-        end = change.live.id_at(len(change.live.messages) - len(kept) - 1)
-        update.update(with_step(state, Operation(kind="rollback", base=end, branches=rejected)))
+        after = with_update(state, update)
+        update.update(with_step(state, turn_step(after, rejected, ())))
     return update
 
 
@@ -158,23 +173,8 @@ def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
             continue
         if "outcome" in annotation_of(message):
             break
-        entries.append(Injected(index=index, start=_exchange_start(messages, index)))
+        entries.append(Injected(index=index, start=exchange_start(messages, index)))
     return entries[::-1]
-
-
-def _exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
-    """Return the index where an answer's exchange starts: its first document, else its question.
-
-    `answer` is the answer's index, and the result if the answer has no question of its own.
-    """
-    for index in range(answer - 1, -1, -1):
-        if is_question(messages[index]):
-            while index > 0 and is_document(messages[index - 1]):
-                index -= 1  # noqa: PLW2901 - its documents belong to the exchange
-            return index
-        if is_answer(messages[index]) or is_notice(messages[index]):
-            break
-    return answer
 
 
 def unjudged_documents(

@@ -10,6 +10,7 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
 from unsay.history.branch import Change, Label, LiveBranch, holder_of, replace_tail
+from unsay.history.parts import put_in
 from unsay.messages.annotations import annotate, is_answer, spoken
 from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
@@ -30,6 +31,8 @@ from unsay.types import Operation, StoredBranch, Topic
 
 # Beginning of every branch's id.
 BRANCH_PREFIX = "branch-"
+# Kinds of the branches that automatic rollbacks make.
+AUTOMATIC = ("draft", "context")
 COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
@@ -118,12 +121,30 @@ def _put_back(
         )
     if branch["kind"] in ("document", "remove"):
         return (yield from _insert(state, scope, branch, [name for name in missing if name]))
+    if branch["kind"] in AUTOMATIC:
+        return (yield from _put_in_place(state, scope, branch, branches))
     _check_base(live.positions(), branch["base"], branches)
     base = safe_base(live, branch["base"])
     label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
     change = replace_tail(live, base, [branch], label=label)
     removed = [change.branch["id"]] if change.branch["messages"] else []
     step = Operation(kind="restore", base=base, branches=removed)
+    return (yield from _with_branch(state, scope, change, step))
+
+
+def _put_in_place(
+    state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
+) -> Steps[Update]:
+    """Return the update that restores a branch at its base, before the messages that follow there.
+
+    Raises `ConflictError` if its base is not in the transcript.
+    """
+    live = live_branch(state)
+    _check_base(live.positions(), branch["base"], branches)
+    label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
+    (change,) = put_in(live, [branch], label)
+    ids = [m.id or "" for m in branch["messages"] if m.id not in live.positions()]
+    step = Operation(kind="insert", base=branch["base"], branches=[], ids=ids)
     return (yield from _with_branch(state, scope, change, step))
 
 

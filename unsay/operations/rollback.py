@@ -1,6 +1,7 @@
 """Rollback, undo and redo: one implementation for the graph's node and for calls from outside."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
@@ -22,7 +23,8 @@ from unsay.history.branch import (
     replace_tail,
     unpack,
 )
-from unsay.history.checkpoints import by_age
+from unsay.history.checkpoints import metadata_of, renumbered
+from unsay.history.parts import as_one, put_in, take_out
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.record_events import log_rollback
@@ -38,7 +40,15 @@ from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, make_page
-from unsay.types import BranchRef, ExpandedTopic, Note, Offloaded, Operation, StoredBranch, Undone
+from unsay.types import (
+    BranchRef,
+    ExpandedTopic,
+    Note,
+    Offloaded,
+    Operation,
+    StoredBranch,
+    Undone,
+)
 
 # Most steps in the state that can be undone, and most that can be redone; see `archive_steps`.
 OPERATIONS = 1_000
@@ -66,10 +76,11 @@ def live_branch(state: State) -> LiveBranch:
 
 def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
     """Return `state_history` with one more entry, cut to the newest `history_limit` entries."""
-    turn = state.get("turn")
+    turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
     added = Note(
         node=node,
         event=event,
+        description=texts.history.get(event, event),
         turn=turn["number"] if turn else 0,
         score=score,
         topic=state.get("current_topic", ""),
@@ -140,16 +151,18 @@ def load_branches(
 
 def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
     """Return the state update that makes a change of the current branch; `refs` are all branches."""
-    live = change.live
+    live, offloaded = change.live, offloaded_of(state)
     labels = {each["id"]: each["label"] for each in live.topics}
-    checkpoints = by_age(live.checkpoints, live.positions(), through=len(live.messages))
+    checkpoints = renumbered(live.checkpoints, live.messages, offloaded)
+    metadata = metadata_of(checkpoints, live.messages, offloaded)
     return Update(
         messages=change.writes,
-        checkpoints=list(live.checkpoints),
+        checkpoints=checkpoints,
+        checkpoint_metadata=metadata,
         segments=list(live.segments),
         topics=list(live.topics),
         current_topic=labels.get(live.segments[-1]["topic_id"], "") if live.segments else "",
-        quality_score=checkpoints[0]["score"] if checkpoints else None,
+        quality_score=metadata.get("quality_score"),
         branches=refs,
     )
 
@@ -175,21 +188,6 @@ def go_back(
     return update
 
 
-def without_retries(
-    state: State, scope: Scope, base: str | None, label: Label, keep: Sequence[str]
-) -> Steps[Change]:
-    """Return a change that puts back what the rollbacks of the turn's rejected drafts removed.
-
-    The messages after `base` are removed first, also if there was no such rollback. Messages whose
-    ids are in `keep` stay, after what is put back. Raises `ConflictError` if a branch is no longer
-    kept.
-    """
-    # Each rollback of a turn goes back farther, so reversed the branches are in transcript order.
-    names = state["turn"]["draft_branches"][::-1]
-    branches = yield from load_branches(names, scope, state.get("branches", []))
-    return replace_tail(live_branch(state), base, branches, label=label, keep=keep)
-
-
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that undoes the newest step, such as a turn or a rollback.
 
@@ -200,13 +198,14 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     step = last_operation(operations)
     undone_steps = redoable(state, pending)
     label = Label(kind="undo", reason=reason, created_at=scope.now())
-    change, update = yield from _reversed(state, scope, step, label, pending)
+    taken_back = yield from _reversed(state, scope, step, label, pending)
+    change, update = taken_back.change, taken_back.update
     update["operations"] = list(operations[:-1])
     update["redo"] = []
     removed = spoken(change.branch["messages"])
     # Only an answered turn can be redone.
     if step["kind"] != "turn" or (removed and removed[-1].type != "human"):
-        undone = Undone(**_inverse(step, change), at=_end(change.live.messages, pending))
+        undone = Undone(**taken_back.inverse, at=_end(change.live.messages, pending))
         update["redo"] = [*undone_steps, undone][-OPERATIONS:]
     return update
 
@@ -219,8 +218,9 @@ def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
-    change, update = yield from _reversed(state, scope, step, label, pending)
-    update.update(with_step(state, _inverse(step, change)))
+    repeated = yield from _reversed(state, scope, step, label, pending)
+    update = repeated.update
+    update.update(with_step(state, repeated.inverse))
     update["redo"] = redoable(state, pending)[:-1]
     return update
 
@@ -251,41 +251,52 @@ def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
     return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
 
 
-def _inverse(step: Operation, change: Change) -> Operation:
-    """Return the step that reverses a change: it restores the branch that the change made."""
-    branches = [change.branch["id"]] if change.branch["messages"] else []
-    repeated = {key: value for key, value in step.items() if key != "at"}
-    return cast("Operation", {**repeated, "branches": branches})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reversed:
+    """A step taken back: the change, the update that makes it, and the step that repeats it."""
+
+    change: Change
+    update: Update
+    inverse: Operation
 
 
 def _reversed(
     state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
-) -> Steps[tuple[Change, Update]]:
-    """Return the change and update that remove what a step added and restore what it removed."""
+) -> Steps[Reversed]:
+    """Remove what a step added and put back what it removed."""
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
-    nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
-    if step["kind"] in VALUE_STEPS:
-        return nothing, (yield from swap(state, scope, step, back=not again))
-    if "topic" in step:
-        return nothing, turn_topic(state, scope, step["topic"], expand=again)
-    branches = yield from load_branches(step["branches"][::-1], scope, old)
-    keep = list(pending)
+    inverse = cast("Operation", {key: value for key, value in step.items() if key != "at"})
+    if step["kind"] in VALUE_STEPS or "topic" in step:
+        nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
+        if step["kind"] in VALUE_STEPS:
+            update = yield from swap(state, scope, step, back=not again)
+        else:
+            update = turn_topic(state, scope, step["topic"], expand=again)
+        return Reversed(change=nothing, update=update, inverse={**inverse, "branches": []})
+    branches = yield from load_branches(step["branches"], scope, old)
     if "ids" in step:
-        after = live.messages[live.index_of(step["base"]) + 1 :]
-        keep = [m.id or "" for m in after if m.id not in step["ids"]]
-    change = replace_tail(live, step["base"], branches, label=label, keep=keep)
+        changes = take_out(live, step["ids"], label)
+        changes += put_in(changes[-1].live if changes else live, branches, label)
+        inverse["ids"] = [m.id or "" for branch in branches for m in branch["messages"]]
+    else:
+        # Each rollback of a turn goes back farther: the newest branch is the oldest part.
+        tail = replace_tail(live, step["base"], branches[::-1], label=label, keep=pending)
+        changes = [tail]
     back = {branch["id"] for branch in branches if not branch["drafts"]}
-    refs = yield from save_branch(change, scope, [ref for ref in old if ref["id"] not in back])
+    refs = [ref for ref in old if ref["id"] not in back]
+    for each in changes:
+        refs = yield from save_branch(each, scope, refs)
+    made = [each.branch["id"] for each in changes if each.branch["messages"]]
+    change = as_one(live, changes, label)
     update = settle(state, change, refs)
     if step["kind"] == "remove":
         update.update(reversed_part(state, scope, change.live, step, back=not again))
     if "made" in step:  # the checkpoint that the turn made before itself
         changed: State = {**state, **update, "messages": list(change.live.messages)}
-        update["checkpoints"] = swap_checkpoints(changed, scope, step, back=not again)[
-            "checkpoints"
-        ]
-    return change, update
+        swapped = swap_checkpoints(changed, scope, step, back=not again)
+        update["checkpoints"] = swapped["checkpoints"]
+    return Reversed(change=change, update=update, inverse={**inverse, "branches": made})
 
 
 def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:

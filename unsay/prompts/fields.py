@@ -8,12 +8,12 @@ from typing import Self
 
 from unsay.errors import ConfigurationError
 from unsay.prompts.base import StepChange, Table, Text
-from unsay.prompts.model_texts import ModelTexts
+from unsay.prompts.rollback_texts import RollbackTexts
 from unsay.types import Language
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Texts(ModelTexts):
+class Texts(RollbackTexts):
     """All texts in one language: those for a model, and those below for a person."""
 
     # Questions to a person, and notices about rollbacks.

@@ -1,0 +1,218 @@
+"""Automatic rollbacks: what they remove, how a person confirms it, and how a turn gets it back."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, TypedDict
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.history.branch import Change, Label, LiveBranch, replace_tail
+from unsay.history.parts import as_one, put_in, take_out, whole_steps
+from unsay.interrupts import ask_person, read_permission, rollback_request
+from unsay.messages.annotations import exchange_start, is_answer, spoken
+from unsay.messages.boundaries import steps
+from unsay.operations.rollback import (
+    count_turns,
+    live_branch,
+    load_branches,
+    save_branch,
+    settle,
+)
+from unsay.operations.targets import target_of_drafts
+from unsay.runtime import Scope
+from unsay.state import RollbackRequest, State, Update, merge_messages, offloaded_of, with_update
+from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Turn
+
+
+class Removal(TypedDict):
+    """What an automatic rollback removed from the transcript: one run of adjacent messages."""
+
+    turns: int  # answered turns
+    messages: int
+    branch: str  # id of the branch that keeps them
+    reason: str
+    base: str | None  # the message that they followed; `None`: the beginning
+
+
+def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Change]]:
+    """Return the changes that put back what the rollbacks of the turn's rejected drafts removed.
+
+    Raises `ConflictError` if a branch is no longer kept.
+    """
+    names = state["turn"]["draft_branches"]
+    branches = yield from load_branches(names, scope, state.get("branches", []))
+    return put_in(live_branch(state), branches, label)
+
+
+def remove_parts(
+    state: State, scope: Scope, message_ids: Collection[str | None], label: Label
+) -> Steps[tuple[Update, list[Removal]]]:
+    """Return the update that moves messages to branches and keeps all others, and what it removes."""
+    live, refs = live_branch(state), list(state.get("branches", []))
+    changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []
+    for change in changes:
+        refs = yield from save_branch(change, scope, refs)
+        messages = spoken(change.branch["messages"])
+        removal = Removal(
+            turns=sum(map(is_answer, messages)),
+            messages=len(messages),
+            branch=change.branch["id"],
+            reason=label.reason,
+            base=change.branch["base"],
+        )
+        removed.append(removal)
+    return settle(state, as_one(live, changes, label), refs), removed
+
+
+def resumed_steps(draft: Sequence[AnyMessage], blamed: Collection[str]) -> list[AnyMessage]:
+    """Return the finished tool steps of a rejected draft with which the next attempt begins.
+
+    Steps from the first one on that the judge blames are left out.
+    """
+    kept: list[AnyMessage] = []
+    for step in steps(draft):
+        messages = [draft[index] for index in step]
+        if any(message.id in blamed for message in messages):
+            break
+        kept += messages
+    while kept and kept[-1].type != "tool":
+        kept.pop()
+    # Without the last message, the answer, every step has its results.
+    return kept
+
+
+def base_of(live: LiveBranch, pending: Sequence[str]) -> str | None:
+    """Return the id of the last message before the pending ones; `None` is the start."""
+    places = live.positions()
+    first = min((places[name] for name in pending if name in places), default=len(live.messages))
+    return live.id_at(first - 1)
+
+
+def turn_number(live: LiveBranch, pending: Sequence[str], offloaded: Offloaded | None) -> int:
+    """Return the number, counted from 1, of the turn that answers the pending messages."""
+    return count_turns([m for m in live.messages if m.id not in pending], offloaded) + 1
+
+
+def without_base(removal: Removal) -> dict[str, Any]:
+    """Return what a reply says about a removal."""
+    return {key: value for key, value in removal.items() if key != "base"}
+
+
+def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operation:
+    """Return the step to undo for a turn whose rollbacks made the branches `names`.
+
+    `ids` are the messages that the turn added; without them the step is the rollbacks alone.
+    """
+    turn, live = state["turn"], live_branch(state)
+    kind: OperationKind = "turn" if ids else "rollback"
+    removed = [each for each in turn.get("removed", []) if each["branch"] in names]
+    if not removed:
+        return Operation(kind=kind, base=turn["base"], branches=list(names))
+    # An undo needs all messages from the first place from which one was removed.
+    places = {**live.positions(), live.before: -1}
+    bases = [each["base"] for each in removed if each["base"] in places]
+    base = min([turn["base"], *bases], key=lambda name: places.get(name, -1))
+    return Operation(kind=kind, base=base, branches=list(names), ids=list(ids))
+
+
+def remove(
+    state: State,
+    scope: Scope,
+    kind: BranchKind,
+    request: RollbackRequest,
+    message_ids: Collection[str],
+) -> Steps[tuple[Update, list[Removal]]]:
+    """Return the update that removes messages and counts a rollback, and what it removes."""
+    turn = state["turn"]
+    label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
+    update, removed = yield from remove_parts(state, scope, message_ids, label)
+    live = live_branch(with_update(state, update))
+    update["turn"] = {
+        **turn,
+        "number": turn_number(live, turn["pending"], offloaded_of(state)),
+        "base": base_of(live, turn["pending"]),
+        "rollbacks": turn["rollbacks"] + 1,
+        "removed": [*turn.get("removed", []), *removed],
+    }
+    return update, removed
+
+
+def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Collection[str]:
+    """Return the ids of the messages that an automatic rollback removes from the transcript.
+
+    They are what failed, or what the judge blames; with the setting `rollback_to="checkpoint"`, all
+    after a checkpoint. Pending messages are never among them.
+    """
+    turn, live = state["turn"], live_branch(state)
+    is_draft, to_checkpoint = request["kind"] == "draft", scope.settings.rollback_to == "checkpoint"
+    if not to_checkpoint:
+        return blamed_ids(state, request) if is_draft else request.get("ids", [])
+    target = request["to"]
+    if is_draft:
+        target = target_of_drafts(live, turn["base"], len(turn["rejections"]))
+    after = live.messages[live.index_of(target) + 1 :]
+    return [message.id or "" for message in after if message.id not in turn["pending"]]
+
+
+def confirmed(
+    state: State, scope: Scope, request: RollbackRequest, removed_ids: Collection[str]
+) -> bool:
+    """Return whether an automatic rollback may go on; a person is asked if the setting says so."""
+    if not scope.settings.confirm_rollback:
+        return True
+    # The interrupt comes before any effect: LangGraph runs the node again with the answer.
+    texts = scope.texts(state["messages"])
+    removed = [m for m in spoken(state["messages"]) if m.id in removed_ids]
+    agreed = ask_person(rollback_request(state, removed, request["reason"], texts), read_permission)
+    scope.emit("decision", decision="approve" if agreed else "reject")
+    return agreed
+
+
+def blamed_ids(state: State, request: RollbackRequest) -> list[str]:
+    """Return the ids of the delivered exchanges whose answers the judge blames."""
+    messages, ids = state["messages"], request.get("ids", [])
+    blamed = [index for index, m in enumerate(messages) if m.id in ids and is_answer(m)]
+    ranges = (range(exchange_start(messages, index), index + 1) for index in blamed)
+    return [messages[index].id or "" for each in ranges for index in each]
+
+
+def keep_draft(
+    state: State,
+    scope: Scope,
+    update: Update,
+    request: RollbackRequest,
+    removed: Sequence[Removal],
+    draft: Sequence[AnyMessage],
+) -> Steps[Update]:
+    """Store a rejected draft as a branch, and return `update` with it and the next attempt's steps.
+
+    It is a branch of its own: what the rollback `removed` can be restored without the draft.
+    """
+    turn, reason = state["turn"], request["reason"]
+    resumed, after = resumed_steps(draft, request.get("ids", ())), with_update(state, update)
+    left = tuple(draft[len(resumed) :])
+    label = Label(kind="draft", reason=reason, created_at=scope.now(), drafts=left)
+    live, pending = live_branch(after), turn["pending"]
+    change = replace_tail(live, base_of(live, pending), label=label, keep=pending)
+    refs = yield from save_branch(change, scope, after.get("branches", []))
+    made = [*(each["branch"] for each in removed), change.branch["id"]]
+    attempt: Turn = {
+        **update["turn"],
+        "draft_branches": [*turn["draft_branches"], *made],
+        "branches": [*turn["branches"], *made],
+        "steps": resumed,
+    }
+    return {**update, "branches": refs, "turn": attempt}
+
+
+def turns_after(state: State, update: Update) -> int:
+    """Return how many answered turns the transcript has after an update."""
+    messages = merge_messages(state["messages"], [update["messages"]])
+    return count_turns(messages, offloaded_of(state))
+
+
+def rejected_messages(turn: Turn) -> list[AnyMessage]:
+    """Return the messages of the turn's rejected drafts that the next attempt does not take over."""
+    resumed = {message.id for message in turn.get("steps", [])}
+    drafts = (rejection["messages"] for rejection in turn["rejections"])
+    return [message for draft in drafts for message in draft if message.id not in resumed]

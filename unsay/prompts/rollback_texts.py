@@ -1,0 +1,77 @@
+"""The texts about automatic rollbacks, and the descriptions of `state_history`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unsay.prompts.base import Table, Text
+from unsay.prompts.model_texts import ModelTexts
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RollbackTexts(ModelTexts):
+    """The texts for a model, and those about automatic rollbacks for a person."""
+
+    ask_rollback: Text = Text(
+        "Messages that were added did not pass. Remove them from the conversation ({turns} turns, {messages} messages)? {reason}",
+        "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、{messages}件)? {reason}",
+    )
+    ask_rollback_draft: Text = Text(
+        "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. {reason}",
+        "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。{reason}",
+    )
+    removed_by_judge: Text = Text(
+        "Automatic rollback: turns removed: {turns}, messages removed: {messages}. They are kept as {branch}.",
+        "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。{branch} に保存しています。",
+    )
+    removal_reason: Text = Text("Reason: {reason}", "その理由: {reason}")
+    undo_hint: Text = Text("/undo reverses this.", "/undo で取り消せます。")
+    history: Table = Table.of(
+        {
+            "judged": ("Judged the added answers.", "追加された回答を評価"),
+            "documents_judged": ("Judged the documents.", "文書を評価"),
+            "new": (
+                "New topic: older messages are summarized.",
+                "話題変更検出 - コンテキスト圧縮開始",
+            ),
+            "back": ("Back to an earlier topic.", "以前の話題に戻ったことを検出"),
+            "draft_rejected": (
+                "The quality is too low: a rollback is requested.",
+                "品質低下によりロールバックフラグ設定",
+            ),
+            "passed": ("The answer passed.", "回答が合格"),
+            "failed": (
+                "No draft passed: the best one is delivered.",
+                "合格した下書きがなく、最良のものを採用",
+            ),
+            "unscored": ("The answer was delivered unscored.", "評価なしで回答"),
+            "created": ("Saved a checkpoint.", "チェックポイントを作成"),
+            "draft": (
+                "Low quality: the draft was removed.",
+                "会話品質の低下を検出したため、前の状態に戻しました",
+            ),
+            "context": (
+                "Low quality: added messages were removed.",
+                "追加されたメッセージの品質低下を検出したため、取り除きました",
+            ),
+            "person": ("Rolled back by a person.", "利用者の指示でロールバック"),
+            "retry": ("The last question is asked again.", "最後の質問に再回答"),
+            "edit": ("A question was edited and asked again.", "質問を編集して再回答"),
+            "remove": ("A turn was removed by a person.", "利用者の指示でターンを取り除き"),
+            "undo": ("Undid the last step.", "直前の操作を取り消し"),
+            "redo": ("Redid the last undone step.", "取り消した操作をやり直し"),
+        }
+    )
+
+    def removal_text(self, removed: Iterable[Mapping[str, Any]]) -> str:
+        """Return sentences about what automatic rollbacks removed."""
+        listed = list(removed)
+        parts = [
+            self.removed_by_judge.format(
+                turns=each["turns"], messages=each["messages"], branch=each["branch"]
+            )
+            for each in listed
+        ]
+        reasons = dict.fromkeys(each["reason"] for each in listed if each["reason"])
+        parts += [self.removal_reason.format(reason=reason) for reason in reasons]
+        return ("" if self.language == "ja" else " ").join(parts)
