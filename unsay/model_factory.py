@@ -135,6 +135,15 @@ def check_model(model: ModelLike | None, name: str) -> None:
     refuse_class(model, name)
     if callable(model) and not isinstance(model, Runnable):
         check_arity(model, 1, name, "the messages")
+    graph = inner_of(model) if isinstance(model, Runnable) else None
+    if isinstance(graph, Pregel):
+        graphs: list[Any] = [graph, *(each for _, each in graph.get_subgraphs(recurse=True))]
+        if any(getattr(each, "checkpointer", None) not in (None, False) for each in graphs):
+            raise ConfigurationError(
+                f"{name}={graph.name!r} is a graph with a checkpointer of its own, or has one inside: "
+                "it would remember answers that were rejected or rolled back. Compile it without "
+                "checkpointer=…; unsay keeps its state with each turn"
+            )
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
@@ -178,21 +187,21 @@ def is_chat_model(runnable: object) -> bool:
     return isinstance(runnable, BaseChatModel) or all(hasattr(kind, each) for each in methods)
 
 
-def change_chat_model(
+def change_inner(
     runnable: Runnable[Any, Any], change: Callable[[Any], Runnable[Any, Any]]
 ) -> Runnable[Any, Any]:
-    """Return a chat model with `change` made to the model inside its wrappers, which stay around it.
+    """Return a model with `change` made to the model inside its wrappers, which stay around it.
 
     For example, `change` binds tools. LangChain's own wrappers would refuse this, or lose their
     configuration.
     """
     if isinstance(runnable, RunnableBindingBase):
         # A chain passes no arguments on to the model inside, so they are bound there.
-        bound = _bind(change_chat_model(runnable.bound, change), runnable.kwargs)
+        bound = _bind(change_inner(runnable.bound, change), runnable.kwargs)
         return runnable.model_copy(update={"bound": bound, "kwargs": {}})
     if isinstance(runnable, RunnableWithFallbacks):
-        main = change_chat_model(runnable.runnable, change)
-        others = [change_chat_model(each, change) for each in runnable.fallbacks]
+        main = change_inner(runnable.runnable, change)
+        others = [change_inner(each, change) for each in runnable.fallbacks]
         return runnable.model_copy(update={"runnable": main, "fallbacks": others})
     if isinstance(runnable, DynamicRunnable):
         return _Changed(runnable, change)
@@ -210,7 +219,7 @@ def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[A
     chosen = getattr(chat, "temperature", None)
     if chosen == 0 or (chosen is not None and is_given):
         return None
-    return change_chat_model(model, _set_to_0)
+    return change_inner(model, _set_to_0)
 
 
 def _has_temperature(chat: object) -> bool:
@@ -249,12 +258,12 @@ class _Changed(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Return the reply of the model that the configuration chooses."""
         model, config = self.configurable.prepare(config)
-        return change_chat_model(model, self.change).invoke(input, config, **kwargs)
+        return change_inner(model, self.change).invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Return the reply of the model that the configuration chooses, on an event loop."""
         model, config = self.configurable.prepare(config)
-        return await change_chat_model(model, self.change).ainvoke(input, config, **kwargs)
+        return await change_inner(model, self.change).ainvoke(input, config, **kwargs)
 
 
 def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:

@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
+from unsay.agent_state import with_own_state
 from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, off_loop
@@ -30,7 +31,7 @@ from unsay.model_factory import (
     PROVIDERS,
     ModelLike,
     at_temperature_0,
-    change_chat_model,
+    change_inner,
     inner_of,
     is_chat_model,
     is_graph,
@@ -152,7 +153,7 @@ class Services:
                 "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
                 "with the option `model`; `unsay demo` needs neither"
             )
-        return resolve_model(chosen, self.settings)
+        return with_own_state(resolve_model(chosen, self.settings))
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
@@ -167,7 +168,7 @@ class Services:
             raise ConfigurationError(
                 "tools=… needs a chat model with bind_tools; give an agent its tools itself"
             )
-        return change_chat_model(model, lambda chat: chat.bind_tools(list(self.tools)))
+        return change_inner(model, lambda chat: chat.bind_tools(list(self.tools)))
 
     @cached_property
     def provider(self) -> Provider | None:
@@ -222,7 +223,7 @@ class Services:
         if not is_chat_model(form.model) or self.settings.judge_format == "text":
             return []
         try:
-            model = change_chat_model(
+            model = change_inner(
                 form.model, lambda chat: chat.with_structured_output(REPLY_SCHEMA, include_raw=True)
             )
         except NotImplementedError:

@@ -1,5 +1,6 @@
 """Draft: call the model with a new context each time, and read its reply as messages."""
 
+import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,16 @@ from langchain_core.messages import (
     convert_to_messages,
     message_chunk_to_message,
 )
+from langchain_core.runnables import Runnable
 
+from unsay.agent_state import (
+    NAME,
+    STRUCTURED,
+    state_after,
+    state_before,
+    structured_value,
+    without_state,
+)
 from unsay.context.compaction import Compaction, summary_message, with_partners
 from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
 from unsay.context.plan import Plan, PlanContext
@@ -38,7 +48,7 @@ from unsay.llm.call import (
     replies_in,
     with_room,
 )
-from unsay.messages.annotations import KEY
+from unsay.messages.annotations import KEY, annotate
 from unsay.operations.recall import if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting
 from unsay.runtime import Scope
@@ -92,7 +102,10 @@ def ask(
         contexts.append(attempt.lay_out_plan(plan, quoted, ids))
         sent = contexts[-1].sent
         attempt.recorder.begin(sent)  # before the call, which may fail
-        value = {"messages": sent} if scope.services.is_graph else sent
+        value: Any = sent
+        if scope.services.is_graph:
+            state = state_before(model, attempt.state["messages"])
+            value = {**state, "messages": without_state(sent)}
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
 
@@ -218,6 +231,7 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     Raises:
         ModelReplyError: The reply has another form, or its last message is not an answer.
     """
+    structured = reply.get(STRUCTURED) if isinstance(reply, Mapping) else None
     if isinstance(reply, Mapping) and "messages" in reply:
         reply = reply["messages"]
     if isinstance(reply, str | BaseMessage):
@@ -242,12 +256,30 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         if m.type in ("ai", "tool")
         and (m.id not in sent or m.id is None or (longer and m is messages[-1]))
     ]
+    if structured is not None and (not new or new[-1].type == "tool"):
+        # The agent gave its structured reply by a tool call, without an answer in words.
+        text = json.dumps(structured_value(structured), ensure_ascii=False)
+        new.append(AIMessage(text))
     if not new or new[-1].type != "ai":
         raise ModelReplyError("The model's reply does not end in a message of the assistant")
     if isinstance(new[-1], AIMessage) and new[-1].tool_calls:
         names = ", ".join(repr(call["name"]) for call in new[-1].tool_calls)
         raise ModelReplyError(f"The model calls {names}, and has no such tool")
     return new
+
+
+def with_state_of(
+    draft: list[AnyMessage], reply: Any, model: Runnable[Any, Any], scope: Scope
+) -> list[AnyMessage]:
+    """Return a draft whose answer has the state of the agent that gave the reply, if it has one."""
+    state: dict[str, Any] = {}
+    for name, value in state_after(model, reply):
+        if isinstance(value, Exception):
+            reason = f"the agent's channel {name!r} is not kept: {value}"
+            scope.report_failure("agent_state_problem", type(value)(reason))
+        else:
+            state[name] = value
+    return [*draft[:-1], annotate(draft[-1], **{NAME: state})] if state else draft
 
 
 def _whole(message: BaseMessage) -> Any:

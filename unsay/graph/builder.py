@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
+from unsay.agent_state import report_unkept
 from unsay.arguments import check_arity, configured
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Composed, Strategy, check_strategy
@@ -207,6 +208,7 @@ def make_services(
     models = {"model": model, "judge": options.get("judge"), "title": title}
     for name, each in {**models, "summarizer": options.get("summarizer")}.items():
         check_model(each, name)
+    report_unkept(model, "model")
     embeddings = options.get("embeddings")
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         refuse_class(embeddings, "embeddings")

@@ -12,7 +12,7 @@ from unsay.context.view import Hints
 from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
 from unsay.generation.context_builder import AttemptContext, CallCarryover, attempt_context
-from unsay.generation.draft import ask, at_end, fresh, messages_of
+from unsay.generation.draft import ask, at_end, fresh, messages_of, with_state_of
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of
@@ -128,6 +128,8 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
         if loop is None:
             reply, carried = yield from ask(attempt, steps, before)
             draft = [*steps, *messages_of(reply, {message.id for message in recorder.context})]
+            if scope.services.is_graph:
+                draft = with_state_of(draft, reply, scope.services.model, scope)
         else:
             stored: dict[str, Any] = {}
             if scope.address is not None:

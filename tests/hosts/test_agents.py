@@ -1,0 +1,203 @@
+"""Agents as the model: their own state, their structured replies, and their tokens."""
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from tests.graph.kit import config, make, scores
+from unsay import Conversation
+from unsay.errors import ConfigurationError
+from unsay.graph.builder import build_graph
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+
+
+class Task(BaseModel):
+    """A value of the agent's own class."""
+
+    words: str
+
+
+class Given(TypedDict):
+    """What the agent takes."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    files: dict[str, str]
+
+
+class Returned(TypedDict):
+    """What the agent gives."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    todos: list[Task]
+
+
+class Everything(Given, Returned):
+    """The agent's state; `secret` is private."""
+
+    secret: int
+
+
+def _work(state: Everything) -> dict[str, Any]:
+    """Note each question as a todo and as a file."""
+    asked = str(state["messages"][-1].content).splitlines()[0]
+    todos, files = state.get("todos", []), state.get("files", {})
+    answer = AIMessage(f"{len(todos)} todos and {len(files)} files were there before this one.")
+    return {
+        "messages": [answer],
+        "todos": [*todos, Task(words=asked)],
+        "files": {**files, asked: "text"},
+        "secret": 1,
+    }
+
+
+def agent(**options: Any) -> Any:
+    """An agent with todos and files."""
+    builder = StateGraph(Everything, input_schema=Given, output_schema=Returned)
+    builder.add_node("work", _work)
+    builder.add_edge(START, "work")
+    builder.add_edge("work", END)
+    return builder.compile(**options)
+
+
+def count(text: str) -> str:
+    """The numbers of todos and files in an answer."""
+    words = text.split()
+    return f"{words[0]} {words[3]}"
+
+
+def ask(words: str) -> Any:
+    """A host's input."""
+    return {"messages": [("user", words)]}
+
+
+@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: each.with_retry()])
+def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path) -> None:
+    """Todos and files are there in the next turn, and are rolled back, redone and forked."""
+    path = tmp_path / "t.db"
+    options: Any = {"model": wrap(agent()), "judge": ScriptedJudge()}
+    with Conversation.open(path, thread="t", **options) as talk:
+        assert ["0 0", "1 1"] == [count(talk.say(words).text) for words in ("買い物", "two")]
+        talk.undo()
+        assert "1 1" == count(talk.say("three").text)
+        talk.undo()
+        talk.redo()
+        assert "2 2" == count(talk.say("four").text)
+    with Conversation.open(path, thread="t", **options) as talk:
+        talk.rollback(turns=2)
+        assert "1 1" == count(talk.say("five").text)
+
+
+async def test_the_state_holds_in_the_compiled_graph() -> None:
+    """So it is for a host, which may also go back by LangGraph's own states."""
+    graph = make(agent(), ScriptedJudge())
+    run = config()
+    first = await graph.ainvoke(ask("one"), run)
+    after_one = graph.get_state(run).config
+    second = graph.invoke(ask("two"), run)
+    again = graph.invoke(ask("three"), after_one)
+    found = [count(state["messages"][-1].content) for state in (first, second, again)]
+    assert ["0 0", "1 1", "1 1"] == found
+    rolled = graph.invoke({"messages": [("user", "/undo")]}, run)
+    assert "1 1" == count(graph.invoke(ask("four"), run)["messages"][-1].content), rolled
+
+
+def test_a_rejected_draft_leaves_no_state() -> None:
+    """The next attempt, and the next turn, do not find what a rejected draft made."""
+    graph = make(agent(), scores(0.1, 0.9))
+    state = graph.invoke(ask("one"), config())
+    assert "0 0" == count(state["messages"][-1].content)
+    assert "1 1" == count(graph.invoke(ask("two"), config())["messages"][-1].content)
+
+
+@pytest.mark.parametrize("own", [InMemorySaver(), True])
+def test_an_agent_with_a_checkpointer_is_refused(own: Any) -> None:
+    """It would remember what was rolled back; so would an agent inside of it."""
+    with pytest.raises(ConfigurationError, match=r"checkpointer of its own.*rolled back"):
+        build_graph(agent(checkpointer=own))
+    outer = StateGraph(Everything)
+    outer.add_node("inner", agent(checkpointer=own))
+    outer.add_edge(START, "inner")
+    with pytest.raises(ConfigurationError, match=r"checkpointer of its own"):
+        build_graph(outer.compile())
+
+
+class Locked(Given):
+    """A state with a value that cannot be stored."""
+
+    lock: threading.Lock
+
+
+def test_what_cannot_be_kept_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """`build_graph` names the channels that are lost, with the reason."""
+    builder = StateGraph(Locked)
+    builder.add_node("work", lambda _: {"messages": [AIMessage("A short answer to it.")]})
+    builder.add_edge(START, "work")
+    with caplog.at_level(logging.WARNING, logger="unsay"):
+        build_graph(builder.compile())
+        build_graph(agent())
+    assert [("lock" in each, "secret" in each) for each in caplog.messages] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+class Shape(BaseModel):
+    """A structured reply."""
+
+    name: str
+    legs: int
+
+
+def test_a_structured_reply_is_returned() -> None:
+    """An agent that answers by a tool call gives its values as text and as data, in each turn."""
+    agents = pytest.importorskip("langchain.agents", reason="needs langchain")
+    call = {"name": "Shape", "args": {"name": "クモ", "legs": 8}}
+    structured = pytest.importorskip("langchain.agents.structured_output")
+    model = ScriptedChat(default=ToolCalls(calls=[call]))
+    made = agents.create_agent(model, response_format=structured.ToolStrategy(Shape))
+    graph = make(made, ScriptedJudge())
+    for words in ("one", "two"):
+        answer = graph.invoke(ask(words), config())["messages"][-1]
+        expected = {"name": "クモ", "legs": 8}
+        assert expected == json.loads(answer.content)
+        stored = answer.response_metadata["unsay"]["agent_state"]
+        assert expected == stored["structured_response"]
+
+
+def test_deep_agents_keep_todos_and_files() -> None:
+    """The files of one turn can be read in the next, and todos are kept."""
+    deepagents = pytest.importorskip("deepagents", reason="needs deepagents")
+    write = {"name": "write_file", "args": {"file_path": "/a.txt", "content": "legs: 8"}}
+    plan = [{"content": "count", "status": "pending"}]
+    todos = {"name": "write_todos", "args": {"todos": plan}}
+    middleware = pytest.importorskip("langchain.agents.middleware").TodoListMiddleware()
+    read = {"name": "read_file", "args": {"file_path": "/a.txt"}}
+    model = ScriptedChat(
+        replies={
+            "write": ToolCalls(calls=[write, todos], then="I wrote the file for you."),
+            "read": ToolCalls(calls=[read], then="I have read the file for you."),
+        }
+    )
+    deep = deepagents.create_deep_agent(model=model, middleware=[middleware])
+    graph = make(deep, ScriptedJudge())
+    graph.invoke(ask("write"), config())
+    state = graph.invoke(ask("read"), config())
+    results = [message.content for message in state["messages"] if message.type == "tool"]
+    assert "legs: 8" in results[-1]
+    stored = state["messages"][-1].response_metadata["unsay"]["agent_state"]
+    assert (["/a.txt"], plan) == (list(stored["files"]), stored["todos"])
+    for _ in range(2):
+        graph.invoke({"messages": [("user", "/undo")]}, config())
+    state = graph.invoke(ask("read"), config())
+    results = [message.content for message in state["messages"] if message.type == "tool"]
+    assert "legs: 8" not in results[-1]

@@ -1,0 +1,176 @@
+"""The own state of an agent that answers, such as todos and files.
+
+It is stored with the turn's answer, in its annotation, so that rollback, redo and forks carry it
+along; the next call gets the state of the newest answer in the transcript.
+"""
+
+import copy
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import Runnable
+from langgraph.channels import EphemeralValue, UntrackedValue
+from langgraph.graph import START
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import PydanticUserError, TypeAdapter
+from typing_extensions import TypedDict, get_type_hints
+
+from unsay.messages.annotations import KEY, annotation_of
+from unsay.model_factory import change_inner, inner_of
+
+LOG = logging.getLogger(__name__)
+
+NAME = "agent_state"
+"""Name of the annotation."""
+
+STRUCTURED = "structured_response"
+"""Channel of an agent with a `response_format`; the next call must not find it, or it would end."""
+
+
+def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return the model; an agent then takes and gives all channels that its input or output has.
+
+    Without this, a channel of the output alone, such as `todos`, could not be given back to it.
+    """
+    if not _is_agent(inner_of(model)):
+        return model
+    return change_inner(model, _with_channels)
+
+
+def _is_agent(runnable: object) -> bool:
+    # A graph of another class, such as one of `build_graph`, has its own rules for its input.
+    return type(runnable) is CompiledStateGraph
+
+
+def _with_channels(graph: Any) -> Any:
+    builder = copy.copy(graph.builder)
+    given, returned = _schemas(graph)
+    # Both schemas in one; a class made here, since each agent has its own.
+    both: Any = TypedDict("AgentChannels", {**_hints(returned), **_hints(given)})  # type: ignore[misc]
+    channels = {**builder.schemas[returned], **builder.schemas[given]}
+    builder.input_schema, builder.schemas = both, {**builder.schemas, both: channels}
+    changed = {
+        "builder": builder,
+        "nodes": dict(graph.nodes),
+        "output_channels": [name for name in channels if name in graph.channels],
+    }
+    agent = graph.copy(changed)
+    agent.attach_node(START, None)
+    agent.nodes[START].writers.extend(graph.nodes[START].writers[1:])
+    return agent
+
+
+def _schemas(graph: Any) -> tuple[type[Any], type[Any]]:
+    return graph.builder.input_schema, graph.builder.output_schema
+
+
+def _kept(graph: Any) -> dict[str, Any]:
+    """Return the types of an agent's channels that are kept, by name."""
+    types = {name: each for schema in _schemas(graph) for name, each in _hints(schema).items()}
+    passing = (EphemeralValue, UntrackedValue)
+    return {
+        name: types[name]
+        for name in types
+        if name != "messages" and not isinstance(graph.channels.get(name, passing), passing)
+        if name in graph.channels
+    }
+
+
+def _hints(schema: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(schema)
+    except (NameError, TypeError):  # a type that was named in a function
+        return dict.fromkeys(getattr(schema, "__annotations__", {}), Any)
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what writes and reads values of a type; raises `PydanticUserError` if nothing can."""
+    try:
+        return TypeAdapter(Any if isinstance(kind, TypeVar) else kind)
+    except PydanticUserError as error:
+        if error.code != "typed-dict-version":
+            raise
+        return TypeAdapter(Any)  # a dict of plain values is one also without its type
+
+
+def report_unkept(model: object, name: str) -> None:
+    """Log the channels of an agent that are not kept from one turn to the next, with the reason."""
+    graph: Any = inner_of(model) if isinstance(model, Runnable) else model
+    if not _is_agent(graph):
+        return
+    kept = _kept(graph)
+    own = [each for each in graph.builder.channels if each not in ("messages", *kept)]
+    lost = dict.fromkeys(own, "it is in neither the input nor the output schema, or never stored")
+    for channel, kind in kept.items():
+        try:
+            _adapter(kind)
+        except PydanticUserError:
+            lost[channel] = f"a value of type {kind!r} cannot be stored"
+    for channel, reason in lost.items():
+        LOG.warning(
+            "%s: the agent's channel %r is not kept from turn to turn: %s", name, channel, reason
+        )
+
+
+def state_before(model: Runnable[Any, Any], messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    """Return the channels to give to an agent: those of the newest answer that has any."""
+    stored = next((state for each in reversed(messages) if (state := agent_state(each))), {})
+    graph = inner_of(model)
+    if not stored or not _is_agent(graph):
+        return {}
+    types, given = _kept(graph), {}
+    for name in stored.keys() & types.keys() - {STRUCTURED}:
+        try:
+            given[name] = _adapter(types[name]).validate_python(stored[name])
+        except ValueError as error:  # the agent was changed since
+            LOG.warning("the agent's channel %r is not restored: %s", name, type(error).__name__)
+    return given
+
+
+def agent_state(message: BaseMessage) -> dict[str, Any]:
+    """Return the agent's state that was stored with an answer, as JSON values; empty without one."""
+    return dict(annotation_of(message).get(NAME) or {})
+
+
+def state_after(model: Runnable[Any, Any], reply: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the channels of an agent's reply with their JSON values, as `state_before` reads them.
+
+    Instead of the value of a channel that cannot be kept, the error is yielded.
+    """
+    graph = inner_of(model)
+    if not isinstance(reply, Mapping) or not _is_agent(graph):
+        return
+    for name, kind in _kept(graph).items():
+        if reply.get(name) is not None:
+            try:
+                yield name, _plain(name, reply[name], kind)
+            except (PydanticUserError, TypeError, ValueError) as error:
+                yield name, error
+
+
+def _plain(name: str, value: Any, kind: Any) -> Any:
+    if name == STRUCTURED:
+        return structured_value(value)
+    adapter = _adapter(kind)
+    plain = adapter.dump_python(value, mode="json")
+    if adapter.validate_python(plain) != value:
+        raise TypeError(f"a value of type {type(value).__name__} would come back changed")
+    return plain
+
+
+def structured_value(value: Any) -> Any:
+    """Return an agent's structured reply as JSON values."""
+    return TypeAdapter(Any).dump_python(value, mode="json")
+
+
+def without_state(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages without the stored states, as an agent is sent them."""
+    return [_without_state(each) if agent_state(each) else each for each in messages]
+
+
+def _without_state(message: AnyMessage) -> AnyMessage:
+    noted = {name: each for name, each in annotation_of(message).items() if name != NAME}
+    metadata = {**message.response_metadata, KEY: noted}
+    return message.model_copy(update={"response_metadata": metadata})
