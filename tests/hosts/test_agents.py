@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -201,3 +201,63 @@ def test_deep_agents_keep_todos_and_files() -> None:
     state = graph.invoke(ask("read"), config())
     results = [message.content for message in state["messages"] if message.type == "tool"]
     assert "legs: 8" not in results[-1]
+
+
+def talker(model: ScriptedChat) -> Any:
+    """An agent that calls a chat model."""
+    builder = StateGraph(Given)
+    builder.add_node("talk", lambda state: {"messages": [model.invoke(state["messages"])]})
+    builder.add_edge(START, "talk")
+    return builder.compile()
+
+
+def _streamed(parts: list[Any], node: str = "process_message") -> list[str]:
+    return [
+        chunk.content
+        for chunk, metadata in parts
+        if isinstance(chunk, AIMessageChunk) and metadata["langgraph_node"] == node
+    ]
+
+
+async def test_the_tokens_of_an_agent_stream() -> None:
+    """They come without `subgraphs=True`, once, as those of the node that answers."""
+    words = "Spiders have eight legs, and insects have six."
+    inner = talker(ScriptedChat(default=words))
+    outer = StateGraph(Given)
+    outer.add_node("worker", inner)
+    outer.add_edge(START, "worker")
+    for model in (inner, outer.compile(), inner.with_retry()):
+        graph = make(model, ScriptedJudge())
+        parts = list(graph.stream(ask("one"), config(), stream_mode="messages"))
+        awaited = [
+            part async for part in graph.astream(ask("one"), config("u"), stream_mode="messages")
+        ]
+        for each in (parts, awaited):
+            assert len(_streamed(each)) > 3
+            assert words == "".join(_streamed(each))
+            assert [] == [chunk for chunk, _ in each if type(chunk) is AIMessage]
+        with_subgraphs = graph.stream(
+            ask("one"), config("w"), stream_mode="messages", subgraphs=True
+        )
+        chunks = [part[0] for _, part in with_subgraphs if isinstance(part[0], AIMessageChunk)]
+        assert words == "".join(str(chunk.content) for chunk in chunks)
+    held = make(inner, ScriptedJudge(), settings={"stream": "held"})
+    parts = list(held.stream(ask("one"), config(), stream_mode="messages"))
+    assert [] == _streamed(parts)
+
+
+def test_the_tokens_of_create_agent_stream() -> None:
+    """The tokens of LangChain's agent come, and those of an agent inside a tool do not."""
+    agents = pytest.importorskip("langchain.agents", reason="needs langchain")
+    helper = talker(ScriptedChat(default="I am the helper, and nobody hears me."))
+
+    def consult(question: str) -> str:
+        """Consult the helper."""
+        return str(helper.invoke({"messages": [("user", question)]})["messages"][-1].content)
+
+    call = ToolCalls(
+        calls=[{"name": "consult", "args": {"question": "?"}}], then="Spiders have eight legs."
+    )
+    graph = make(agents.create_agent(ScriptedChat(default=call), tools=[consult]), ScriptedJudge())
+    parts = list(graph.stream(ask("one"), config(), stream_mode="messages"))
+    assert "Spiders have eight legs." == "".join(_streamed(parts))

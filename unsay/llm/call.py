@@ -21,6 +21,7 @@ from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
+from unsay.llm.agent_tokens import AgentTokens
 from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_graph, resolve_model
@@ -226,8 +227,9 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     """Return the reply of the first model that can be reached, without regard to budgets."""
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
-    if is_single and not request.quiet:
-        callbacks = with_handler(scope.config.get("callbacks"), stream)
+    if not request.quiet:
+        shown = stream if is_single else AgentTokens(scope.config)
+        callbacks = with_handler(scope.config.get("callbacks"), shown)
         scope = replace(scope, config={**scope.config, "callbacks": callbacks})
     calls = {
         name: scope.ask(
