@@ -249,10 +249,11 @@ class PlanContext:
     def shorten(
         self, *, clear: AnyMessage | None = None, truncate: AnyMessage | None = None
     ) -> Plan:
-        """Return the plan that shortens all tool results up to the given messages.
+        """Return the plan that shortens all tool results up to and including the given messages.
 
         Results up to `clear` become one line each; those up to `truncate` keep their beginning and
-        end. `None` leaves the earlier limit as it is.
+        end. `None` leaves the earlier limit as it is. A message that is not in the transcript
+        shortens nothing.
         """
         compaction = self.own_compaction.copy()
         if clear is not None:

@@ -50,6 +50,7 @@ def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
     It is tested on a scratch thread: a checkpointer that drops writes would lose messages silently.
+    One that is bound to an event loop is not tested; it is trusted if it stores writes at all.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False

@@ -93,7 +93,8 @@ def add_checkpoint(
 ) -> list[Checkpoint]:
     """Return the checkpoints with one more, thinned to `limit` unnamed ones.
 
-    If the message has a checkpoint already, that one gets the new name, and the score if it has none.
+    If one has the id of `new` already, it gets the new name, in place of its own, and the score if
+    it has none. `beside_named` gives a second name of one message an id of its own.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.

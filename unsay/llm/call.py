@@ -327,7 +327,10 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """Return the usage that the replies report, else `prompt` tokens and an estimate of theirs."""
+    """Return the sum of the usage that the replies report.
+
+    If none of them reports its usage, it is `prompt` tokens and an estimate of the replies' tokens.
+    """
     reported = [usage_of(reply.usage_metadata) for reply in replies if reply.usage_metadata]
     if not reported:
         return Usage(input=prompt, output=TokenCounter().count(replies))

@@ -20,7 +20,10 @@ SEGMENTS = 48
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Find the question's topic; if it changed, start a segment and summarize the other topics."""
+    """Find the question's topic; if it changed, start a segment and summarize the other topics.
+
+    The update is empty for a command, and with the setting `topics="off"`.
+    """
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")
     if is_command or scope.settings.topics == "off":

@@ -153,7 +153,10 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 
 
 def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Take one turn out; the later ones stay."""
+    """Take out the turn whose number is the request's `to`; later turns stay, and a notice says so.
+
+    The errors are those of `remove_turn`.
+    """
     turn, number = state["turn"], request["to"] or ""
     update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)

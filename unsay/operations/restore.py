@@ -233,8 +233,8 @@ def pick(
 ) -> Update:
     """Return the update that copies messages of the branch or thread `source` to the end.
 
-    Raises `InputError` unless they end in an answer, `UnknownBranchError` if an id is not in
-    `messages`.
+    A copy gets a new id if the transcript has, or may have, its id. Raises `InputError` unless the
+    messages end in an answer, `UnknownBranchError` if an id is not in `messages`.
     """
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")

@@ -157,7 +157,10 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
 
 
 def _asked_at(live: LiveBranch, request: RollbackRequest) -> list[AnyMessage]:
-    """Return the user's messages of the turn that an edit names by its first message."""
+    """Return the user's messages of the turn that an edit names by its first message.
+
+    Raises `ConflictError` if the transcript lacks that message.
+    """
     start = live.index_of(request["to"])
     return list(takewhile(lambda message: message.type == "human", spoken(live.messages[start:])))
 

@@ -197,6 +197,9 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Return the update that forgets or restores what `step` says, and lets `undo` reverse that."""
+    """Return the update that forgets or restores what `step` says, and lets `undo` reverse that.
+
+    The errors are those of `apply`.
+    """
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}

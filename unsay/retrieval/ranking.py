@@ -174,8 +174,8 @@ def evident(
 ) -> set[int]:
     """Return the places of messages whose content words of the question weigh at least `least`.
 
-    Their neighbours (`NEAR`) are included; `unseen` places are not. Related words, grammar and
-    particles do not count.
+    Only the `STRONGEST` of them count, and none at `unseen` places. All places up to `NEAR` beside
+    them are included. Related words, grammar and particles do not count.
     """
     having = {
         term: count

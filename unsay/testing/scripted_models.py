@@ -109,7 +109,10 @@ class Scripted(BaseChatModel):
     def _places(self) -> list[str]: ...
 
     def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
-        """Record a call, and return its reply or its error, and after how many seconds."""
+        """Record a call, and return its reply or its error, and after how many seconds.
+
+        Raises `AssertionError` if the script has no reply to the messages.
+        """
         self._calls.append(messages)
         reply, seconds = self._line(messages).reply, 0.0
         while isinstance(reply, Delay):

@@ -189,7 +189,10 @@ def steps_of(reply: Reply) -> list[Reply]:
 
 
 def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
-    """Return all lines under one key: a list for each attempt, with a line for each step."""
+    """Return the lines of `replies`: a list for each attempt, with a line for each step.
+
+    `key` is only named in the lines' places, for errors.
+    """
     return [
         [
             Line(place=f"{key!r} (attempt {attempt}, step {step})", reply=step_reply)
