@@ -137,7 +137,10 @@ async def adrive(steps: Steps[T]) -> T:
 
 
 def _bounded(call: Call) -> Any:
-    """Return the call's result, or raise `TimeoutError`; a call that hangs is left in its thread."""
+    """Return the call's result, or raise `TimeoutError` after `timeout_seconds`; `None` waits forever.
+
+    A call that hangs is left in its thread. Errors of the call are raised as they are.
+    """
     if call.timeout_seconds is None:
         return call.blocking()
     future = _in_thread(call.blocking)
@@ -150,7 +153,11 @@ def _bounded(call: Call) -> Any:
 
 
 async def _awaited(call: Call) -> Any:
-    """Await a call, or raise `TimeoutError`; one that swallows its cancellation is left running."""
+    """Await a call, or raise `TimeoutError` after `timeout_seconds`; `None` waits forever.
+
+    A call that swallows its cancellation is left running. Errors of the call are raised as they
+    are.
+    """
     if call.timeout_seconds is None:
         return await call.awaitable()
     task = asyncio.ensure_future(call.awaitable())

@@ -183,7 +183,10 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
 
 
 def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
-    """Return the user's words by message id, also those that left the transcript."""
+    """Return the user's words by message id, also those that left the transcript.
+
+    It is empty if the event log is damaged, or if runs were `found` in a thread without messages.
+    """
     try:
         log = opened.conversation.events()
     except EventLogGapError:

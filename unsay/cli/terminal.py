@@ -75,7 +75,7 @@ class Wrap:
         return cells_of(char) > 0 and cells_of(self._word + char) == apart
 
     def end(self) -> str:
-        """Return the word that was held."""
+        """Return the word that was held; an empty text without one."""
         word, self._word = self._word, ""
         if not word:
             return ""

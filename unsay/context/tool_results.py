@@ -42,7 +42,7 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """Return a copy with one line about a result's length; a result that is shorter stays."""
+    """Return a copy with one line about a result's length; a result that is shorter is returned itself."""
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = text_and_media(message, texts)

@@ -33,7 +33,10 @@ def current_topic_id(segments: Sequence[Segment]) -> str | None:
 
 
 def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]) -> set[str]:
-    """Return the ids of the topics shown in full: the current one and those expanded during it."""
+    """Return the ids of the topics shown in full: the current one and those expanded during it.
+
+    The set is empty before the first topic.
+    """
     if not segments:
         return set()
     current = segments[-1]
@@ -166,7 +169,10 @@ class TopicScoped(Strategy):
         segments: Sequence[Segment],
         grouped: Mapping[str, Sequence[AnyMessage]],
     ) -> set[str | None]:
-        """Return the ids of the newest messages of the topic left last; no tool call is split."""
+        """Return the ids of the newest messages of the topic left last; no tool call is split.
+
+        The set is empty before the first change of topic, and if `kept_messages` is 0.
+        """
         current = segments[-1]
         before = [segment for segment in segments if segment["topic_id"] != current["topic_id"]]
         if not self.kept_messages or not before:

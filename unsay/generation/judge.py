@@ -240,7 +240,11 @@ def _refused(form: JudgeForm, error: Exception) -> str | None:
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
-    """Judge the question's documents; move those that fail to a branch, and out of `turn` in place."""
+    """Judge the question's documents; move those that fail to a branch, and out of `turn` in place.
+
+    Only the newest `max_judged_documents` are judged. The update is empty if there are none,
+    without a question, and with `judging="off"`.
+    """
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
     if not waiting or question is None or scope.settings.judging == "off":

@@ -74,6 +74,7 @@ class UnsavedAnswers:
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
         """Drop the answers of a run that was saved; of one that fails, give its error the answer.
 
+        The answers of a run that fails or is cancelled are kept. Without a thread nothing is done.
         The caller holds the thread's lock.
         """
         if thread_id is None:

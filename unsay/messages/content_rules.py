@@ -190,7 +190,7 @@ def thinking_own(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """An assistant message has thinking first, then text, then tool calls.
 
-    After each use of the provider's own tools, it may think again.
+    A message that uses the provider's own tools is not checked: it may think again after each use.
     """
     blocks = list(blocks_of(message)) if isinstance(message, AIMessage) else []
     kinds = [block.get("type") for block in blocks]
@@ -229,7 +229,7 @@ def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Ite
 
 @message_rule
 def signatures_decode(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """A signature that the provider gave is base64."""
+    """A signature that the provider gave is base64; messages of other providers are not checked."""
     if _written_by(message) not in dialect.own:
         return
     for block in blocks_of(message):
@@ -296,7 +296,7 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 
 
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
-    """Return the index of the user message at which the newest turn begins."""
+    """Return the index of the user message at which the newest turn begins; 0 without one."""
     start = len(messages)
     for index, message in reversed(list(enumerate(messages))):
         role = role_of(message)

@@ -128,7 +128,10 @@ def _with_known_summary(topic: Topic, known: Collection[str | None]) -> Topic:
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
-    """Judge the newest answers that a host injected, up to the setting `max_judged_entries`."""
+    """Judge the newest answers that a host injected, up to the setting `max_judged_entries`.
+
+    The update is empty without these answers, and with `judging="off"`.
+    """
     messages = state["messages"]
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
     if not entered or scope.settings.judging == "off":

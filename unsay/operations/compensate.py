@@ -137,7 +137,7 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
-    """Store entries for the calls of the turn's rejected drafts, before the next attempt."""
+    """Store, if there is a store, entries for the calls of the turn's rejected drafts."""
     if scope.store is not None:
         scheduled = {each["key"] for each in state.get("pending_compensations", [])}
         calls = calls_to_undo(rejected_messages(state["turn"]), scope.services)
@@ -177,7 +177,7 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
 
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
-    """Return the messages of rejected drafts that `update` neither delivers nor keeps."""
+    """Return the messages of rejected drafts that `update` neither delivers nor keeps, if any."""
     if not (turn := state.get("turn")) or not (later := update.get("turn")):
         return []
     kept = [*later.get("steps", []), *(each["messages"][-1] for each in later["rejections"])]

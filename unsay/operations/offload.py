@@ -261,7 +261,10 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Return the update that adds the segments with the wanted messages and newest `turns`."""
+    """Return the update that adds the segments with the wanted messages and newest `turns`.
+
+    It is empty without a store, or if no segment is needed.
+    """
     if scope.address is None:
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)
