@@ -137,7 +137,7 @@ async def adrive(steps: Steps[T]) -> T:
 
 
 def _bounded(call: Call) -> Any:
-    """Return the call's result, or raise `TimeoutError` after `timeout_seconds`; `None` waits forever.
+    """Return the call's result; raise `TimeoutError` after `timeout_seconds`, if it is not `None`.
 
     A call that hangs is left in its thread. Errors of the call are raised as they are.
     """
@@ -153,7 +153,7 @@ def _bounded(call: Call) -> Any:
 
 
 async def _awaited(call: Call) -> Any:
-    """Await a call, or raise `TimeoutError` after `timeout_seconds`; `None` waits forever.
+    """Await a call; raise `TimeoutError` after `timeout_seconds`, if it is not `None`.
 
     A call that swallows its cancellation is left running. Errors of the call are raised as they
     are.

@@ -270,7 +270,7 @@ class Composed(Strategy):
             check_strategy(strategy)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Apply each strategy whose own `per_turn` includes this call, each to the result of the last."""
+        """Apply each strategy whose own `per_turn` includes this call to the result so far."""
         plan = ctx.keep()
         for strategy in self.strategies:
             later = yield from plan_if_due(strategy, plan.after)

@@ -42,7 +42,10 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """Return a copy with one line about a result's length; a result that is shorter is returned itself."""
+    """Return a copy with one line about a result's length.
+
+    A result that would not become shorter is returned itself.
+    """
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = text_and_media(message, texts)

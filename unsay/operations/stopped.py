@@ -30,7 +30,10 @@ KEY = "newest"
 
 
 def keep_stopped(state: State, scope: Scope) -> Steps[None]:
-    """Store the question of a run that the host stops; nothing if it was answered, or without a store."""
+    """Store the unanswered question of a run that the host stops.
+
+    Nothing is stored if the question was answered, or without a store.
+    """
     messages, turn = state.get("messages", []), state.get("turn")
     waiting = messages[find_pending(messages, turn).start :]
     if scope.address is None or not waiting:
