@@ -20,7 +20,13 @@ which also makes `/help`, the completion in the chat and `unsay --help`.
 A message with one of these commands alone on its line is carried out and never sent to a model.
 `/resume` and `/exit` exist in `unsay chat` only; a program that calls the graph has the others.
 A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?", and so is a command
-beside other text. A path such as `/etc/hosts` is a question; a message that begins with `//` always goes to the model.
+beside other text. A path such as `/etc/hosts` is a question. `//undo …` is a message: the model is sent it with one slash.
+
+Commands are not part of the conversation. `Conversation.say`, the chat and the command line write neither a command nor its notice to the
+transcript. Typed into another page of the same graph, both are messages there, because that page shows its messages; counts, titles,
+previews, branches, searches and every model call leave them out. A command that only shows something (`/help`, `/timeline`, `/tokens` …) changes
+nothing: a question or a decision that waits goes on waiting, and `/undo` and `/resume` do what they did before. A question that is sent
+together with a command stays, and the notice says that it waits for the next message.
 
 `build_graph(commands=…)`, the setting `commands` (`UNSAY_COMMANDS`) and the context of a run say which commands users may send:
 `"all"`, `"none"`, or a list of names without the slash. Another command is answered, not carried out, and not sent to a model.

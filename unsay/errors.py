@@ -25,6 +25,7 @@ UnsayError
 │   ├── BudgetExceededError       the call would exceed a budget of the session, task or agent
 │   │   └── BudgetDeclinedError   a person was asked for more and said no
 │   ├── CheckpointExistsError
+│   ├── ConfirmationNeededError   a person must confirm that a tool call is undone
 │   ├── EventConflictError        another event has this id
 │   ├── RunConflictError          the run is not in a state that allows this
 │   ├── SessionEndedError         the thread was ended for good
@@ -133,6 +134,10 @@ class NothingToRedoError(NotFoundError):
 
 class ConflictError(UnsayError):
     """The request contradicts what is stored; nothing was changed."""
+
+
+class ConfirmationNeededError(ConflictError):
+    """A tool asks before its calls are undone, and nobody was there to confirm it."""
 
 
 class AmbiguousCheckpointError(ConflictError):

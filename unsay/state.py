@@ -152,6 +152,13 @@ class Command(TypedDict):
     argument: str
 
 
+class SentCommand(TypedDict):
+    """A command that was carried out outside of the transcript, and the id that it was sent with."""
+
+    id: str
+    text: str
+
+
 class RollbackRequest(TypedDict):
     """A rollback to carry out, and who requested it."""
 
@@ -249,6 +256,7 @@ class Working(TypedDict, total=False):
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
     summary_failed_turn: int  # number of the turn in which the last summary failed
     spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
+    last_order: SentCommand  # the newest command that was sent through `say`
     entry_id: str  # changes when a host goes on from an earlier state, which asks a question again
     home: str  # id of the thread; another one in the states of a thread that a server copied
 

@@ -43,6 +43,7 @@ CommandName = Literal[
     "task",
     "checkpoints",
     "timeline",
+    "branches",
     "tokens",
     "recall",
     "pin",

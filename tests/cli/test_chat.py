@@ -186,3 +186,16 @@ def test_input_that_is_not_text_ends_it(run: Run, serve: Serve) -> None:
     result = run("chat", input=b"caf\xe9\n")
     assert 2 == result.exit_code
     assert "not UTF-8" in result.stderr
+
+
+def test_commands_leave_no_trace_in_a_chat(run: Run, serve: Serve) -> None:
+    """Other names, wide letters and a mistyped one; the timeline of the command line has no command."""
+    serve(DRAFTS, SCORES)
+    lines = [LISTS, "／ｈｅｌｐ", "/usage", "/rolback", "/rewind 1", "/undo", "/QUIT", "Not sent."]
+    result = run("chat", "--thread", "t", input="\n".join(lines))
+
+    assert "/resume" in result.stdout
+    assert "Did you mean /rollback?" in result.stdout
+    shown = run("timeline", "--thread", "t").stdout
+    assert LISTS in shown
+    assert not any(word in shown for word in ("help", "usage", "rolback", "Not sent"))

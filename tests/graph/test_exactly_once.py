@@ -14,6 +14,7 @@ from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
 from unsay.events.transcript_replay import replay
 from unsay.history.branch import find_place, put_places
+from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge
 from unsay.testing.scripted_models import ScriptedDetector
@@ -319,18 +320,25 @@ def test_a_command_is_obeyed_once(opens: Opens, model: Paid, command: str) -> No
         talk.say("/timeline", turn_id="c")
 
 
-def test_a_command_that_died_is_obeyed_when_it_is_sent_again(opens: Opens) -> None:
-    """It was not obeyed before, and is not twice."""
+@pytest.mark.parametrize("noted", [True, False], ids=["after the notice", "before the notice"])
+def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bool) -> None:
+    """It was carried out, and is not carried out again; nothing of it is in the transcript."""
     talk = opens()
     talk.say("Hello", turn_id="a")
     talk.say("More", turn_id="b")
-    half_said(opens(), "/undo", "c")
+    talk.say("Again", turn_id="c")
+    half_said(opens(), "/undo", "d")
+    if not noted:
+        store = talk._handle.store
+        for item in store.search(thread_namespace("turns", talk.thread_id)):
+            store.delete(item.namespace, item.key)
 
-    first = opens().say("/undo", turn_id="c")
-    again = opens().say("/undo", turn_id="c")
+    first = opens().say("/undo", turn_id="d")
+    again = opens().say("/undo", turn_id="d")
 
     assert first == again
-    assert ["a", "c"] == [m.id for m in talk.messages() if m.type == "human"]
+    assert ("/undo was carried out already." == first.text) is not noted
+    assert ["a", "b"] == [m.id for m in talk.messages() if m.type == "human"]
     assert {"running"}.isdisjoint(run.status for run in talk.runs().runs)
 
 

@@ -473,7 +473,7 @@ def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None
 def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
     """No model is shown them, so a pin would have no effect."""
     talk = three(opened)
-    talk.say("/help")
+    talk.graph.invoke({"messages": [("user", "/help")]}, talk._handle.config)
     for message_id in ids(talk)[-2:]:
         with pytest.raises(InputError, match=message_id):
             talk.pin(message_id)

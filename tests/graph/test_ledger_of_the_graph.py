@@ -549,7 +549,8 @@ def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
     records = []
     for text in ("q1", "q2", "/rollback", "q3"):
         talk.say(text)
-        records.append(as_stored(talk.messages()))
+        if not text.startswith("/"):  # a command is no run
+            records.append(as_stored(talk.messages()))
 
     events = checked(talk)
     ends = [as_stored(replay(events, run_id=run.run_id).messages) for run in talk.runs().runs]

@@ -62,9 +62,8 @@ def test_commands_and_notices_never_reach_a_model() -> None:
     "text",
     [
         pytest.param("/etc/hosts is broken", id="path"),
-        pytest.param("//undo\nand more lines", id="lines"),
         pytest.param("/unknown", id="unknown-verb"),
-        pytest.param("//help me please", id="two slashes"),
+        pytest.param("// TODO: what does this comment mean?", id="comment"),
         pytest.param("what does /undo do?", id="inside"),
     ],
 )
@@ -74,6 +73,20 @@ def test_what_only_looks_like_a_command_is_answered(text: str) -> None:
     say(make(model), text)
 
     assert [text] == model.texts()
+
+
+@pytest.mark.parametrize("text", ["//help me please", "／／undo", "//undo\nand more lines"])
+def test_two_slashes_send_a_text_that_begins_with_one(text: str) -> None:
+    """The model and the judge are sent the text with one slash; the transcript has what was typed."""
+    model, judged = Numbered(), []
+    graph = make(model, lambda exchange: judged.append(str(exchange)) or 0.9)
+
+    say(graph, text, "Thanks")
+
+    assert text[1:] == model.texts(0)[-1] == model.texts(1)[0]
+    assert text[1:6] in judged[0]
+    assert text[:6] not in judged[0]
+    assert f"human: {text}" == transcript(graph)[0]
 
 
 def test_rollback_by_name_and_its_undo_by_chat() -> None:

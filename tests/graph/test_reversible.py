@@ -18,6 +18,7 @@ from unsay.effects import drive
 from unsay.errors import ConflictError, ModelUnavailableError
 from unsay.history.branch import Label
 from unsay.history.compensations import list_entries
+from unsay.messages.annotations import is_notice
 from unsay.operations.rollback import go_back
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -373,6 +374,24 @@ def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_pat
         assert [("book_dear", "made")] == step_log(talk)
 
 
+@pytest.mark.parametrize("command", ["/undo", "/rollback 1"])
+def test_a_command_that_must_be_confirmed_asks_and_leaves_no_trace(
+    tmp_path: Path, command: str
+) -> None:
+    """The chat asks a person, and the transcript holds neither the command nor its notice."""
+    with opened(tmp_path) as talk:
+        talk.say("Hello")
+        talk.say("dear")
+
+        assert "decision" == talk.say(command).kind
+        assert "notice" == talk.resume("approve").kind
+
+        assert ["+Paris", "-Paris"] == WORLD
+        assert ["Hello"] == [m.text for m in talk.messages() if m.type == "human"]
+        assert not any(is_notice(message) for message in talk.messages())
+        assert 2 == (talk.redo if command == "/undo" else talk.undo)().turns
+
+
 @pytest.mark.parametrize("yes", [True, False])
 def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> None:
     """A function says yes or no to each call."""
@@ -569,7 +588,7 @@ def test_signal_9_leaves_no_half_rollback_and_no_second_refund(
     assert run(tmp_path, where, "Hello", "Pay 5.", order) is None
 
     committed = where not in ("before pending", "after pending")
-    again = ["Bye"] if committed and order == "rollback" else [order]
+    again = ["Bye"] if committed else [order]
     after = run(tmp_path, "nowhere", *again, "Bye")
 
     assert ["5 receipt 5"] * times == refunds(tmp_path)

@@ -114,13 +114,13 @@ async def test_a_rejected_draft_stays_within_its_run(place: dict[str, Any], form
 
 
 def test_commands_and_orders_are_runs_too() -> None:
-    """What a person orders in words, and what a host orders by its flag, completes a run."""
+    """What changes the conversation completes a run; what only shows something is none."""
     graph = make(Numbered())
 
     say(graph, "q1", "q2", "/checkpoint x", "/undo", "/timeline")
     graph.invoke({"should_rollback": True}, config())
 
-    assert [DONE] * 6 == lines(runs(graph.store))
+    assert [DONE] * 5 == lines(runs(graph.store))
 
 
 def test_labels_of_the_run_are_on_its_events(tmp_path: Path) -> None:

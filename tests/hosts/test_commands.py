@@ -169,7 +169,7 @@ def test_a_question_with_a_slash_is_answered(text: str, parts: Parts) -> None:
     state = say(graph, text)
 
     assert not is_notice(state["messages"][-1])
-    assert text in model.texts()
+    assert ("/undo" if text == "//undo" else text) in model.texts()
 
 
 @pytest.mark.parametrize("form", ["command", "verb"])

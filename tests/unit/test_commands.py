@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import annotate, notice
+from unsay.operations.command_table import ALIASES
 from unsay.operations.commands import (
     ALONE,
     NOT_IN_GRAPH,
@@ -44,6 +45,12 @@ from unsay.types import CommandName, Language
         pytest.param("/help", "help", "", id="help"),
         pytest.param("／undo", "undo", "", id="a wide slash"),
         pytest.param("／ｃｈｅｃｋｐｏｉｎｔ　昼食前", "checkpoint", "昼食前", id="wide letters"),
+        pytest.param("/rewind 2", "rollback", "2", id="alias"),
+        pytest.param("／ｑｕｉｔ", "exit", "", id="wide alias"),
+        pytest.param("/usage", "tokens", "", id="usage"),
+        pytest.param("/context", "tokens", "", id="context"),
+        pytest.param("/rewnd 2", "suggest", "/rewind 2", id="mistyped alias"),
+        pytest.param("/help?", "suggest", "/help", id="with a question mark"),
         pytest.param("/rolback", "suggest", "/rollback", id="mistyped"),
         pytest.param("/rolback cp-1", "suggest", "/rollback cp-1", id="mistyped with argument"),
         pytest.param("/udno", "suggest", "/undo", id="turned letters"),
@@ -67,6 +74,8 @@ def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
         pytest.param("/ undo", id="a blank after the slash"),
         pytest.param("//undo", id="two slashes"),
         pytest.param("/usr/bin", id="a path"),
+        pytest.param("/usr/bin is what?", id="a question that begins with a path"),
+        pytest.param("/ 3 = ?", id="a sum"),
         pytest.param("Say /undo", id="inside a sentence"),
         pytest.param("/rm -rf", id="unknown"),
         pytest.param("/etc/hosts の中身は?", id="a question about a path"),
@@ -86,7 +95,8 @@ def test_any_text_is_a_command_or_a_question(text: str) -> None:
 
     if found is not None and found["verb"] in {*VERBS, *NOT_IN_GRAPH}:
         assert VERBS.get(found["verb"], True) or not found["argument"]
-        assert unicodedata.normalize("NFKC", text).strip().lower().startswith(found["verb"])
+        names = (found["verb"], *(a for a, name in ALIASES.items() if name == found["verb"]))
+        assert unicodedata.normalize("NFKC", text).strip().lower().startswith(names)
         assert parse_command(f"/{found['verb']} {found['argument']}") == found
     elif found is not None:
         assert found["verb"] in (SUGGEST, ALONE, REFUSE)

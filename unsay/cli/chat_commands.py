@@ -22,12 +22,15 @@ from unsay.messages.annotations import spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import parse_command
+from unsay.state import Command
 from unsay.storage.base import translated
 
 Reader = Callable[[str], str]
 """Reads one line that begins with its argument, which the user can edit; raises `EOFError`."""
 
 PROMPT = "> "
+RESUME = Command(verb="resume", argument="")
+LEAVE = Command(verb="exit", argument="")
 
 
 def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
@@ -49,7 +52,6 @@ class Chat:
         self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
         self._prefill = ""
         self._deciding = False
-        self._moved = False
 
     def run(self) -> None:
         """Read and answer until the end of the input or `/exit`."""
@@ -100,31 +102,33 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            if line == "/exit":
+            if parse_command(line) == LEAVE:
                 return None
             if line:
                 return line
 
     def _take(self, line: str) -> None:
-        if self._deciding or line == "/resume":
-            decision = decision_of(line) if self._deciding else None
+        command = parse_command(line)
+        if command == RESUME or (self._deciding and command is None):
+            decision = decision_of(line) if command is None else None
             self._speaker.resume(decision, self._show)
             return
-        if parse_command(line) is None:
+        if command is None:
             self._screen.labels = self._speaker.labels(line)
-        before = spoken(self._conversation.messages())
-        self._moved = False
+        before, deciding = spoken(self._conversation.messages()), self._deciding
         self._speaker.say(readable(line), self._show)
-        if self._moved:
+        if command is None:
+            return
+        # The notice about a command decides nothing.
+        self._deciding = self._deciding or deciding
+        if command["verb"] in ("undo", "rollback"):
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)
             self._prefill = next((text_of(message) for message in gone), "")
-        if line.lower() == "/help" and not self._as_json:
+        if command["verb"] == "help" and not self._as_json:
             click.echo(chat_help(self._screen.labels.language, by_chat=True))
 
     def _show(self, event: Event) -> None:
-        if event.kind == "undone" or (event.kind == "rollback" and event.data["kind"] == "person"):
-            self._moved = True
         if event.reply is not None:
             self._deciding = event.reply.kind == "decision"
         if self._as_json:

@@ -245,7 +245,7 @@ def _branch(
         **named,
         turns=count_turns(messages),
         messages=len(shown),
-        tokens=tokens_of([*messages, *drafts]),
+        tokens=tokens_of(shown),
         words="" if first is None else preview(text_of(first)),
     )
 

@@ -1,10 +1,9 @@
-"""Moves in a conversation: checkpoints, rollback, undo, redo and retry."""
+"""Moves in a conversation: checkpoints, rollback, undo and redo."""
 
 from dataclasses import replace
 
-from unsay.conversation.results import Preview, Reply, RollbackResult, Rows
+from unsay.conversation.results import Preview, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
-from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.history.branch import Label, replace_tail
@@ -23,7 +22,6 @@ from unsay.operations.pending import find_pending
 from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.remove import remove_turn
-from unsay.operations.retry import edited, retried
 from unsay.operations.reversal import change_made, checkpoint_step
 from unsay.operations.rollback import (
     count_changes,
@@ -236,60 +234,6 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     update = yield from redo_last(state, scope, (), "redo")
     change = change_made(state["messages"], update, last_undone(state, ()), undone=False)
     return replace((yield from settle(thread, state, scope, update)), change=change)
-
-
-def retry(thread: ThreadHandle) -> Steps[Reply]:
-    """Answer the last question again; `undo` restores the old answer.
-
-    A turn that an error or a crash stopped is resumed instead.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        NothingToUndoError: The thread has no question.
-        ModelError: The model failed; the question is kept.
-        StorageError: The database failed; what was stored before is intact.
-        ConflictError: The thread waits for a decision, was ended, or is used by another process for
-            too long; or a budget is used up.
-    """
-    state = yield from thread.known()
-    snapshot = yield from thread.snapshot()
-    if snapshot.next:
-        return (yield from resume(thread))
-    if find_pending(state["messages"], state.get("turn")).question is not None:
-        return (yield from run_turn(thread, {"messages": []}))
-    state = yield from thread.reached(state, (), 1)
-    # For its errors: nothing is stored if one is raised.
-    retried(state, (), thread.scope().settings.max_message_chars)
-    # The graph's own command, so that the question is removed and asked again in one run.
-    return (yield from say(thread, "/retry"))
-
-
-def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
-    """Replace the question of an earlier turn, and answer it.
-
-    The old question and all that followed are kept as a branch; `undo` puts them back.
-
-    Args:
-        thread: The thread.
-        turn: The turn's number, from 1.
-        text: The new question; the turn's documents, and images beside the text, stay.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No turn has this number.
-        InputError: The text is empty, or the turn has no question.
-        ModelError: The model failed; the new question is kept, and `resume` asks it again.
-        StorageError: The database failed; what was stored before is intact.
-        ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget
-            is used up.
-    """
-    state = yield from thread.settled()
-    argument = f"{turn} {text}"
-    command = Command(verb="edit", argument=argument)
-    state = yield from thread.reached(state, *messages_needed(state, command))
-    # For its errors: nothing is stored if one is raised.
-    edited(state, argument, (), thread.scope().settings.max_message_chars)
-    return (yield from say(thread, f"/edit {argument}"))
 
 
 def remove(

@@ -32,7 +32,7 @@ from unsay.operations.rollback import count_turns
 from unsay.operations.run_lifecycle import DIED, give_up_run
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings
-from unsay.state import State, Update, offloaded_of
+from unsay.state import SentCommand, State, Update, offloaded_of
 from unsay.storage.base import Database, translated
 from unsay.storage.writer_lock import Hold, take_thread
 
@@ -90,7 +90,8 @@ def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[
 class ThreadHandle:
     """One thread of one database and its graph; the verbs of `Conversation` are functions over it.
 
-    Without `writes`, nothing is stored.
+    Without `writes`, nothing is stored. `order` is a command that is being carried out; it is stored
+    together with what it changes.
     """
 
     graph: HostGraph
@@ -99,6 +100,7 @@ class ThreadHandle:
     thread_id: str
     context: Context | None = None
     writes: bool = True
+    order: SentCommand | None = None
 
     @property
     def store(self) -> BaseStore:
@@ -254,7 +256,7 @@ class ThreadHandle:
         update = yield from load_segments(state, scope, wanted, turns=turns)
         if not update:
             return state
-        yield from self.write(state, scope, update)
+        yield from replace(self, order=None).write(state, scope, update)
         return (yield from self.known())
 
     def run_options(self) -> dict[str, Any]:
@@ -324,6 +326,8 @@ class ThreadHandle:
         corrected = yield from false_claims(state, scope)
         state = with_messages(state, corrected)
         update = yield from write_ahead(state, scope, update)
+        if self.order is not None:
+            update["last_order"] = self.order
         yield from self.commit(preceded_by(corrected, update))
         report = yield from run_compensations(state, scope)
         if report.outcomes:

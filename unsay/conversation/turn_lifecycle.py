@@ -6,16 +6,22 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.store.base import Item
-from langgraph.types import Command, StateSnapshot
+from langgraph.constants import START
+from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from unsay.conversation.results import Reply, reply_of, reply_to
+from unsay.conversation.slash_commands import (
+    answer_command,
+    clear_command,
+    known_notice,
+    used_for_another,
+)
+from unsay.conversation.stored_turns import find_turn
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, NothingToUndoError
 from unsay.graph.compiled import Trusted
-from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
-from unsay.history.runs import find_run, run_named_after
+from unsay.history.branch import answers_in
 from unsay.history.threads import (
     TITLE_CHARS,
     find_session,
@@ -32,16 +38,14 @@ from unsay.messages.annotations import (
     is_answer,
     is_notice,
     is_question,
+    spoken,
 )
 from unsay.messages.content import preview, text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.pending import check_message, find_pending
-from unsay.operations.restore import BRANCH_PREFIX
+from unsay.operations.pending import check_message, commands_answered, find_pending
 from unsay.operations.run_lifecycle import resume_run
-from unsay.state import offloaded_of
-from unsay.storage.items import freeze_messages, get_item
-from unsay.storage.segments import read_back
-from unsay.types import Checkpoint
+from unsay.state import Update
+from unsay.storage.items import freeze_messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,14 @@ def open_turn(
             f"answer={preview(answer)!r}: give the text in the attribute `answer` of the error, and the "
             "turn_id of the message that it answers"
         )
+    if turn_id is not None and parse_command(text) is not None:
+        reader = replace(thread, writes=False)
+        known = yield from _stored_turn(reader, (yield from reader.snapshot()), message)
+        if known.reply is not None:
+            return known.reply
+    notice = yield from answer_command(thread, message, once=turn_id is not None)
+    if notice is not None:
+        return notice
     # No id to look up and nothing stopped: the transcript need not be loaded.
     if turn_id is None and (yield from is_at_rest(thread)):
         return (yield from _store_input(thread, message, documents))
@@ -123,8 +135,12 @@ def _resume_stopped(
     with an id, the text is not compared.
     """
     waits = resumes_turn(snapshot, text, stored)
+    if waits and not snapshot.next:
+        start: Any = Trusted({})
+        yield from thread.commit(Update(), StateUpdate(start, START))
     # The first node counts the attempt itself.
-    if waits and is_turn_open(snapshot.values) and "evaluate_quality" not in snapshot.next:
+    at_start = not snapshot.next or "evaluate_quality" in snapshot.next
+    if waits and is_turn_open(snapshot.values) and not at_start:
         yield from resume_run(thread.scope(run_id=snapshot.values["turn"].get("run_id")))
     return waits
 
@@ -142,7 +158,8 @@ def _store_input(
     messages: list[AnyMessage] = [*retrieved, message]
     session = yield from find_session(*thread.address)
     refuse_ended(session)
-    title = (session and session.title) or preview(text_of(message), TITLE_CHARS)
+    words = "" if parse_command(text_of(message)) else preview(text_of(message), TITLE_CHARS)
+    title = (session and session.title) or words
     pending_input = freeze_messages(messages)
     yield from revise(
         *thread.address, now=thread.scope().now(), title=title, pending_input=pending_input
@@ -169,9 +186,9 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
 
 def is_turn_open(state: Mapping[str, Any]) -> bool:
-    """Return whether the newest question is that of a turn under way."""
-    turn = state.get("turn")
-    question = next((m for m in reversed(state.get("messages", [])) if is_question(m)), None)
+    """Return whether the newest question is that of a turn under way; a command is no question."""
+    turn, messages = state.get("turn"), state.get("messages", [])
+    question = next((m for m in reversed(spoken(messages)) if is_question(m)), None)
     return bool(question and turn and not turn["done"] and turn["question_id"] == question.id)
 
 
@@ -181,12 +198,15 @@ def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | Non
     It does if it has the id of the turn's question (`stored`), or has no id and the question's text.
     A `text` of `None` fits every question.
     """
-    if not snapshot.next or snapshot.interrupts:
-        return False
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
     turn = snapshot.values.get("turn")
+    # A command that a host's page sent ended a run, and left the stopped turn open.
+    behind = bool(messages) and commands_answered(messages, len(messages) - 1)
+    beside = bool(behind) and is_turn_open(snapshot.values)
+    if snapshot.interrupts or not (snapshot.next or beside):
+        return False
     question = next((m for m in reversed(messages) if is_question(m)), None)
-    if "evaluate_quality" in snapshot.next:
+    if beside or "evaluate_quality" in snapshot.next:
         # That node opens another turn, for what no answer or notice follows.
         question = find_pending(messages, turn).question
         if question is None:
@@ -288,11 +308,9 @@ def _ended_turn(
         if reply.kind == "answer":
             with_answer(error, reply.text)
         raise
+    if not interrupts:
+        reply = yield from clear_command(thread, state, reply)
     return replace(reply, turn_id=turn_id or reply.turn_id)
-
-
-_Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
-"""A message's id, the messages among which it is, and their checkpoints."""
 
 
 def _stored_turn(
@@ -304,7 +322,9 @@ def _stored_turn(
     text.
     """
     turn_id = message.id or ""
-    place = yield from _find(thread, snapshot.values, turn_id)
+    if (notice := (yield from known_notice(thread, snapshot.values, message))) is not None:
+        return Stored(name=turn_id, reply=notice)
+    place = yield from find_turn(thread, snapshot.values, turn_id)
     if place is None:
         return Stored(name=turn_id)
     name, messages, checkpoints = place
@@ -315,12 +335,7 @@ def _stored_turn(
     if name != message.id and command is not None:
         same = command["verb"] in ("retry", "edit")
     if not same:
-        sent = preview(text_of(message))
-        raise ConflictError(
-            f"The turn id {message.id!r} was used for {preview(stored_text)!r}, so it cannot "
-            f"be used for {sent!r}: send the same words to get their answer, or give the new ones an "
-            "id of their own. Nothing was stored"
-        )
+        raise used_for_another(stored_text, message)
     turn = snapshot.values.get("turn") or {}
     if snapshot.interrupts and turn.get("question_id") == name:
         reply = reply_of(snapshot.values, snapshot.interrupts)
@@ -331,42 +346,3 @@ def _stored_turn(
             return Stored(name=name)
         reply = reply_to(answer, checkpoints)
     return Stored(name=name, reply=replace(reply, turn_id=turn_id))
-
-
-def _find(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[_Place | None]:
-    """Find a turn's message in the transcript, a branch or an offloaded segment; `None` if it is new.
-
-    For a `/retry` command it is the place of the question under its new id. Raises
-    `DatabaseCorruptError` if the branch or segment is damaged.
-    """
-    transcript: Sequence[AnyMessage] = state.get("messages", ())
-    name: str | None = turn_id
-    while name is not None and not name.startswith(BRANCH_PREFIX):
-        if any(each.id == name for each in transcript):
-            return name, transcript, state.get("checkpoints", ())
-        turn_id, name = name, (yield from find_place(*thread.address, name))
-    if name is None:
-        return (yield from _find_offloaded(thread, state, turn_id))
-    item: Item | None = yield get_item(thread.store, branches_namespace(thread.thread_id), name)
-    if item is None:
-        return None
-    branch = unpack(item.value)
-    return turn_id, branch["messages"], branch["checkpoints"]
-
-
-def _find_offloaded(
-    thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
-) -> Steps[_Place | None]:
-    """Find a turn's message in the offloaded segments; `None` if it is not there.
-
-    Raises `DatabaseCorruptError` if a segment is missing or damaged.
-    """
-    head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
-    # Reading segments is expensive, and none has a turn without a run.
-    if head is None or (yield from find_run(*thread.address, run_id)) is None:
-        return None
-    pages = yield from read_back(*thread.address, head, {turn_id})
-    messages = [message for page in reversed(pages) for message in page.messages]
-    if all(each.id != turn_id for each in messages):
-        return None
-    return turn_id, messages, state.get("checkpoints", ())

@@ -21,6 +21,7 @@ from langgraph.store.base import InvalidNamespaceError
 
 from unsay.arguments import check_call
 from unsay.conversation import (
+    asking_again,
     audit,
     branching,
     memory,
@@ -236,8 +237,8 @@ class ConversationVerbs:
     preview = _reads(navigation.preview)
     undo = _changes(navigation.undo)
     redo = _changes(navigation.redo)
-    retry = _changes(navigation.retry)
-    edit = _changes(navigation.edit)
+    retry = _changes(asking_again.retry)
+    edit = _changes(asking_again.edit)
     remove = _changes(navigation.remove)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)

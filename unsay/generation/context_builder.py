@@ -34,6 +34,7 @@ from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
 from unsay.model_factory import inner_of, resolve_model
+from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
 from unsay.operations.offload import Earlier
 from unsay.operations.pin import pinned_ids
@@ -271,7 +272,8 @@ def attempt_context(
         texts=texts,
         offloaded=offloaded,
     )
-    messages = [m for m in (*earlier.messages, *spoken(visible)) if m.type != "system"]
+    listed = (*earlier.messages, *spoken(visible))
+    messages = [as_sent(message) for message in listed if message.type != "system"]
     included = {message.id for message in messages}
     excluded = {message.id or "" for message in transcript if message.id not in included}
     starts, shown_topics = topic_starts(transcript, segments, expanded, excluded)

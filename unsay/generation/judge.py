@@ -26,7 +26,7 @@ from unsay.judging.verdict import (
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import annotation_of, with_verdict
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
-from unsay.operations.commands import answered_turns
+from unsay.operations.commands import answered_turns, as_sent
 from unsay.operations.pending import unjudged_documents
 from unsay.operations.rollback import add_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
@@ -57,7 +57,7 @@ def exchange_of(
     """
     earlier = _newest_turns(before)
     return Exchange(
-        question="" if question is None else text_of(question),
+        question="" if question is None else text_of(as_sent(question)),
         answer=text_of(answer),
         earlier=tuple((asked, text_of(reply)) for asked, reply in earlier),
         earlier_ids=tuple(reply.id or "" for _, reply in earlier),

@@ -24,7 +24,7 @@ from unsay.errors import UnknownCheckpointError
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import changes_nothing, parse_command
 from unsay.operations.copied_thread import copy_stored
 from unsay.operations.host_changes import keep_left_behind
 from unsay.runtime import Scope, Services
@@ -195,10 +195,14 @@ def _decides(value: Any) -> bool:
 
 
 def _asks(value: Any) -> bool:
-    """Return whether an input has a question, which LangGraph runs instead of the turn that waits."""
+    """Return whether an input has a question, which LangGraph runs instead of the turn that waits.
+
+    A command that changes nothing counts as one: the decision is asked for again after its notice.
+    """
     given = value.update if isinstance(value, Command) else value
     messages = given.get("messages", []) if isinstance(given, Mapping) else []
-    return any(is_question(m) and parse_command(text_of(m)) is None for m in messages)
+    commands = [parse_command(text_of(message)) for message in messages if is_question(message)]
+    return any(command is None or changes_nothing(command) for command in commands)
 
 
 def _keep_decision(place: Place) -> Steps[None]:

@@ -13,8 +13,8 @@ from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
-from unsay.messages.annotations import annotation_of, with_verdict
-from unsay.operations.commands import command_of
+from unsay.messages.annotations import annotation_of, spoken, with_verdict
+from unsay.operations.commands import changes_nothing, command_of, is_command
 from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import (
@@ -41,8 +41,10 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
     pending = find_pending(draft.state["messages"], state.get("turn"))
-    waiting = draft.state["messages"][pending.start :]
+    waiting = spoken(draft.state["messages"][pending.start :])
     command = command_of(waiting, pending.question, scope.settings)
+    if command is not None and changes_nothing(command):
+        return (yield from _show(draft, scope, pending, command))
     stopped = yield from take_stopped(scope)
     yield from _repair(draft, scope, pending, command, stopped)
     yield from _load_messages(draft, scope, command)
@@ -65,6 +67,22 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     if not is_order:
         draft.apply((yield from _judge_injected(draft.state, scope)))
     return {**draft.update, "should_rollback": draft.state["rollback_request"] is not None}
+
+
+def _show(
+    draft: StateDraft, scope: Scope, pending: PendingInput, command: Command
+) -> Steps[Update]:
+    """Answer a command that changes nothing; a stopped turn, its question and its rollback stay."""
+    yield from _load_messages(draft, scope, command)
+    turn = open_turn(draft.state, pending, scope.run_id or "")
+    orders = yield from read_orders(draft.state, scope, turn, pending, command)
+    waiting = spoken(draft.state["messages"][pending.start :])
+    answers = [message.id or "" for message in waiting if is_command(message)]
+    draft.apply(Update(notice=NoticeDue(text=orders.notice or "", answers=answers)))
+    if draft.state.get("turn") is None:
+        draft.apply(Update(turn=turn))
+    draft.apply(Update(rollback_checkpoint_id=None))
+    return {**draft.update, "should_rollback": draft.state.get("rollback_request") is not None}
 
 
 def _repair(

@@ -20,8 +20,9 @@ from unsay.history.compensations import Report
 from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
-from unsay.messages.content import text_of
+from unsay.messages.content import preview, text_of
 from unsay.operations.automatic import rejected_messages
+from unsay.operations.commands import is_command
 from unsay.operations.compensate import (
     not_undone,
     note_own_calls,
@@ -31,6 +32,7 @@ from unsay.operations.compensate import (
 )
 from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
 from unsay.operations.offload import load_opened
+from unsay.operations.pending import is_beside_turn, questions_waiting
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import add_note
@@ -53,7 +55,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     update = unsaved or Update()
     if generates and unsaved is None:
         update = yield from _answer(state, scope)
-    elif not generates and state.get("notice") and not state.get("should_rollback"):
+    elif not generates and state.get("notice"):
         update = _give_notice(state, scope, report)
     return {"pending_compensations": [], **update} if state.get("pending_compensations") else update
 
@@ -217,14 +219,26 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
-    """Answer a command or a host's order with its notice, which ends the turn."""
-    turn, requested = state["turn"], state["notice"]
+    """Answer a command or a host's order with its notice, which ends the turn.
+
+    A command answers nothing but itself: a question that waited before it goes on waiting.
+    """
+    turn, requested, messages = state["turn"], state["notice"], state["messages"]
     assert requested is not None  # noqa: S101 - the caller has just seen it
-    last = state["messages"][-1].id if state["messages"] else ""
-    text = f"{requested['text']} {report_text(report, scope.texts(state['messages']))}".strip()
+    texts, answers = scope.texts(messages), requested["answers"]
+    text = f"{requested['text']} {report_text(report, texts)}".strip()
+    commands = [m.id or "" for m in messages if m.id in answers and is_command(m)]
+    if commands:
+        answers = commands
+        if waiting := questions_waiting(messages):
+            words = " / ".join(preview(text_of(question), 40) for question in waiting)
+            text = f"{text}\n{texts.question_waits.format(words=words)}"
     # The id follows from the turn: a step that runs again after a crash replaces its own notice.
-    message_id = f"notice-{turn['question_id'] or last}-{turn['number']}"
-    message = notice(text, message_id, requested["answers"])
+    last = messages[-1].id if messages else ""
+    name = commands[-1] if commands else turn["question_id"] or last
+    message = notice(text, f"notice-{name}-{turn['number']}", answers)
     scope.emit("notice", text=text, message_id=message.id)
+    if is_beside_turn(state):
+        return Update(messages=[message], notice=None)
     log_checkpoints(state, scope, turn["checkpoints_due"])
     return Update(messages=[message], notice=None, turn={**turn, "done": True})

@@ -32,6 +32,10 @@ class CommandEntry:
     argument_ja: str = ""
     # Whether the terminal's chat carries out the slash command, and not the graph.
     by_chat: bool = False
+    # Whether the slash command only shows something: it changes nothing in the thread.
+    reads: bool = False
+    # Other names of the slash command, as people know it from elsewhere.
+    aliases: tuple[str, ...] = ()
 
     def usage(self, language: Language) -> str:
         """Return how a user types the command in the chat, such as `/pin [N]`."""
@@ -40,10 +44,12 @@ class CommandEntry:
 
     def meaning(self, language: Language) -> str:
         """Return what the command does in the chat, for `/help`, without a period at the end."""
+        others = ", ".join(f"/{alias}" for alias in self.aliases)
         if language == "ja":
-            return self.chat_ja
+            return f"{self.chat_ja}(別名 {others})" if others else self.chat_ja
         text = self.chat_en or self.summary.removesuffix(".")
-        return text[:1].lower() + text[1:]
+        text = text[:1].lower() + text[1:]
+        return f"{text} (also {others})" if others else text
 
 
 COMMANDS = (
@@ -62,9 +68,14 @@ COMMANDS = (
         details="Below them: the parts of the context and the tokens used.",
         chat_en="list the turns with their scores",
         chat_ja="ターンとスコアの一覧",
+        reads=True,
     ),
     CommandEntry(
-        "checkpoints", "thread", "List the checkpoints.", chat_ja="チェックポイントの一覧"
+        "checkpoints",
+        "thread",
+        "List the checkpoints.",
+        chat_ja="チェックポイントの一覧",
+        reads=True,
     ),
     CommandEntry(
         "checkpoint",
@@ -92,6 +103,7 @@ COMMANDS = (
         chat_ja="チェックポイント(省略時は最後の良好なもの)に戻る、またはNターン戻る",
         argument="[NAME|ID|N]",
         argument_ja="[名前|ID|N]",
+        aliases=("rewind",),
     ),
     CommandEntry(
         "undo",
@@ -139,6 +151,9 @@ COMMANDS = (
         "edit",
         "List the current branch, removed branches and forks.",
         details="Each with its id, the turn it starts after, its number of turns and its tokens.",
+        chat_en="list the branches that were removed from the transcript",
+        chat_ja="会話から取り除いたブランチの一覧",
+        reads=True,
     ),
     CommandEntry(
         "diff",
@@ -184,7 +199,11 @@ COMMANDS = (
         argument_ja="[N|N-M|話題]",
     ),
     CommandEntry(
-        "forgotten", "edit", "List the forgotten messages.", chat_ja="送信対象外のメッセージの一覧"
+        "forgotten",
+        "edit",
+        "List the forgotten messages.",
+        chat_ja="送信対象外のメッセージの一覧",
+        reads=True,
     ),
     CommandEntry(
         "recall",
@@ -206,6 +225,8 @@ COMMANDS = (
         "Show the parts of the context and the tokens used.",
         details="Tokens used by the current branch, removed branches, judging, summaries and titles.",
         chat_ja="コンテキストの内訳と使用トークン数",
+        reads=True,
+        aliases=("context", "usage"),
     ),
     CommandEntry("runs", "event", "List the runs and how they ended, oldest first."),
     CommandEntry("events", "event", "List the event log, oldest first."),
@@ -219,14 +240,14 @@ COMMANDS = (
     CommandEntry("end", "thread", "End a conversation; it can still be read."),
     CommandEntry("purge", "thread", "Permanently delete a conversation."),
     CommandEntry("demo", "demo", "Play a scripted conversation; no API key needed."),
-    CommandEntry("help", chat_en="list the commands", chat_ja="コマンドの一覧"),
+    CommandEntry("help", chat_en="list the commands", chat_ja="コマンドの一覧", reads=True),
     CommandEntry(
         "resume",
         chat_en="continue an interrupted turn",
         chat_ja="中断した回答を再開する",
         by_chat=True,
     ),
-    CommandEntry("exit", chat_en="quit", chat_ja="終了する", by_chat=True),
+    CommandEntry("exit", chat_en="quit", chat_ja="終了する", by_chat=True, aliases=("quit",)),
 )
 """All commands, in the order of `unsay --help`."""
 
@@ -242,6 +263,7 @@ _CHAT_ORDER = (
         "task",
         "checkpoints",
         "timeline",
+        "branches",
         "tokens",
     ),
     ("recall", "pin", "unpin", "forget", "forgotten", "help", "resume", "exit"),
@@ -255,6 +277,11 @@ SLASH_COMMANDS = tuple(_BY_NAME[name] for names in _CHAT_ORDER for name in names
 VERBS = {each.name: bool(each.argument) for each in SLASH_COMMANDS if not each.by_chat}
 """The name of each command that the graph carries out, and whether it takes an argument."""
 
+ALIASES = {alias: each.name for each in SLASH_COMMANDS for alias in each.aliases}
+"""The command that each other name stands for."""
+
+READING = frozenset(each.name for each in SLASH_COMMANDS if each.reads)
+"""The commands that only show something."""
 
 NOT_IN_GRAPH = frozenset(each.name for each in COMMANDS) - VERBS.keys()
 """Commands that the graph answers with a notice: the command line's, and the terminal chat's own."""
@@ -293,8 +320,8 @@ def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
     The library names a command by its method, such as `branches()`, and a value at the beginning
     of the text by its argument, such as `since=`.
 
-    >>> in_terms_of("chat", "timeline() lists the turns, branches() the branches")
-    '/timeline lists the turns, `unsay branches` the branches'
+    >>> in_terms_of("chat", "timeline() lists the turns, events() the events")
+    '/timeline lists the turns, `unsay events` the events'
     >>> in_terms_of("shell", "since='now' is not a time")
     "--since 'now' is not a time"
     """

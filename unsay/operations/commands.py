@@ -11,12 +11,12 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations.command_table import NOT_IN_GRAPH, VERBS
+from unsay.operations.command_table import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
 from unsay.operations.pin import pinned_ids
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings
 from unsay.state import Command, State
-from unsay.types import Checkpoint, Forgotten
+from unsay.types import BranchRef, Checkpoint, Forgotten
 
 # Verbs of texts that are answered and not carried out: one that resembles a command, a command
 # beside another text in one input, and a command that is not allowed here.
@@ -28,6 +28,9 @@ WORD_CHARS = 20
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
 _EDIT = re.compile(r"[/／]edit\s+(\d{1,9})\s+(\S.*)", re.DOTALL | re.IGNORECASE)
+_TWO_SLASHES = re.compile(r"\s*[/／](?=[/／])")
+# A mistyped word may be one of these; the names of commands that only a shell has are common words.
+_KNOWN = (*VERBS, *ALIASES, *(each.name for each in SLASH_COMMANDS if each.by_chat))
 
 # How many of the newest turns the chat's timeline lists.
 TIMELINE_TURNS = 50
@@ -64,14 +67,41 @@ def _parse_line(line: str) -> Command | None:
     if parts is None or len(parts[1]) > WORD_CHARS:
         return None
     typed = unicodedata.normalize("NFKC", parts[1]).lower()
+    typed = ALIASES.get(typed, typed)
     argument = (parts[2] or "").strip()
     if typed in NOT_IN_GRAPH or (typed in VERBS and (VERBS[typed] or not argument)):
         return Command(verb=typed, argument=argument)
-    near = get_close_matches(typed, VERBS, n=1, cutoff=RESEMBLES)
-    if not near or not (typed.isascii() and typed.isalpha()):
+    word = typed.rstrip("?!.。、")
+    near = get_close_matches(word, _KNOWN, n=1, cutoff=RESEMBLES)
+    if not near or not (word.isascii() and word.isalpha()):
         return None
-    meant = f"/{near[0]} {argument}" if VERBS[near[0]] else f"/{near[0]}"
+    name = ALIASES.get(near[0], near[0])
+    meant = f"/{near[0]} {argument}" if VERBS.get(name) else f"/{near[0]}"
     return Command(verb=SUGGEST, argument=meant.strip())
+
+
+def as_sent(message: AnyMessage) -> AnyMessage:
+    """Return a message as a model is sent it: two slashes before a command's name become one.
+
+    A person types them for a message that is not a command. Other texts are unchanged, also those
+    that begin with two slashes, such as a comment in code.
+    """
+    if message.type != "human" or not isinstance(message.content, str):
+        return message
+    slashes = _TWO_SLASHES.match(message.content)
+    if slashes is None or parse_command(message.content[slashes.end() :]) is None:
+        return message
+    return message.model_copy(update={"content": message.content[slashes.end() :]})
+
+
+def is_command(message: AnyMessage) -> bool:
+    """Return whether a message is a command, or a text that is answered like one."""
+    return is_question(message) and parse_command(text_of(message)) is not None
+
+
+def changes_nothing(command: Command) -> bool:
+    """Return whether a command only shows something, or is only answered."""
+    return command["verb"] not in VERBS or command["verb"] in READING
 
 
 def command_of(
@@ -96,7 +126,8 @@ def command_of(
         command = Command(verb=ALONE, argument=meant)
     meant = command["argument"] if command["verb"] in _ANSWERED else f"/{command['verb']}"
     name = meant.split()[0]
-    return command if settings.allows(name[1:]) else Command(verb=REFUSE, argument=name)
+    allowed = settings.allows(ALIASES.get(name[1:], name[1:]))
+    return command if allowed else Command(verb=REFUSE, argument=name)
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
@@ -150,6 +181,21 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
         for each in checkpoints
     ]
     return "\n".join(lines) or texts.no_checkpoints
+
+
+def branches_text(branches: Sequence[BranchRef], texts: Texts) -> str:
+    """Return the branches that hold messages, one per line, or a text that says there are none.
+
+    One that holds nothing but commands and their notices is left out.
+    """
+    lines = [
+        texts.branch_row.format(
+            id=each["id"], kind=each["kind"], size=each["size"], reason=preview(each["reason"], 40)
+        )
+        for each in branches
+        if each["size"] and each["kind"] != "order"
+    ]
+    return "\n".join(lines) or texts.no_branches
 
 
 def score_text(score: float | None) -> str:

@@ -16,7 +16,7 @@ from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.options import ask_with_options
-from unsay.messages.annotations import is_question
+from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import preview, text_of
 from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
@@ -172,7 +172,7 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
     """Return a title by the title model, else the first question that is not forgotten; may be empty."""
     messages = state.get("messages", [])
     hidden = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
-    first = next((m for m in messages if is_question(m) and m.id not in hidden), None)
+    first = next((m for m in spoken(messages) if is_question(m) and m.id not in hidden), None)
     question = "" if first is None else text_of(first)
     plain = preview(question, TITLE_CHARS)
     if first is None or not question:

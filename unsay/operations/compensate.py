@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError
+from unsay.errors import ConfirmationNeededError
 from unsay.history.branch import Change
 from unsay.history.compensations import (
     Compensation,
@@ -266,7 +266,7 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:
         names = ", ".join(each.description for each in calls)
-        raise ConflictError(
+        raise ConfirmationNeededError(
             f"A person must confirm that these calls are undone: {names}. Nothing was changed: "
             "confirm each of them and try again"
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from unsay.effects import Steps
-from unsay.errors import UnsayError
+from unsay.errors import ConflictError, UnsayError
 from unsay.operations import visibility
 from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of
 from unsay.operations.commands import (
@@ -13,6 +13,7 @@ from unsay.operations.commands import (
     REFUSE,
     SUGGEST,
     TIMELINE_TURNS,
+    branches_text,
     checkpoints_text,
     forgotten_text,
     questions_text,
@@ -21,7 +22,7 @@ from unsay.operations.commands import (
 )
 from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
-from unsay.operations.pending import PendingInput, check_message, find_pending
+from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.remove import removable
 from unsay.operations.retry import edited, retried
@@ -73,23 +74,7 @@ def read_orders(
     texts = scope.texts(state["messages"])
     try:
         if command is not None:
-            verb = command["verb"]
-            if verb in NOT_IN_GRAPH:
-                return Orders(notice=texts.not_in_chat.format(verb=verb))
-            order = _Order(
-                state=state,
-                scope=scope,
-                pending=turn["pending"],
-                argument=command["argument"],
-                texts=texts,
-            )
-            if verb in _ROLLBACKS:
-                return Orders(rollback=_rollback_request(order, verb))
-            if verb in _ANSWERS:
-                return Orders(notice=_ANSWERS[verb](texts).format(command=command["argument"]))
-            if verb in _TEXTS:
-                return Orders(notice=_TEXTS[verb](order))
-            return (yield from _CHANGES[verb](order))
+            return (yield from obey(state, scope, turn["pending"], command))
         if entry.question is not None:
             check_message(entry.question, scope.settings.max_message_chars)
         # A flag next to a request was left by a turn that a crash interrupted.
@@ -102,6 +87,26 @@ def read_orders(
     except UnsayError as error:
         return Orders(notice=texts.refusal(in_terms_of("chat", str(error))))
     return Orders()
+
+
+def obey(state: State, scope: Scope, pending: Sequence[str], command: Command) -> Steps[Orders]:
+    """Return what a command does; `pending` are the ids of messages that wait for an answer.
+
+    Errors say why it cannot be carried out.
+    """
+    verb, texts = command["verb"], scope.texts(state["messages"])
+    if verb in NOT_IN_GRAPH:
+        return Orders(notice=texts.not_in_chat.format(verb=verb))
+    order = _Order(
+        state=state, scope=scope, pending=pending, argument=command["argument"], texts=texts
+    )
+    if verb in _ROLLBACKS:
+        return Orders(rollback=_rollback_request(order, verb))
+    if verb in _ANSWERS:
+        return Orders(notice=_ANSWERS[verb](texts).format(command=command["argument"]))
+    if verb in _TEXTS:
+        return Orders(notice=_TEXTS[verb](order))
+    return (yield from _CHANGES[verb](order))
 
 
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
@@ -118,6 +123,8 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     elif kind == "redo":
         last_undone(state, order.pending)
     elif kind == "retry":
+        if any(m.id in order.pending for m in questions_waiting(state["messages"])):
+            raise ConflictError("A question waits for its answer: send another message first")
         to = retried(state, order.pending, limit)
     elif kind == "remove":
         removable(state, order.argument, order.pending)  # for its errors
@@ -203,6 +210,7 @@ _ROLLBACKS = {
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
     "timeline": _timeline,
+    "branches": lambda o: branches_text(o.state.get("branches", []), o.texts),
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
     "help": lambda o: chat_help(
         o.scope.language(o.state["messages"]), allows=o.scope.settings.allows

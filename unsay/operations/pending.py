@@ -16,9 +16,11 @@ from unsay.messages.annotations import (
     is_document,
     is_notice,
     is_question,
+    spoken,
 )
 from unsay.messages.content import has_other_content, text_of
 from unsay.operations.automatic import turn_step, without_retries
+from unsay.operations.commands import is_command
 from unsay.operations.rollback import (
     OPERATIONS,
     count_turns,
@@ -30,6 +32,9 @@ from unsay.operations.rollback import (
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
 from unsay.types import Turn
+
+# A notice stands at most this many messages behind the command that it answers.
+NEAR = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +66,59 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
     """
     start = len(messages)
     question: AnyMessage | None = None
+    commands: set[str | None] = set()
     for index in range(len(messages) - 1, -1, -1):
-        if is_answer(messages[index]) or is_notice(messages[index]):
+        message = messages[index]
+        # A command and its notice are beside the conversation: a question before them still waits.
+        if is_notice(message) and (answered := commands_answered(messages, index)):
+            commands |= answered
+            continue
+        if is_answer(message) or is_notice(message):
             break
-        if messages[index].type == "human":
+        if message.id in commands:
+            continue
+        if message.type == "human":
             start = index  # also of a document: it belongs to the question
-        if question is None and is_question(messages[index]):
-            question = messages[index]
-    old_end = _end_of_interrupted(messages, turn, start)
+        if question is None and is_question(message):
+            question = message
+    old_end = _end_of_interrupted(messages, turn, start, commands)
     if question is None or old_end is None:
         return PendingInput(question=question, start=start, interrupted=range(0))
     return PendingInput(question=question, start=old_end, interrupted=range(start, old_end))
 
 
+def commands_answered(messages: Sequence[AnyMessage], index: int) -> set[str | None]:
+    """Return the ids of the messages that a notice at an index answers if one is a command.
+
+    The set is empty for a notice about a question, and for one that answers nothing.
+    """
+    names: set[str | None] = set(_named(messages[index]))
+    near = messages[max(0, index - NEAR) : index]
+    return names if any(m.id in names and is_command(m) for m in near) else set()
+
+
+def _named(notice: AnyMessage) -> list[str]:
+    names = annotation_of(notice).get("answers")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def is_beside_turn(state: State) -> bool:
+    """Return whether the due notice answers a command that left the turn of a question as it is."""
+    due, question_id = state.get("notice"), state["turn"]["question_id"]
+    return bool(due and question_id and question_id not in due["answers"])
+
+
+def questions_waiting(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the questions at the end of a transcript that wait for an answer, without commands."""
+    waiting = spoken(messages[find_pending(messages, None).start :])
+    return [message for message in waiting if is_question(message) and not is_command(message)]
+
+
 def _end_of_interrupted(
-    messages: Sequence[AnyMessage], turn: Turn | None, start: int
+    messages: Sequence[AnyMessage],
+    turn: Turn | None,
+    start: int,
+    commands: Collection[str | None],
 ) -> int | None:
     """Return the index after the interrupted turn's messages; `None` if no question follows them."""
     if turn is None or turn["done"]:
@@ -85,7 +128,7 @@ def _end_of_interrupted(
         return None
     old = {*turn["pending"], turn["question_id"]}
     after = start + max(index for index, name in enumerate(ids) if name in old) + 1
-    if not any(is_question(message) for message in messages[after:]):
+    if not any(is_question(m) and m.id not in commands for m in messages[after:]):
         return None
     return next(i for i in range(after, len(messages)) if messages[i].type == "human")
 

@@ -29,7 +29,7 @@ from unsay.history.threads import entry_of, find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
 from unsay.operations.copied_thread import at_home, copy_stored
-from unsay.operations.pending import find_pending
+from unsay.operations.pending import find_pending, is_beside_turn
 from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
 from unsay.operations.stopped import keep_stopped
@@ -82,14 +82,13 @@ def track_run(name: str, node: Node) -> Node:
             yield from end_run(scope, "failed", f"{type(error).__name__}: {error}")
             raise
         if name == "evaluate_quality":
-            scope, update = yield from _open(scope, update)
+            scope, update = yield from _open(state, scope, update)
             update.update(at_home(state, scope))
-            yield from _end_dead(state, scope)
         update = _with_side_calls(state, scope, update)
         # First the events: no completed run may lack its answer in the event log.
         update = yield from write_ahead(state, scope, update)
         update = preceded_by(corrected, update)
-        if name in ("process_message", "create_checkpoint") and _is_over({**state, **update}):
+        if name in ("process_message", "create_checkpoint") and _is_over(state, update):
             yield from end_run(scope, "completed")
         return update
 
@@ -114,7 +113,11 @@ def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
     return update
 
 
-def _is_over(state: State) -> bool:
+def _is_over(before: State, update: Update) -> bool:
+    """Return whether the turn is over; a command beside it ends no turn."""
+    if is_beside_turn(before):
+        return False
+    state: State = {**before, **update}
     waits = state["turn"]["checkpoints_due"] or state.get("pending_compensations")
     return not state.get("should_rollback") and not waits
 
@@ -168,11 +171,19 @@ def give_up_run(scope: Scope, why: str) -> Steps[None]:
     yield from _change(scope, change)
 
 
-def _open(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
-    """Open the run, and return the scope and update with its id.
+def _open(state: State, scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
+    """Open the run, end those of earlier questions, and return the scope and update with its id.
 
     If another turn has the same run id, the id of this turn is added to it.
     """
+    if "turn" not in update:  # A command that changes nothing opens no turn, and has no run.
+        return scope, update
+    scope, update = yield from _opened(scope, update)
+    yield from _end_dead(state, scope)
+    return scope, update
+
+
+def _opened(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
     turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
     if scope.address is None or run_id is None:
         return scope, update

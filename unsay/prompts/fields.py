@@ -46,6 +46,11 @@ class Texts(RollbackTexts):
         "Send {command} as a message of its own, and the rest as another. Nothing was changed, and the model was sent nothing.",
         "{command} は単独のメッセージとして送り、ほかの文は別に送ってください。何も変更せず、モデルにも送っていません。",
     )
+    command_done: Text = Text("{command} was carried out already.", "{command} は実行済みです。")
+    question_waits: Text = Text(
+        "Your question “{words}” still waits; it is answered together with your next message.",
+        "質問「{words}」は回答待ちのままです。次のメッセージと一緒に回答します。",
+    )
     declined: Text = Text(
         "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
         "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",
@@ -139,6 +144,10 @@ class Texts(RollbackTexts):
         "{id}  {name}  turn {turn}  score {score}  {topic}",
         "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
     )
+    branch_row: Text = Text(
+        "{id}  {kind}  messages: {size}  {reason}", "{id}  {kind}  メッセージ: {size}件  {reason}"
+    )
+    no_branches: Text = Text("There are no branches yet.", "ブランチはまだありません。")
     timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
     no_turns: Text = Text("There are no messages yet.", "メッセージはまだありません。")
     pinned_label: Text = Text("pinned", "ピン留め")
@@ -256,6 +265,9 @@ class Texts(RollbackTexts):
             "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
             "Nothing was undone since the last turn or rollback, so there is nothing to redo": (
                 "やり直せる操作はありません"
+            ),
+            "A question waits for its answer: send another message first": (
+                "回答待ちの質問があります。先に別のメッセージを送ってください"
             ),
             "There is no question to ask again": "もう一度回答できる質問がありません",
             "{} is not a number of turns: give a whole number of 1 or more": (

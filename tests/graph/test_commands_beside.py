@@ -1,0 +1,283 @@
+"""Commands are not conversation: typed into any page, they leave no trace where people or models look."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.types import Command
+
+from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
+from unsay.conversation.conversation import Conversation, Registry
+from unsay.errors import ConflictError, ModelError, UnknownThreadError
+from unsay.messages.annotations import is_notice, spoken
+from unsay.messages.content import text_of
+from unsay.operations.command_table import READING
+from unsay.storage.base import Database
+from unsay.storage.sqlite import open_database
+
+CHANGES = ["/undo", "/redo", "/rollback 1", "/rewind", "/checkpoint a", "/pin", "/forget 1"]
+READS = [f"/{name}" for name in sorted(READING)] + ["/usage", "／ｈｅｌｐ", "/rolback", "/threads"]
+
+
+@pytest.fixture
+def database() -> Database:
+    """One database in memory."""
+    return open_database(":memory:")
+
+
+def opened(database: Database, model: Any = None, **options: Any) -> Conversation:
+    """The conversation `t`."""
+    options = {"judge": scores(), **options}
+    return Conversation.open(database, thread="t", model=model or Numbered(), **options)
+
+
+class Failing:
+    """A model that answers, except while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.numbered = Numbered()
+
+    def __call__(self, messages: Any) -> AIMessage:
+        """The next draft."""
+        if self.fails:
+            raise ModelError("down")
+        return self.numbered(messages)
+
+
+def values(conversation: Conversation) -> dict[str, Any]:
+    """The state as it is stored."""
+    return dict(conversation.graph.get_state(config()).values)
+
+
+# Our own interfaces
+
+
+@pytest.mark.parametrize("command", [*CHANGES, *READS, "/retry", "/rollback nowhere", "/unpin"])
+@pytest.mark.parametrize("form", ["say", "stream"])
+def test_our_own_interfaces_write_no_command(database: Database, command: str, form: str) -> None:
+    """Neither the command nor its notice is in the transcript, the log, a branch or a title."""
+    talk = opened(database)
+    talk.say("one")
+    talk.say("two")
+
+    reply = talk.say(command) if form == "say" else [*talk.stream(command)][-1].reply
+
+    assert reply is not None
+    assert reply.text
+    assert [] == [m for m in talk.messages() if is_notice(m) or text_of(m).startswith(("/", "／"))]
+    assert "one" == Registry.open(database).sessions().sessions[0].title
+    assert not any(branch.words.startswith("/") for branch in talk.branches())
+
+
+@pytest.mark.parametrize("command", ["/help", "/undo", "/retry", "/rolback", "/recall tea"])
+def test_a_command_begins_no_thread(database: Database, command: str) -> None:
+    """A thread begins with its first question, which gives the title."""
+    talk = opened(database)
+
+    assert "notice" == talk.say(command).kind
+    assert () == Registry.open(database).sessions().sessions
+    with pytest.raises(UnknownThreadError):
+        talk.timeline()
+    talk.say("Where is Kyoto?")
+    assert "Where is Kyoto?" == Registry.open(database).sessions().sessions[0].title
+
+
+def test_commands_do_what_the_verbs_do(database: Database) -> None:
+    """The notices say what changed, in the language of the conversation."""
+    talk = opened(database)
+    for question in ("one", "two", "three"):
+        talk.say(question)
+
+    texts = [talk.say(command).text for command in ("/undo", "/redo", "/rewind 2", "/undo")]
+
+    assert ["/redo", "/undo", "/undo", "/redo"] == [
+        "/redo" if "/redo" in text else "/undo" for text in texts
+    ]
+    assert ["one", "two", "three"] == [turn.question for turn in talk.timeline().turns]
+    talk.say("/checkpoint tea")
+    assert "tea" in talk.say("/checkpoints").text
+    talk.say("/pin 1")
+    assert 2 == len(talk.pins())
+    talk.say("/forget 2")
+    assert 1 == len(talk.forgotten())
+    talk.say("/undo")
+    assert 0 == len(talk.forgotten())
+
+
+# What changes nothing
+
+
+@pytest.mark.parametrize("command", READS)
+def test_what_only_shows_changes_nothing(database: Database, command: str) -> None:
+    """The stored state is the same, so undo, redo and the pending question are too."""
+    talk = opened(database)
+    talk.say("one")
+    talk.say("two")
+    talk.undo()
+    before = values(talk)
+
+    assert talk.say(command).text
+
+    assert before == values(talk)
+    assert 2 == talk.redo().turns
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_stopped_turn_can_be_resumed_after_a_command(database: Database, command: str) -> None:
+    """Through our own verbs."""
+    model = Failing()
+    talk = opened(database, model)
+    talk.say("one")
+    model.fails = True
+    with pytest.raises(ModelError):
+        talk.say("two")
+    model.fails = False
+
+    assert talk.say(command).text
+    talk.resume()
+
+    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
+    assert None is not talk.timeline().turns[-1].answer
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_pending_decision_waits_after_a_command(database: Database, command: str) -> None:
+    """It is answered, and the person then decides."""
+    talk = opened(
+        database,
+        judge=scores(*[0.1] * 9),
+        settings={"on_exhausted": "ask"},
+    )
+    assert "decision" == talk.say("one").kind
+
+    assert "notice" == talk.say(command).kind
+    with pytest.raises(ConflictError):
+        talk.say("/undo")
+    assert "answer" == talk.resume("approve").kind
+
+
+# Somebody else's page
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_stopped_turn_of_a_host_waits_after_a_command(command: str) -> None:
+    """Its question is neither removed nor counted as answered; the notice says that it waits."""
+    model = Failing()
+    graph = make(model)
+    say(graph, "one")
+    model.fails = True
+    with pytest.raises(ModelError):
+        say(graph, "two")
+    before = graph.get_state(config()).values
+    model.fails = False
+
+    after = say(graph, command)
+
+    assert "“two” still waits" in text_of(after["messages"][-1])
+    changed = {key for key in before if before[key] != after.get(key)}
+    assert {"messages", "event_log"} >= changed
+    graph.invoke({"messages": []}, config())
+    assert ["human: one", "human: two"] == [
+        line
+        for line in said(spoken(graph.get_state(config()).values["messages"]))
+        if "human" in line
+    ]
+    assert command not in model.numbered.texts()
+
+
+@pytest.mark.parametrize("form", ["resume", "again"])
+def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
+    database: Database, form: str
+) -> None:
+    """Our verbs find it, whichever page the command was typed into."""
+    model = Failing()
+    talk = opened(database, model)
+    talk.say("one")
+    model.fails = True
+    with pytest.raises(ModelError):
+        talk.say("two")
+    model.fails = False
+    say(talk.graph, "/help", "/usage")
+
+    reply = talk.resume() if form == "resume" else talk.say("two")
+
+    assert "answer" == reply.kind
+    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
+    assert {"completed"} == {run.status for run in talk.runs().runs}
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_pending_decision_of_a_host_is_asked_again(command: str) -> None:
+    """The command is answered, and the person can decide."""
+    graph = make(Numbered(), scores(*[0.1] * 9), settings={"on_exhausted": "ask"})
+    asked = say(graph, "one")["__interrupt__"]
+
+    after = say(graph, command)
+
+    assert is_notice(after["messages"][-1])
+    assert asked[0].value == after["__interrupt__"][0].value
+    done = graph.invoke(Command(resume="approve"), config())
+    assert ["human: one"] == [line for line in said(spoken(done["messages"])) if "human" in line]
+
+
+@pytest.mark.parametrize("command", [*CHANGES, *READS])
+def test_a_question_beside_a_command_waits(command: str) -> None:
+    """In one input: the command is obeyed, and the question is answered with the next message."""
+    model = Numbered()
+    graph = make(model)
+    say(graph, "one", "two")
+
+    state = graph.invoke(
+        {"messages": [HumanMessage("What is a list?"), HumanMessage(command)]}, config()
+    )
+
+    assert "“What is a list?” still waits" in text_of(state["messages"][-1])
+    assert 2 == len(model.inputs)
+    say(graph, "Please.")
+    assert "What is a list?\n\nPlease." == model.texts()[-1]
+    assert command not in model.texts()
+
+
+def test_commands_of_a_host_are_left_out_everywhere(database: Database) -> None:
+    """Timeline, counts, titles, previews, branches, diffs, contexts, judges, summaries and recall."""
+    model, judged = Numbered(), []
+
+    def judge(exchange: Any) -> float:
+        judged.append(str(exchange))
+        return 0.9
+
+    talk = opened(database, model, judge=judge)
+    graph = talk.graph
+    for text in ("/timeline", "one", "/help", "/checkpoint tea", "two", "/recall one", "three"):
+        say(graph, text)
+    before = talk.branches()
+    preview = talk.preview(turns=1)
+    say(graph, "/undo", "/usage", "/redo", "/rewind 1", "/help")
+
+    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
+    assert 0 == sum(branch.words.startswith("/") for branch in (*before, *talk.branches()))
+    assert [2] == [b.messages for b in talk.branches() if b.kind == "person"]
+    assert ("three",) == preview.questions
+    talk.say("four")
+    (listed,) = Registry.open(database).sessions().sessions
+    assert ("one", 3) == (listed.title, listed.turns)
+    assert not any("/" in text for call in model.inputs for text in map(text_of, call))
+    assert not any("/help" in text or "/undo" in text for text in judged)
+    found = talk.recall("timeline help checkpoint usage")
+    assert not any("/" in str(find) for find in found)
+    assert not any(command in str(talk.timeline()) for command in ("/help", "/timeline", "/usage"))
+    shown = [str(talk.diff(branch.id)) for branch in talk.branches() if branch.kind == "person"]
+    assert not any("/help" in text or "/usage" in text for text in shown)
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_a_retry_does_not_lose_a_waiting_question(*, store: bool) -> None:
+    """It is refused while a question waits, which stays."""
+    graph = make(Numbered(), **({} if store else {"store": None}))
+    say(graph, "one")
+
+    state = graph.invoke({"messages": [HumanMessage("two"), HumanMessage("/retry")]}, config())
+
+    assert "Nothing was changed" in text_of(state["messages"][-1])
+    assert "human: two" in transcript(graph)

@@ -1,0 +1,205 @@
+"""Slash commands that a user sends through `say`: carried out and answered outside of the transcript.
+
+A command that is typed into another front end reaches the graph as a message; `operations/dispatch.py`
+carries it out there.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage, RemoveMessage
+
+from unsay.conversation.navigation import checkpoint, redo, remove, rollback, start_task, undo
+from unsay.conversation.results import Reply, RollbackResult
+from unsay.conversation.thread import ThreadHandle
+from unsay.effects import Steps
+from unsay.errors import (
+    ConfirmationNeededError,
+    ConflictError,
+    StorageError,
+    UnknownThreadError,
+    UnsayError,
+)
+from unsay.history.branch import find_place, put_places
+from unsay.history.threads import find_session, refuse_ended
+from unsay.interrupts import refuse_undecided
+from unsay.messages.content import preview, text_of
+from unsay.operations.command_table import in_terms_of
+from unsay.operations.commands import changes_nothing, command_of
+from unsay.operations.compensate import report_text
+from unsay.operations.dispatch import messages_needed, obey
+from unsay.operations.offload import load_segments
+from unsay.operations.pending import commands_answered, find_pending
+from unsay.operations.reversal import step_notice
+from unsay.operations.rollback import live_branch
+from unsay.operations.targets import turns_typed
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope
+from unsay.state import Command, SentCommand, State, Update, with_update
+
+
+def answer_command(
+    thread: ThreadHandle, message: AnyMessage, *, once: bool = False
+) -> Steps[Reply | None]:
+    """Carry out the command that a message is, and return the notice about it.
+
+    A command that only shows something changes nothing: a turn that was stopped, or a decision that
+    waits, stays as it is. With `once`, the message's id names a command that is carried out once.
+
+    Returns:
+        `None` if the message is a question; or if the graph must carry out the command: `/retry`,
+        `/edit`, and one that undoes a tool call that a person must confirm.
+
+    Raises:
+        ConflictError: A decision waits, and the command would change something.
+        SessionEndedError: The thread was ended, and the command would change something.
+        StorageError: The database failed.
+    """
+    command = command_of([message], message, thread.scope().settings)
+    if command is None:
+        return None
+    changes = not changes_nothing(command)
+    snapshot = yield from (thread if changes else replace(thread, writes=False)).snapshot()
+    if changes:
+        refuse_undecided(snapshot)
+        refuse_ended((yield from find_session(*thread.address)))
+    texts = thread.scope().texts(snapshot.values.get("messages", []))
+    try:
+        if changes:
+            order = SentCommand(id=message.id or "", text=text_of(message))
+            text = yield from _changed(replace(thread, order=order), command, texts)
+        else:
+            text = yield from _shown(thread, command)
+    except ConfirmationNeededError:
+        return None
+    except StorageError:
+        raise
+    except UnsayError as error:
+        text = texts.refusal(in_terms_of("chat", str(error)))
+    if once and changes and text:
+        yield from _store_notice(thread, message, text)
+    return Reply(kind="notice", text=text, message_id=None, turn_id=message.id) if text else None
+
+
+def _store_notice(thread: ThreadHandle, message: AnyMessage, text: str) -> Steps[None]:
+    record = {"text": text_of(message), "notice": text}
+    yield from put_places(*thread.address, {message.id or "": json.dumps(record)})
+
+
+def clear_command(thread: ThreadHandle, state: Mapping[str, Any], reply: Reply) -> Steps[Reply]:
+    """Remove a command that the graph carried out, and its notice, and return the turn's reply.
+
+    A reply that is not about a command is returned unchanged.
+    """
+    messages = state["messages"]
+    names = commands_answered(messages, len(messages) - 1) if reply.kind == "notice" else set()
+    commands = [message for message in messages if message.id in names]
+    if not commands:
+        return reply
+    for command in commands:
+        yield from _store_notice(thread, command, reply.text)
+    gone = [RemoveMessage(id=message.id or "") for message in (*commands, messages[-1])]
+    known = yield from thread.known()
+    yield from thread.write(known, thread.scope(), Update(messages=gone))
+    return replace(reply, message_id=None)
+
+
+def known_notice(
+    thread: ThreadHandle, state: Mapping[str, Any], message: AnyMessage
+) -> Steps[Reply | None]:
+    """Return the notice of a command that was carried out under this message's id; `None` if none was.
+
+    Raises `ConflictError` if it was another command.
+    """
+    place, order = (
+        (yield from find_place(*thread.address, message.id or "")),
+        state.get("last_order"),
+    )
+    if place is not None and place.startswith("{"):
+        record = json.loads(place)
+    elif order is not None and order["id"] == message.id:
+        # The process died after the change, before it stored the notice.
+        done = thread.scope().texts(state.get("messages", [])).command_done
+        record = {"text": order["text"], "notice": done.format(command=order["text"])}
+    else:
+        return None
+    if record["text"] != text_of(message):
+        raise used_for_another(record["text"], message)
+    return Reply(kind="notice", text=record["notice"], message_id=None, turn_id=message.id)
+
+
+def used_for_another(text: str, message: AnyMessage) -> ConflictError:
+    """Return the error for a message whose id was used for another `text` before."""
+    return ConflictError(
+        f"The turn id {message.id!r} was used for {preview(text)!r}, so it cannot be used for "
+        f"{preview(text_of(message))!r}: send the same words to get their answer, or give the new "
+        "ones an id of their own. Nothing was stored"
+    )
+
+
+def _shown(thread: ThreadHandle, command: Command) -> Steps[str]:
+    """Return the notice of a command that changes nothing."""
+    reader = replace(thread, writes=False)
+    scope, values = reader.scope(), (yield from reader.snapshot()).values
+    state: Any = {"messages": [], **values}
+    message_ids, turns = messages_needed(state, command)
+    state = with_update(state, (yield from load_segments(state, scope, message_ids, turns=turns)))
+    return (yield from obey(state, scope, _pending(state), command)).notice or ""
+
+
+def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope, Any]]:
+    """Return the state that a command needs, a scope, and the orders; raise what refuses it."""
+    try:
+        state = yield from thread.known()
+    except UnknownThreadError:  # The command itself says what is missing.
+        state = State(messages=[])
+    else:
+        state = yield from thread.reached(state, *messages_needed(state, command))
+    scope = thread.scope()
+    orders = yield from obey(state, scope, _pending(state), command)
+    return state, scope, orders
+
+
+def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
+    """Carry out a command that changes something, and return its notice; empty for a retry or an edit."""
+    verb, argument = command["verb"], command["argument"]
+    if verb == "undo" and (yield from thread.snapshot()).values.get("messages"):
+        return _moved((yield from undo(thread)), texts, undone=True)
+    if verb in ("retry", "edit") and _pending((yield from thread.snapshot()).values):
+        return ""
+    if verb == "forget":
+        yield from thread.settled()
+    state, scope, orders = yield from _checked(thread, command)
+    if verb == "redo":
+        return _moved((yield from redo(thread)), texts, undone=False)
+    if verb == "remove":
+        result = yield from remove(thread, int(argument))
+        text = texts.removed_turn.format(turn=argument)
+        return f"{text} {report_text(result.report, texts)}".strip()
+    if verb == "rollback":
+        turns = turns_typed(live_branch(state), argument)
+        to = argument or None if turns is None else None
+        result = yield from rollback(thread, to, turns=turns)
+        changes = texts.changes(turns=result.turns, removed=result.removed)
+        text = texts.rolled_back.format(where=result.at, changes=changes)
+        return f"{text} {report_text(result.report, texts)}".strip()
+    if verb == "checkpoint":
+        yield from checkpoint(thread, argument or None)
+    elif verb == "task":
+        yield from start_task(thread, argument)
+    elif orders.update:
+        yield from thread.write(state, scope, orders.update)
+    return orders.notice or ""
+
+
+def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:
+    """Return the notice of an undo or a redo, with what became of tool calls."""
+    notice = step_notice(texts, result.change, undone=undone) if result.change else ""
+    return f"{notice} {report_text(result.report, texts)}".strip()
+
+
+def _pending(state: Mapping[str, Any]) -> list[str]:
+    messages = state.get("messages", [])
+    return [message.id or "" for message in messages[find_pending(messages, None).start :]]
