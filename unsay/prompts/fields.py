@@ -8,12 +8,12 @@ from typing import Self
 
 from unsay.errors import ConfigurationError
 from unsay.prompts.base import StepChange, Table, Text
-from unsay.prompts.rollback_texts import RollbackTexts
+from unsay.prompts.reason_texts import ReasonTexts
 from unsay.types import Language
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Texts(RollbackTexts):
+class Texts(ReasonTexts):
     """All texts in one language: those for a model, and those below for a person."""
 
     # Questions to a person, and notices about rollbacks.
@@ -248,98 +248,6 @@ class Texts(RollbackTexts):
             "task": ("task budget", "タスクの予算"),
             "agent": ("agent budget", "エージェントの予算"),
         }
-    )
-
-    # Refusals of commands by their English sentence, whose values stand for `{}` in both.
-    refusals: Table = Table(
-        {},
-        {
-            "There is no turn {}: the conversation has turns 1 to {}; {} lists them": (
-                "ターン{}はありません。ターンは1から{}までです。{} で一覧を表示できます"
-            ),
-            "{} is not a turn: write a turn number N or a range N-M": (
-                "{}はターンではありません。ターン番号 N または範囲 N-M を入力してください"
-            ),
-            "The conversation has no turns yet: ask a question first": "まだターンがありません。先に質問してください",
-            "This conversation has no turns to roll back yet": "ロールバックできるターンがまだありません",
-            "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
-            "Nothing was undone since the last turn or rollback, so there is nothing to redo": (
-                "やり直せる操作はありません"
-            ),
-            "A question waits for its answer: send another message first": (
-                "回答待ちの質問があります。先に別のメッセージを送ってください"
-            ),
-            "There is no question to ask again": "もう一度回答できる質問がありません",
-            "{} is not a number of turns: give a whole number of 1 or more": (
-                "{}はターン数ではありません。1以上の整数を入力してください"
-            ),
-            "{} turns are too many to roll back: the conversation has {} answered turn{}": (
-                "{}ターンは戻れません。回答済みのターンは{}件です"
-            ),
-            "This thread has no checkpoint {}; the newest are {}": (
-                "チェックポイント{}はありません。最新のものは {} です"
-            ),
-            "This thread has no checkpoint {}; it has none yet": (
-                "チェックポイント{}はありません。まだ1件も作成されていません"
-            ),
-            "A checkpoint named {} exists already: choose another name": (
-                "チェックポイント{}はすでにあります。別の名前を指定してください"
-            ),
-            "{} is reserved for branches and ids: choose another name, such as {}": (
-                "{}は予約されています。{}のような別の名前を指定してください"
-            ),
-            "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
-            "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
-            "Not pinned: {}; {}": "ピン留めされていません",
-            "{} is not a turn and a text: write a turn number N and the text": "{}には、ターン番号と新しい質問を入力してください",
-            "Turn {} cannot be removed alone: {}": "ターン{}だけを取り除くことはできません。/rollback で前に戻ってください",
-            "The query is empty: give words to search for": "検索語を入力してください",
-            "No message or topic of this thread matches {}; {} lists them": (
-                "{}に一致するメッセージや話題はありません。{} で一覧を表示できます"
-            ),
-        },
-    )
-
-    undecided: Text = Text(
-        "the local checks cannot decide it without a judge: {reason}",
-        "モデルによる評価がないため、簡易チェックだけでは判断できません: {reason}",
-    )
-
-    # Reasons by their English sentence; one that is not listed stays English.
-    rules: Table = Table(
-        {},
-        {
-            "no compensation is registered": "取り消し方法が登録されていません",
-            "this thread did not make the call": "このスレッドが行った呼び出しではありません",
-            "no result of the call is known": "呼び出しの結果が分かりません",
-            "the call itself failed": "呼び出し自体が失敗しました",
-            "the message was copied here from elsewhere": "別のスレッドからコピーされたメッセージです",
-            "a person declined it": "承認されませんでした",
-            "the call returned to the record first": "先に会話へ復元されました",
-            "The answer is empty.": "回答が空です。",
-            "The answer refuses the request.": "回答が依頼を断っています。",
-            "The answer declines in part.": "回答が依頼の一部を断っています。",
-            "The answer only says that it does not know.": "回答が「分からない」としか述べていません。",
-            "The answer repeats itself.": "回答が同じことを繰り返しています。",
-            "The answer repeats the question.": "回答が質問を繰り返しているだけです。",
-            "The answer repeats an earlier answer to another question.": "別の質問への以前の回答を繰り返しています。",
-            "The provider cut the answer off at its length limit.": "回答が長さの上限で途切れています。",
-            "The answer's last code block is never closed.": "最後のコードブロックが閉じられていません。",
-            "The answer stops in the middle of a sentence.": "回答が文の途中で終わっています。",
-            "The answer shares no word with the question or the conversation before it.": "回答に質問や直前の会話と共通する語がありません。",
-            "The answer tells the judge what to say.": "回答が評価者に指示を出しています。",
-            "The answer takes up the question at a fitting length.": "回答が適切な長さで質問に応えています。",
-            "The answer takes up the question in part, or briefly.": "回答が質問に一部だけ、または短く応えています。",
-            "The answer hardly takes up the question.": "回答が質問にほとんど応えていません。",
-            "The question has no telling words.": "質問に手がかりとなる語がありません。",
-            "The document shares words with the question.": "文書に質問と共通する語があります。",
-            "The document shares no word with the question.": "文書に質問と共通する語がありません。",
-            "the model stopped in mid-reply, and the fallback model answers": "モデルの応答が途切れたため、別のモデルが回答します",
-            "the context was too long for the model, and a shorter one is sent": (
-                "モデルにとって長すぎたため、短くして送り直します"
-            ),
-            "the model returned nothing": "モデルが何も返しませんでした。",
-        },
     )
 
     def refusal(self, reason: str) -> str:
