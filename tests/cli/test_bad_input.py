@@ -140,9 +140,9 @@ def test_checkpoint_name_that_cannot_be_one(run: Run, talk: Path) -> None:
 
 
 def test_nothing_to_undo(run: Run, talk: Path) -> None:
-    """After the last step there is none left, and the thread is still there."""
+    """After the checkpoint and the two turns no step is left, and the thread is still there."""
     del talk
-    assert [0, 0, 3] == [run("undo").exit_code for _ in range(3)]
+    assert [0, 0, 0, 3] == [run("undo").exit_code for _ in range(4)]
     assert 0 == run("timeline").exit_code
 
 

@@ -89,7 +89,7 @@ COMMANDS = (
     CommandEntry(
         "task",
         "edit",
-        "Start a task: save this point, also the beginning, under its NAME.",
+        "Start a task: save this point under its NAME.",
         chat_en="start a task: save this point under its name",
         chat_ja="タスクの開始地点として、名前を付けて保存する",
         argument="NAME",
@@ -129,7 +129,7 @@ COMMANDS = (
     CommandEntry(
         "edit",
         "chat",
-        "Replace the question of turn N by TEXT and print the new answer.",
+        "Replace the question of turn N and answer it again.",
         details="The old messages from this turn on are kept as a branch; `unsay undo` restores them.",
         chat_en="replace the question of turn N and answer it again; /undo restores the old messages",
         chat_ja="ターンNの質問を書き換えて回答し直す(/undo で元のメッセージに戻す)",
