@@ -34,8 +34,14 @@ from tests.hosts.savers import (
     whole,
 )
 from unsay.conversation.conversation import Conversation
+from unsay.effects import drive
 from unsay.errors import ConflictError, ThreadBusyError
 from unsay.graph.single_writer import HOLD
+from unsay.graph.time_travel import place_of
+from unsay.history.branch import list_stored_branches
+from unsay.operations.restore import restore
+from unsay.state import with_update
+from unsay.storage.saver_leases import NAMESPACE
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedJudge
 
@@ -56,6 +62,17 @@ class Child:
         while not self._reached.exists():
             assert self.process.is_running, self.process.wait().stderr
             time.sleep(0.01)
+
+    def until_it_waits_to_write(self) -> None:
+        """Wait until it is where `wait_at` says."""
+        while not self._reached.with_suffix(".waits").exists():
+            assert self.process.is_running, self.process.wait().stderr
+            time.sleep(0.01)
+
+    def let_it_write(self) -> None:
+        """Wake it up."""
+        self._reached.with_suffix(".goes").touch()
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def told(self) -> list[list[str]]:
         """What became of each of its turns, once it has ended."""
@@ -390,6 +407,22 @@ def test_nodes_of_another_graph_run_side_by_side() -> None:
     assert ["This answers a", "This answers b"] == sorted(answers)
 
 
+def test_a_node_of_another_graph_takes_no_lease(tmp_path: Path) -> None:
+    """The run of the parent is the writer: the graph's states end with it."""
+    parent: Any = StateGraph(MessagesState)
+    parent.add_node("talk", answering())
+    parent.add_edge(START, "talk")
+    with opened("sqlite", tmp_path) as savers:
+        saver = savers["checkpointer"]
+        graph = parent.compile(checkpointer=saver)
+        for question in ("a", "b"):
+            graph.invoke(asked(question), CONFIG)
+        spaces = {each.config["configurable"]["checkpoint_ns"] for each in saver.list(CONFIG)}
+
+        assert ["a", "b"] == whole(graph.get_state(CONFIG).values["messages"])
+        assert NAMESPACE not in spaces
+
+
 @pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
 @pytest.mark.parametrize("ways", [("invoke", "ainvoke"), ("stream", "invoke")], ids="-".join)
 def test_every_turn_of_every_process_lands(
@@ -507,3 +540,111 @@ def test_a_frozen_writer_commits_nothing(
         texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
         before = ["before", "This answers before"]
         assert [*before, "a-0", "meanwhile", "This answers a-0\n\nmeanwhile"] == texts
+
+
+def texts_of(messages: list[Any]) -> list[str]:
+    """The messages' texts."""
+    return [message.text for message in messages]
+
+
+def branches_of(graph: Any) -> list[list[str]]:
+    """The texts of each branch that the thread lists."""
+    refs = graph.get_state(CONFIG).values.get("branches", [])
+    if graph.store is None:
+        return [texts_of(ref["body"]["messages"]) for ref in refs]
+    stored = drive(list_stored_branches(graph.store, "t"))
+    assert [ref["id"] for ref in refs] == [branch["id"] for branch in stored]
+    return [texts_of(branch["messages"]) for branch in stored]
+
+
+def restored(graph: Any) -> Any:
+    """The state with the newest branch restored; nothing is stored."""
+    state = graph.get_state(CONFIG).values
+    branch = state["branches"][-1]
+    place = place_of(graph, graph.services, CONFIG)
+    assert place is not None
+    if graph.store is None:
+        stored = [branch["body"]]
+    else:
+        stored = drive(list_stored_branches(graph.store, "t"))
+    return with_update(state, drive(restore(state, place.scope(), branch["id"], stored)))
+
+
+BEFORE = ["before", "This answers before"]
+BOTH = ["a-0", "meanwhile", "This answers a-0\n\nmeanwhile"]
+
+
+# Where a process is suspended, the last check of its lease behind it.
+COMMITS = ["question", "question's state", "answer", "answer's writes", "answer's state"]
+# No checkpoint is due, so no node follows that of the answer.
+LAST = {"lease_seconds": 0.5, "checkpoint_threshold": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "way", "wait_at"),
+    [
+        *(("sqlite", "invoke", each) for each in COMMITS),
+        ("sqlite", "ainvoke", "question's state"),
+        ("sqlite", "ainvoke", "answer's state"),
+        ("sqlite and store", "invoke", "question"),
+        ("sqlite and store", "invoke", "answer"),
+    ],
+)
+def test_a_late_commit_takes_nothing_from_the_other(
+    start: Starts, tmp_path: Path, kind: str, way: str, wait_at: str
+) -> None:
+    """A writer that freezes after its last check is refused, and what it still wrote is a branch."""
+    with opened(kind, tmp_path) as savers:
+        invoke(answering(**savers), "before")
+    child = start("a", kind, way=way, settings=LAST, wait_at=wait_at)
+    child.until_it_waits_to_write()
+    freeze(child, tmp_path / "talk.db")
+    with opened(kind, tmp_path) as savers:
+        graph = answering(**savers)
+        invoke(graph, "meanwhile")
+        child.let_it_write()
+
+        assert [["a-0", "refused"]] == child.told()
+        turns, late = BOTH, ["This answers a-0"]
+        if "question" in wait_at:
+            turns, late = ["meanwhile", "This answers meanwhile"], ["a-0"]
+        assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
+        assert [late] == branches_of(graph)
+        invoke(graph, "next")
+        turns = [*turns, "next", "This answers next"]
+        assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
+        assert late[0] in texts_of(restored(graph)["messages"])
+
+
+@pytest.mark.parametrize("enter", ["invoke", "ainvoke", "update"])
+def test_a_late_writer_that_dies_takes_nothing_either(
+    start: Starts, tmp_path: Path, enter: str
+) -> None:
+    """The next writer finds the late state, and goes on from the turn of the other."""
+    with opened("sqlite", tmp_path) as savers:
+        invoke(answering(**savers), "before")
+    child = start("a", "sqlite", settings=LAST, wait_at="answer", dies=True)
+    child.until_it_waits_to_write()
+    freeze(child, tmp_path / "talk.db")
+    with opened("sqlite", tmp_path) as savers:
+        invoke(answering(**savers), "meanwhile")
+    child.let_it_write()
+    assert -signal.SIGKILL == child.process.wait().returncode
+    if enter == "ainvoke":
+        asyncio.run(one_more(tmp_path))
+    with opened("sqlite", tmp_path) as savers:
+        graph = answering(**savers)
+        if enter == "invoke":
+            invoke(graph, "next")
+        elif enter == "update":
+            graph.update_state(CONFIG, asked("next"), as_node="__start__")
+            graph.invoke(None, CONFIG)
+        turns = [*BOTH, "next", "This answers next"]
+        assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
+        assert [["This answers a-0"]] == branches_of(graph)
+
+
+async def one_more(folder: Path) -> None:
+    """One turn on an event loop."""
+    async with opened_awaited("sqlite", folder) as savers:
+        await ainvoke(answering(**savers), "next")

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,7 +14,11 @@ from unsay.errors import ConflictError
 
 FOLDER = Path(sys.argv[1])
 ASKED = json.loads(sys.argv[2])
-"""`name`, `turns`, `seconds` of a model call, `way`, `kind` of checkpointer, and `settings`."""
+"""`name`, `turns`, `seconds` of a model call, `way`, `kind` of checkpointer, and `settings`.
+
+`wait_at`, if any, is where its checkpointer waits once: see `waiting`. With `dies` the process is
+killed as soon as the state of its answer is stored.
+"""
 
 
 def model(messages: list[Any]) -> str:
@@ -20,6 +26,75 @@ def model(messages: list[Any]) -> str:
     (FOLDER / f"{ASKED['name']}.reached").touch()
     time.sleep(ASKED["seconds"])
     return answer(messages)
+
+
+HERE, GO, REACHED = (FOLDER / f"{ASKED['name']}.{end}" for end in ("waits", "goes", "reached"))
+
+
+def is_due(config: Any, part: str) -> bool:
+    """Whether the checkpointer comes to the place where it waits, for the first time."""
+    place = config["configurable"]
+    is_state = place["thread_id"] == "t" and not place.get("checkpoint_ns")
+    due = ("answer" if REACHED.exists() else "question") + part
+    if HERE.exists() or not is_state or ASKED.get("wait_at") != due:
+        return False
+    HERE.touch()
+    return True
+
+
+def stop(config: Any, part: str) -> None:
+    """Wait there, until the test wakes the process up."""
+    if is_due(config, part):
+        while not GO.exists():
+            time.sleep(0.01)
+
+
+async def stop_awaited(config: Any, part: str) -> None:
+    """The same on an event loop, which renews the lease meanwhile."""
+    if is_due(config, part):
+        while not GO.exists():  # noqa: ASYNC110 - another process makes the file
+            await asyncio.sleep(0.01)
+
+
+def die() -> None:
+    """End the process, if it was woken up to do so."""
+    if GO.exists() and ASKED.get("dies"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def waiting(saver: Any) -> None:
+    """Let a checkpointer wait in the middle of a commit.
+
+    It waits before it names the versions of the "question" or the "answer", before it stores the
+    "answer's writes", or before it puts the "question's state" or the "answer's state".
+    """
+    kind, anywhere = type(saver), {"configurable": {"thread_id": "t"}}
+
+    class Waiting(kind):  # type: ignore[misc, valid-type]
+        def get_next_version(self, current: Any, channel: None) -> Any:
+            stop(anywhere, "")
+            return super().get_next_version(current, channel)
+
+        def put(self, config: Any, *rest: Any) -> Any:
+            stop(config, "'s state")
+            stored = super().put(config, *rest)
+            die()
+            return stored
+
+        def put_writes(self, config: Any, *rest: Any) -> None:
+            stop(config, "'s writes")
+            super().put_writes(config, *rest)
+
+        async def aput(self, config: Any, *rest: Any) -> Any:
+            await stop_awaited(config, "'s state")
+            return await super().aput(config, *rest)
+
+        async def aput_writes(self, config: Any, *rest: Any) -> None:
+            await stop_awaited(config, "'s writes")
+            await super().aput_writes(config, *rest)
+
+    if "wait_at" in ASKED:
+        saver.__class__ = Waiting
 
 
 def told(number: int, outcome: str) -> None:
@@ -30,6 +105,7 @@ def told(number: int, outcome: str) -> None:
 def blocking() -> None:
     """Every turn, one after the other."""
     with opened(ASKED["kind"], FOLDER) as savers:
+        waiting(savers["checkpointer"])
         graph = answering(model=model, settings=ASKED["settings"], **savers)
         for number in range(ASKED["turns"]):
             try:
@@ -41,6 +117,7 @@ def blocking() -> None:
 async def awaited() -> None:
     """The same on one event loop."""
     async with opened_awaited(ASKED["kind"], FOLDER) as savers:
+        waiting(savers["checkpointer"])
         graph = answering(model=model, settings=ASKED["settings"], **savers)
         for number in range(ASKED["turns"]):
             try:

@@ -75,7 +75,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
-        with one_writer(self, config, self.services.settings, is_held=is_ours) as own_config:
+        with one_writer(self, config, self.services, is_held=is_ours) as own_config:
             drive(self._refuse_others(given.others, own_config))
             entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
@@ -96,7 +96,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         given = HostInput(value=input.value) if is_ours else read_input(input)
-        held = one_writer_awaited(self, config, self.services.settings, is_held=is_ours)
+        held = one_writer_awaited(self, config, self.services, is_held=is_ours)
         async with held as own_config:
             await adrive(self._refuse_others(given.others, own_config))
             entry = Entry(value=given.value, config=own_config, options=options)
@@ -120,9 +120,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ThreadBusyError: Another writer has the thread.
         """
         given, values = _read_updates(supersteps)
-        with one_writer(self, config, self.services.settings, is_held=not values):
+        with one_writer(self, config, self.services, is_held=not values) as own:
             drive(self._refuse_others(given.others, config))
-            start = drive(begin_update(self, self.services, config, values)) if values else config
+            start = own or config
+            if values:
+                start = drive(begin_update(self, self.services, start, values))
             return super().bulk_update_state(start, given.value)
 
     async def abulk_update_state(
@@ -133,11 +135,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         The errors are those of `bulk_update_state`.
         """
         given, values = _read_updates(supersteps)
-        start = config
-        async with one_writer_awaited(self, config, self.services.settings, is_held=not values):
+        held = one_writer_awaited(self, config, self.services, is_held=not values)
+        async with held as own:
             await adrive(self._refuse_others(given.others, config))
+            start = own or config
             if values:
-                start = await adrive(begin_update(self, self.services, config, values))
+                start = await adrive(begin_update(self, self.services, start, values))
             return await super().abulk_update_state(start, given.value)
 
     def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -12,12 +12,14 @@ from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER, CONFIG_KEY_R
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
-from unsay.effects import Steps, adrive, drive
+from unsay.effects import Steps, adrive, drive, off_loop
 from unsay.errors import ThreadBusyError
-from unsay.settings import Settings
+from unsay.graph.late_writer import TERM, put_right
+from unsay.graph.time_travel import place_of
+from unsay.runtime import Services
 from unsay.storage.base import LOST_ADVICE
 from unsay.storage.leases import LOST, Leases
-from unsay.storage.saver_leases import leases_of
+from unsay.storage.saver_leases import SaverLease, leases_of
 from unsay.storage.writer_lock import AROUND, Hold, WriterLock, lock_on, take_thread
 
 # Where the config of a run carries its `Hold` to the nodes. Only a Python object counts, so the
@@ -30,7 +32,7 @@ HOLD = "__pregel_unsay_hold"
 def one_writer(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     config: RunnableConfig | None,
-    settings: Settings,
+    services: Services,
     *,
     is_held: bool,
 ) -> Iterator[RunnableConfig | None]:
@@ -42,40 +44,56 @@ def one_writer(
     Args:
         graph: The graph that will run.
         config: As the host gave it.
-        settings: How long to wait for other writers.
+        services: Of the graph; their settings say how long to wait for other writers.
         is_held: Whether the caller holds the thread already and will release it.
 
     Raises:
         ThreadBusyError: Another writer has the thread, or took it over during the run.
     """
     thread = _thread_of(graph, config)
-    hold = None if thread is None else drive(_take(*thread, settings, is_held=is_held))
+    hold = None if thread is None else drive(_take(*thread, services, is_held=is_held))
+    own_config, lost = _with_hold(config, hold), False
     try:
         with _translated():
-            yield _with_hold(config, hold)
+            drive(_put_right(graph, own_config, services, hold))
+            yield own_config
+            drive(_verified(hold))
+    except ThreadBusyError:
+        lost = True
+        raise
     finally:
         if hold is not None and not is_held:
             hold.release()
+        if lost:
+            drive(_put_right_later(graph, config, services, hold))
 
 
 @asynccontextmanager
 async def one_writer_awaited(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     config: RunnableConfig | None,
-    settings: Settings,
+    services: Services,
     *,
     is_held: bool,
 ) -> AsyncIterator[RunnableConfig | None]:
     """Do on an event loop what `one_writer` does, with the same arguments and error."""
     thread = _thread_of(graph, config)
-    hold = None if thread is None else await adrive(_take(*thread, settings, is_held=is_held))
+    hold = None if thread is None else await adrive(_take(*thread, services, is_held=is_held))
+    own_config, lost = _with_hold(config, hold), False
     try:
         with _translated():
-            yield _with_hold(config, hold)
+            await adrive(_put_right(graph, own_config, services, hold))
+            yield own_config
+            await adrive(_verified(hold))
+    except ThreadBusyError:
+        lost = True
+        raise
     finally:
         if hold is not None and not is_held:
             # To its end: the host may close the checkpointer or the loop right afterwards.
             await asyncio.shield(asyncio.to_thread(hold.release))
+        if lost:
+            await adrive(_put_right_later(graph, config, services, hold))
 
 
 @contextmanager
@@ -111,10 +129,11 @@ def _thread_of(
 
 
 def _take(
-    leases: Leases, thread_id: str, settings: Settings, *, is_held: bool
+    leases: Leases, thread_id: str, services: Services, *, is_held: bool
 ) -> Steps[Hold | None]:
     if is_held:
         return lock_on(leases, thread_id).hold
+    settings = services.settings
     return (
         yield from take_thread(
             leases,
@@ -129,7 +148,61 @@ def _with_hold(config: RunnableConfig | None, hold: Hold | None) -> RunnableConf
     if hold is None:
         return config
     given: RunnableConfig = config or {}
-    return {**given, "configurable": {**given.get("configurable", {}), HOLD: hold}}
+    held: RunnableConfig = {
+        **given,
+        "configurable": {**given.get("configurable", {}), HOLD: hold},
+    }
+    if (lease := _lease_of(hold)) is not None:
+        held["metadata"] = {**given.get("metadata", {}), TERM: lease.token}
+    return held
+
+
+def _lease_of(hold: Hold | None) -> SaverLease | None:
+    """Return the lease of a hold if its checkpointer does not check it; else `None`."""
+    lease = None if hold is None else hold.lease
+    return lease if isinstance(lease, SaverLease) and lease.token is not None else None
+
+
+def _put_right(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    config: RunnableConfig | None,
+    services: Services,
+    hold: Hold | None,
+    lost: int | None = None,
+) -> Steps[None]:
+    """Keep the turns of both writers, if one that lost the thread may still have written."""
+    lease, place = _lease_of(hold), place_of(graph, services, config)
+    if lease is not None and place is not None and lease.unreleased:
+        yield from put_right(place, lease.unreleased, lost)
+
+
+def _verified(hold: Hold | None) -> Steps[None]:
+    """Refuse a run whose last commit came after another writer took over the thread."""
+    if hold is not None:
+        yield from hold.verify()
+
+
+def _put_right_later(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    config: RunnableConfig | None,
+    services: Services,
+    lost: Hold | None,
+) -> Steps[None]:
+    """Take a thread that was lost again, and keep what was written too late.
+
+    If others are faster, or the checkpointer fails, the next run does it.
+    """
+    thread, lease = _thread_of(graph, config), _lease_of(lost)
+    if thread is None or lease is None:
+        return
+    with suppress(Exception):  # it must not hide why the run is refused
+        hold = yield from _take(*thread, services, is_held=False)
+        if hold is None:
+            return
+        try:
+            yield from _put_right(graph, _with_hold(config, hold), services, hold, lease.token)
+        finally:
+            yield off_loop(hold.release)
 
 
 @contextmanager

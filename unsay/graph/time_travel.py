@@ -159,7 +159,7 @@ def begin_run(
         return Entry(value=None, config=place.newest(), options=options)
     if updates:
         due = () if target is None else target.next
-        yield from place.write([*updates, *_due_again(due)])
+        yield from place.write([*updates, *due_again(due)])
     return Entry(value=entry.value, config=place.newest(), options=options)
 
 
@@ -186,7 +186,7 @@ def begin_update(
     if not kept:
         return config
     due = target.next if target is not None else (yield from place.snapshot(place.newest())).next
-    return (yield from place.write([StateUpdate(dict(kept), END_NODE), *_due_again(due)]))
+    return (yield from place.write([StateUpdate(dict(kept), END_NODE), *due_again(due)]))
 
 
 def _decides(value: Any) -> bool:
@@ -261,6 +261,6 @@ def _writes(values: Sequence[Any]) -> list[Any]:
     return [each for each in given if each]
 
 
-def _due_again(due: Sequence[str]) -> list[StateUpdate]:
+def due_again(due: Sequence[str]) -> list[StateUpdate]:
     """Return updates after which the nodes in `due` run next; any other update would drop them."""
     return [StateUpdate({}, BEFORE[name]) for name in due if name in BEFORE]

@@ -4,6 +4,7 @@ A host stops a run when another message comes first. Then its question waits tog
 one. A host that deletes the run, and with it the question, leaves a branch with the question.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -69,19 +70,34 @@ def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> 
         return Update()
     live = live_branch(state)
     start = find_pending(live.messages, state.get("turn")).start
-    waiting = [message.id or "" for message in live.messages[start:]]
-    # The event log has the question as if it had come after the waiting ones, and then left.
     label = Label(kind="interrupted", reason="its run was deleted", created_at=scope.now())
+    after = live.id_at(start - 1)
+    return (yield from keep_beside(state, scope, stopped, after=after, label=label))
+
+
+def keep_beside(
+    state: State,
+    scope: Scope,
+    messages: Sequence[AnyMessage],
+    *,
+    after: str | None,
+    label: Label,
+) -> Steps[Update]:
+    """Store messages that the transcript never had as a branch, and return the update that lists it.
+
+    `after` is the id of the message that they followed; `None` is the first place in the state.
+    """
+    live = live_branch(state)
+    base = live.before if after is None else after
+    stays = [message.id or "" for message in live.messages[live.index_of(base) + 1 :]]
+    # The event log has the messages as if they had come at the end, and then left.
     there = replace_tail(
-        replace(live, messages=(*live.messages, *stopped)),
-        live.id_at(start - 1),
-        label=label,
-        keep=waiting,
+        replace(live, messages=(*live.messages, *messages)), base, label=label, keep=stays
     )
     change = Change(
-        live=live, writes=[], branch=there.branch, keep=tuple(waiting), restored=(), only=None
+        live=live, writes=[], branch=there.branch, keep=tuple(stays), restored=(), only=None
     )
-    for message in stopped:
+    for message in messages:
         scope.step_log.new_events += split_message(message)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     return Update(branches=refs)

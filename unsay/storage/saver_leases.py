@@ -6,7 +6,7 @@ up, and the writer whose claim is stored under the fixed task id has the term. T
 claimed when the writer released its lease, ended, or did not renew it in time.
 
 A writer that lost its lease is refused by `verify`, before its step is committed: a checkpointer
-cannot check that in the transaction that writes.
+cannot check that in the transaction that writes. `graph/late_writer.py` repairs what is written later.
 """
 
 import time
@@ -32,6 +32,8 @@ CLAIM = str(UUID(int=0))
 # A renewal replaces the one before: checkpointers do this for LangGraph's own channels alone.
 # Source: langgraph-checkpoint, WRITES_IDX_MAP.
 RENEWED = "__scheduled__"
+# When the claim of a released term expires.
+RELEASED = 0.0
 _ATTRIBUTE = "unsay_leases"
 
 
@@ -53,9 +55,14 @@ def set_leases(saver: BaseCheckpointSaver[Any], leases: Leases) -> None:
 
 @dataclass(slots=True, eq=False)
 class SaverLease(KeptLease):
-    """A lease among a checkpointer's checkpoints; `claim_id` tells its claims from all others."""
+    """A lease among a checkpointer's checkpoints; `claim_id` tells its claims from all others.
+
+    `unreleased` is the newest earlier term whose owner did not release it, and so may still write;
+    0 if there is none.
+    """
 
     claim_id: str = field(default_factory=lambda: str(uuid4()))
+    unreleased: int = 0
 
 
 class SaverLeases(KeptLeases):
@@ -85,7 +92,7 @@ class SaverLeases(KeptLeases):
             raise ThreadBusyError(
                 f"This process did not renew its lease on the thread {lease.thread_id!r} for "
                 f"{lease.seconds:g} s, and another one took over the thread: read its messages, "
-                "then repeat this. This step was not stored"
+                "then repeat this. What it was doing is not in the transcript"
             )
 
     def _ask(self, lease: SaverLease, *, waits: bool) -> str:
@@ -96,6 +103,7 @@ class SaverLeases(KeptLeases):
             return ""
         if holder is not None and not self._is_over(holder):
             return _where(holder)
+        lease.unreleased = _unreleased(term, holder)
         # A term whose claim is missing is claimed again: its owner may have died before the claim.
         if holder is not None or term == 0:
             term += 1
@@ -114,7 +122,13 @@ class SaverLeases(KeptLeases):
 
     def _claim(self, lease: SaverLease) -> dict[str, Any]:
         expires = self._clock() + lease.seconds
-        return {"id": lease.claim_id, "owner": this_process(), "expires": expires}
+        owner, unreleased = this_process(), lease.unreleased
+        return {
+            "id": lease.claim_id,
+            "owner": owner,
+            "expires": expires,
+            "unreleased": unreleased,
+        }
 
     def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
         """Return the newest term's number and its claim; 0 and `None` if there is none."""
@@ -132,7 +146,7 @@ class SaverLeases(KeptLeases):
         self._write(lease, self._claim(lease))
 
     def _end(self, lease: SaverLease) -> None:
-        self._write(lease, {**self._claim(lease), "expires": 0.0})
+        self._write(lease, {**self._claim(lease), "expires": RELEASED})
 
     def _write(self, lease: SaverLease, claim: dict[str, Any]) -> None:
         # If this fails, the lease expires in time.
@@ -145,6 +159,14 @@ def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
     """Return the config of a term of a thread's lease; without a term, of the newest one."""
     named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}
+
+
+def _unreleased(term: int, claim: dict[str, Any] | None) -> int:
+    """Return the newest term, up to this one with its claim, that a living owner did not release."""
+    if claim is None:
+        return max(0, term - 1)  # nobody says what became of it
+    is_released = claim["expires"] == RELEASED or is_gone(claim["owner"])
+    return int(claim.get("unreleased", 0)) if is_released else term
 
 
 def _where(claim: dict[str, Any] | None) -> str:
