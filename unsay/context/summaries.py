@@ -142,7 +142,8 @@ def fitting_request(
 ) -> list[AnyMessage]:
     """Return the request for a summary, with the middles of long messages cut until it fits.
 
-    A `rolling` summary replaces the earlier ones. `how` are the summarizer's settings.
+    Each message keeps `SHORTEST` characters, even if the request then does not fit. A `rolling`
+    summary replaces the earlier ones. `how` are the summarizer's settings.
     """
     ask = partial(request, messages, earlier=ctx.summaries, texts=ctx.texts, how=how)
     chars = max((len(line) for message in messages for line in lines_of(message)), default=0)

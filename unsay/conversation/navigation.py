@@ -197,8 +197,8 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     Raises:
         UnknownThreadError: The thread has no messages yet.
         NothingToUndoError: No step is left.
-        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
-            nothing was changed.
+        ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
+            `confirm` is not given; nothing was changed.
     """
     state = yield from thread.decided()
     archived = yield from load_archived_steps(state, thread.scope())
@@ -225,8 +225,8 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     Raises:
         UnknownThreadError: The thread has no messages yet.
         NothingToRedoError: Nothing was undone since the last turn or rollback.
-        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
-            nothing was changed.
+        ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
+            `confirm` is not given; nothing was changed.
     """
     state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))

@@ -100,9 +100,12 @@ def judge_exchange(
     *,
     key: str | None = None,
 ) -> Steps[Verdict]:
-    """Return a verdict on one exchange; a judge that fails leaves it unscored, with the reason.
+    """Return a verdict on one exchange.
 
-    `key` identifies the call, so that it is paid once after a crash; `None` is the answer's id.
+    Obvious failures, such as an empty answer, are found without the judge. With `judging="local"`
+    the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails, if
+    the answer has no text but other content, and with `judging="off"`. `key` identifies the call,
+    so that it is paid once after a crash; `None` is the answer's id.
     """
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
@@ -124,7 +127,10 @@ def judge_exchange(
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Judge whether a document is relevant to the question; `unscored` if the judge fails."""
+    """Judge whether a document is relevant to the question; `unscored` if the judge fails or is missing.
+
+    With `judging="local"` the words that both share decide, and no model is asked.
+    """
     settings = scope.settings
     question_text, document_text = text_of(question), text_of(document)
     if settings.judging == "local":

@@ -274,7 +274,11 @@ def is_short(text: str) -> bool:
 
 
 def is_casual(exchange: Exchange) -> bool:
-    """Return whether the writer of these answers seems to use no full stops or capitals."""
+    """Return whether the writer seems to use no capitals or no full stops.
+
+    That is so if most sentences of the judged answer begin with a small letter, or if an earlier
+    long answer does not end with a stop.
+    """
     starts = [part.lstrip() for part in sentences(FENCED.sub("\n", exchange.answer))]
     small = sum(part[:1].islower() for part in starts)
     earlier = [answer for _, answer in exchange.earlier if width(answer) >= LINE_WIDTH]
