@@ -17,6 +17,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 
     Raises:
         NothingToUndoError: The thread has no question.
+        InputError: The question is empty or longer than the settings allow now.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
         ConflictError: The thread waits for a decision, was ended, or is used by another process for

@@ -127,7 +127,7 @@ def judge_exchange(
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Judge whether a document is relevant to the question; `unscored` if the judge fails or is missing.
+    """Judge whether a document is relevant to the question; `unscored` without a working judge.
 
     With `judging="local"` the words that both share decide, and no model is asked.
     """

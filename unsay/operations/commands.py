@@ -39,9 +39,10 @@ TIMELINE_TURNS = 50
 def parse_command(text: str) -> Command | None:
     """Return the slash command that a message is; `None` for a message to answer.
 
-    A command is one line with a known verb. A line that is almost one gives the verb `SUGGEST`, with
-    what was meant as the argument, and a command beside other lines gives `ALONE`. A path, a word
-    that resembles no verb, and a text that begins with two slashes go to the model.
+    A command is one line with a known verb; only the text of `/edit` may have more lines. A line
+    that is almost one gives the verb `SUGGEST`, with what was meant as the argument, and a command
+    beside other lines gives `ALONE`. A path, a word that resembles no verb, and a text that begins
+    with two slashes go to the model.
 
     >>> parse_command("／rollback before lunch")
     {'verb': 'rollback', 'argument': 'before lunch'}
