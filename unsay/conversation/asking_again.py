@@ -16,6 +16,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
     A turn that an error or a crash stopped is resumed instead.
 
     Raises:
+        UnknownThreadError: The thread has no messages yet.
         NothingToUndoError: The thread has no question.
         InputError: The question is empty or longer than the settings allow now.
         ModelError: The model failed; the question is kept.
@@ -47,7 +48,8 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
         text: The new question; the turn's documents, and images beside the text, stay.
 
     Raises:
-        UnknownTurnError: No turn has this number.
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn has this number.
         InputError: The text is empty, or the turn has no question.
         ModelError: The model failed; the new question is kept, and `resume` asks it again.
         StorageError: The database failed; what was stored before is intact.

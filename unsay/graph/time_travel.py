@@ -197,7 +197,7 @@ def _decides(value: Any) -> bool:
 def _asks(value: Any) -> bool:
     """Return whether an input has a question, which LangGraph runs instead of the turn that waits.
 
-    A slash command is not a question.
+    A command that changes nothing counts as one: the decision is asked for again after its notice.
     """
     given = value.update if isinstance(value, Command) else value
     messages = given.get("messages", []) if isinstance(given, Mapping) else []

@@ -134,10 +134,7 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
 
 def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Go to a person's target: move the messages after the request's `to` to a branch.
-
-    The turn ends if a command asked for it; with a host's flag its question is still answered.
-    """
+    """Go to a person's target, `to`; only with a host's flag the turn then goes on."""
     turn, reason = state["turn"], request["reason"]
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
