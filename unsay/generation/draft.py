@@ -15,7 +15,6 @@ from langchain_core.messages import (
     convert_to_messages,
     message_chunk_to_message,
 )
-from langchain_core.runnables import Runnable
 
 from unsay.agent_state import (
     NAME,
@@ -268,12 +267,10 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     return new
 
 
-def with_state_of(
-    draft: list[AnyMessage], reply: Any, model: Runnable[Any, Any], scope: Scope
-) -> list[AnyMessage]:
+def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[AnyMessage]:
     """Return a draft whose answer has the state of the agent that gave the reply, if it has one."""
     state: dict[str, Any] = {}
-    for name, value in state_after(model, reply):
+    for name, value in state_after(scope.services.model, reply):
         if isinstance(value, Exception):
             reason = f"the agent's channel {name!r} is not kept: {value}"
             scope.report_failure("agent_state_problem", type(value)(reason))

@@ -6,25 +6,29 @@ crash; the context is passed through the run's configuration, so that no step st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Annotated, Any, Required, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
+from langgraph.errors import ParentCommand
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
 
 from unsay.context.manifest import Manifest
-from unsay.effects import Steps, adrive, drive
-from unsay.errors import ToolStepsError
+from unsay.effects import Steps, adrive, drive, run_on_own_loop
+from unsay.errors import ConfigurationError, ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
 from unsay.history.tool_steps import put_draft
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
-from unsay.state import State
+from unsay.runtime import Scope
+from unsay.state import Output, State
 
 # Where a run's configuration carries the attempt; servers copy no such key.
 ATTEMPT_KEY = "__unsay_attempt"
@@ -52,11 +56,62 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
         name="call_model",
     )
     builder.add_node("call_model", step)
-    builder.add_node("tools", ToolNode(tools, handle_tool_errors=True))
+    callable_tools = [_also_blocking(each) for each in tools]
+    builder.add_node("tools", ConversationToolNode(callable_tools, handle_tool_errors=True))
     builder.add_conditional_edges(START, _next, ["call_model", "tools", END])
     builder.add_conditional_edges("call_model", _next, ["tools", END])
     builder.add_edge("tools", "call_model")
     return builder.compile(name="tool_loop")
+
+
+class ConversationToolNode(ToolNode):
+    """Runs the tools that the model called; as injected state they see the conversation."""
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
+        """Return the results."""
+        return super().invoke(_state_for_tools(input, config), config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
+        """Return the results, on an event loop."""
+        return await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
+
+
+def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
+    """Return the state that a tool with `InjectedState` gets: a host's, with the draft at its end.
+
+    Messages that contexts leave out for good, such as commands and forgotten ones, are not in it.
+    """
+    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
+    shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}
+    return {**shown, "messages": [*attempt.start.messages, *draft["messages"]]}
+
+
+def _also_blocking(tool: BaseTool) -> BaseTool:
+    """Return a tool that can also be called without an event loop, such as one of an MCP server."""
+    coroutine = getattr(tool, "coroutine", None)
+    if coroutine is None or getattr(tool, "func", None) is not None:
+        return tool
+
+    @wraps(coroutine)
+    def blocking(*args: Any, **kwargs: Any) -> Any:
+        return run_on_own_loop(coroutine(*args, **kwargs))
+
+    return tool.model_copy(update={"func": blocking})
+
+
+def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
+    """Return what a node raises to pass a tool's command on to the graph around unsay.
+
+    Raises `ConfigurationError` if there is no graph around it.
+    """
+    # For LangGraph the graph around the tool loop is unsay itself, which has no such nodes.
+    namespace = scope.config.get("configurable", {}).get("checkpoint_ns", "")
+    if "|" not in namespace:
+        raise ConfigurationError(
+            f"A tool hands the conversation over to {command.goto!r} (Command.PARENT), and there is no "
+            "graph around this one: add it as a node to the graph that has this node"
+        )
+    return ParentCommand(replace(command, graph=Command.PARENT))
 
 
 def _next(draft: Draft) -> str:

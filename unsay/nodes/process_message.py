@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from langchain_core.messages import AnyMessage
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, ParentCommand
 
 from unsay.context.manifest import with_manifest
 from unsay.context.reminders import counted, due
@@ -15,7 +15,7 @@ from unsay.generation.context_builder import AttemptContext, CallCarryover, atte
 from unsay.generation.draft import ask, at_end, fresh, messages_of, with_state_of
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
-from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of
+from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of, hand_over
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
@@ -130,8 +130,7 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
         if loop is None:
             reply, carried = yield from ask(attempt, steps, before)
             draft = [*steps, *messages_of(reply, {message.id for message in recorder.context})]
-            if scope.services.is_graph:
-                draft = with_state_of(draft, reply, scope.services.model, scope)
+            draft = with_state_of(draft, reply, scope)
         else:
             stored: dict[str, Any] = {}
             if scope.address is not None:
@@ -141,6 +140,8 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
             reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
             carried, manifests = carried_of(reply), reply.get("manifests", {})
             draft = messages_of(reply, ())
+    except ParentCommand as raised:
+        raise hand_over(raised.args[0], scope) from None
     except (GraphBubbleUp, BudgetExceededError):
         raise
     # Any client may raise anything; an error that `explain` does not know is raised as it is.
