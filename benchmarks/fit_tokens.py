@@ -48,7 +48,7 @@ class Text:
     codes: Any
     """Its code points, a line break before them."""
 
-    branches: Any
+    boundaries: Any
     """How many tokens begin in each."""
 
     weight: float
@@ -77,27 +77,27 @@ class Text:
 ALNUM = np.array([chr(code).isalnum() for code in range(LAST_ASCII + 1)])
 
 
-def read(path: Path, branch: Any) -> list[Text]:
+def read(path: Path, boundary: Any) -> list[Text]:
     """Read a corpus and cut it."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    branches = [_cut(row["text"], branch) for row in rows]
+    boundaries = [_cut(row["text"], boundary) for row in rows]
     tokens: Counter[str] = Counter()
-    for row, (_, counted) in zip(rows, branches, strict=True):
+    for row, (_, counted) in zip(rows, boundaries, strict=True):
         tokens[row["group"]] += int(counted.sum())
     return [
         Text(
             codes=_codes(f"\n{text}"),
-            branches=np.concatenate([[0.0], counted]),
+            boundaries=np.concatenate([[0.0], counted]),
             weight=row["weight"] / max(tokens[row["group"]], LEAST),
             accents=row.get("accents", False),
         )
-        for row, (text, counted) in zip(rows, branches, strict=True)
+        for row, (text, counted) in zip(rows, boundaries, strict=True)
     ]
 
 
-def _cut(text: str, branch: Any) -> tuple[str, Any]:
+def _cut(text: str, boundary: Any) -> tuple[str, Any]:
     """A text with its runs of spaces made short, and how many tokens begin at each place."""
-    counted = np.bincount(np.fromiter(branch(text), int), minlength=len(text)).astype(float)
+    counted = np.bincount(np.fromiter(boundary(text), int), minlength=len(text)).astype(float)
     keep = np.ones(len(text), bool)
     for run in re.finditer(" {8,}", text):
         start, end = run.start(), run.end() - len(narrowed(run[0]))
@@ -156,9 +156,9 @@ def learn_wide(texts: Sequence[Text], alone: Any, accent: float) -> tuple[Any, L
     parts = [
         (
             text.codes[text.signs],
-            np.where(text.wide, text.branches + text.accents * accent * is_accent(text.codes), 0.0)[
-                text.signs
-            ],
+            np.where(
+                text.wide, text.boundaries + text.accents * accent * is_accent(text.codes), 0.0
+            )[text.signs],
             text.weight,
         )
         for text in some
@@ -168,7 +168,7 @@ def learn_wide(texts: Sequence[Text], alone: Any, accent: float) -> tuple[Any, L
     names = [group_of(int(code), int(alone[min(code, WIDE)])) for code in known]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     groups = np.array([numbers[name] for name in names])
-    held = Places(codes=at, branches=seen.branches, weights=seen.weights, starts=seen.starts)
+    held = Places(codes=at, boundaries=seen.boundaries, weights=seen.weights, starts=seen.starts)
     learned = learn(held, len(known), groups)
     rarity = 1 / (1 + np.bincount(at))
     usual = {name: _usual(learned.tables[0], rarity, groups == numbers[name]) for name in numbers}
@@ -196,17 +196,17 @@ def wide_at(text: Text, table: Any, learned: Learned) -> Any:
 
 def fit(path: Path, vocabulary: Any) -> tuple[bytes, float, float]:
     """Fit one vocabulary; give its tables and what one token is in their weights."""
-    texts = read(path, vocabulary.branches)
+    texts = read(path, vocabulary.boundaries)
     letters = (code for code in range(WIDE) if not 0xD800 <= code < 0xE000)
     alone = np.full(WIDE + 1, 3)
     for code in letters:
         alone[code] = vocabulary.count(chr(code))
     table, wide = learn_wide(texts, alone, 0.0)
-    parts = ((t.narrow, t.branches - wide_at(t, table, wide), t.weight) for t in texts)
+    parts = ((t.narrow, t.boundaries - wide_at(t, table, wide), t.weight) for t in texts)
     narrow = learn(places(parts), LAST_ASCII + 1)
     foreign = [text for text in texts if text.accents]
     lacking = sum(
-        float(t.branches.sum() - narrow.at(t.narrow).sum() - wide_at(t, table, wide).sum())
+        float(t.boundaries.sum() - narrow.at(t.narrow).sum() - wide_at(t, table, wide).sum())
         for t in foreign
     )
     accents = sum(int(is_accent(text.codes).sum()) for text in foreign)

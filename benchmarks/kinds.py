@@ -28,7 +28,7 @@ class Places:
     codes: Any
     """The codes at each position, from 0."""
 
-    branches: Any
+    boundaries: Any
     """How many tokens begin there."""
 
     weights: Any
@@ -65,7 +65,7 @@ def places(parts: Iterable[tuple[Any, Any, float]]) -> Places:
     weights = np.repeat([weight for _, _, weight in rows], lengths)
     return Places(
         codes=np.concatenate([codes for codes, _, _ in rows]),
-        branches=np.concatenate([branches for _, branches, _ in rows]),
+        boundaries=np.concatenate([boundaries for _, boundaries, _ in rows]),
         weights=weights / weights.sum(),
         starts=np.cumsum([0, *lengths[:-1]]),
     )
@@ -88,7 +88,7 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
         sums = [np.zeros((size, size)), np.zeros((size, size))]
         at = (before[inside], codes[inside])
         np.add.at(sums[0], at, seen.weights[inside])
-        np.add.at(sums[1], at, (seen.weights * seen.branches)[inside])
+        np.add.at(sums[1], at, (seen.weights * seen.boundaries)[inside])
         table = sort(*sums, groups, seen.weights[seen.weights > 0].mean())
         kinds = table[codes]
         high = _before(kinds >> 4, reach)
@@ -96,8 +96,8 @@ def learn(seen: Places, size: int, groups: Any = None) -> Learned:
         codes, size, groups = high << 4 | kinds & 15, 256, None
         tables.append(table)
     number = np.bincount(codes, seen.weights, 256) + 1e-7
-    branch = np.bincount(codes, seen.weights * seen.branches, 256)
-    return Learned(tables=tables, chances=(branch + 1e-7 * branch.sum()) / number)
+    boundary = np.bincount(codes, seen.weights * seen.boundaries, 256)
+    return Learned(tables=tables, chances=(boundary + 1e-7 * boundary.sum()) / number)
 
 
 def _before(codes: Any, reach: int) -> Any:
@@ -105,22 +105,22 @@ def _before(codes: Any, reach: int) -> Any:
     return np.concatenate([np.zeros(reach, codes.dtype), codes])[: len(codes)]
 
 
-def sort(number: Any, branch: Any, groups: Any, one: float) -> Any:
+def sort(number: Any, boundary: Any, groups: Any, one: float) -> Any:
     """Sort codes into kinds, once as the code before and once as the code at a position.
 
     Args:
         number: How often each code comes before each.
-        branch: How often there is a cut between.
+        boundary: How often there is a cut between.
         groups: As `learn` takes them.
         one: What one place counts.
     """
-    sides = [(number, branch), (number.T, branch.T)]
+    sides = [(number, boundary), (number.T, boundary.T)]
     if groups is not None:
         sides = [tuple(_smoothed(each, groups, one, side[0]) for each in side) for side in sides]
     tried = [
         _sorted(sides, np.random.default_rng(seed), 0.1 if seed else 0.01) for seed in range(TRIES)
     ]
-    kinds = min(tried, key=lambda kinds: _loss(number, branch, kinds))
+    kinds = min(tried, key=lambda kinds: _loss(number, boundary, kinds))
     return (kinds[0] << 4 | kinds[1]).astype(np.uint8)
 
 
@@ -134,19 +134,19 @@ def _smoothed(sums: Any, groups: Any, one: float, number: Any) -> Any:
 def _sorted(sides: Any, random: Any, jitter: float) -> list[Any]:
     kinds = [_first(*side, random, jitter) for side in sides]
     for _ in range(ROUNDS):
-        for side, (number, branch) in enumerate(sides):
+        for side, (number, boundary) in enumerate(sides):
             other = np.eye(KINDS)[kinds[1 - side]]
             own = np.eye(KINDS)[kinds[side]]
-            near, branches = number @ other, branch @ other
-            mean = _ratio(own.T @ branches, own.T @ near, branch.sum() / number.sum())
-            kinds[side] = (near @ (mean**2).T - 2 * branches @ mean.T).argmin(1)
+            near, boundaries = number @ other, boundary @ other
+            mean = _ratio(own.T @ boundaries, own.T @ near, boundary.sum() / number.sum())
+            kinds[side] = (near @ (mean**2).T - 2 * boundaries @ mean.T).argmin(1)
     return kinds
 
 
-def _first(number: Any, branch: Any, random: Any, jitter: float) -> Any:
+def _first(number: Any, boundary: Any, random: Any, jitter: float) -> Any:
     """Kinds to begin with: codes in the order of their chances, in parts that weigh alike."""
     weight = number.sum(1) + 1e-12
-    chance = _ratio(branch.sum(1), number.sum(1), 0.5) + random.normal(0, jitter, len(number))
+    chance = _ratio(boundary.sum(1), number.sum(1), 0.5) + random.normal(0, jitter, len(number))
     order = chance.argsort()
     share = weight[order].cumsum() / weight.sum()
     kinds = np.zeros(len(number), int)
@@ -154,11 +154,11 @@ def _first(number: Any, branch: Any, random: Any, jitter: float) -> Any:
     return kinds
 
 
-def _loss(number: Any, branch: Any, kinds: list[Any]) -> float:
+def _loss(number: Any, boundary: Any, kinds: list[Any]) -> float:
     """How badly two kinds tell a cut; only what differs between sortings."""
     own, other = (np.eye(KINDS)[each] for each in kinds)
-    branches, near = own.T @ branch @ other, own.T @ number @ other
-    return -float((branches * _ratio(branches, near, 0.0)).sum())
+    boundaries, near = own.T @ boundary @ other, own.T @ number @ other
+    return -float((boundaries * _ratio(boundaries, near, 0.0)).sum())
 
 
 def _ratio(part: Any, whole: Any, empty: float) -> Any:

@@ -2,15 +2,15 @@
 
 Replays a long conversation turn by turn and builds every request: by the product's default, by each
 strategy alone, and by the rules of other libraries. A FILE holds conversations as those of
-`tokens.py`; they are joined into one. Without a FILE the talk is made up (`traffic.py`): subjects
-that change and return, and a tool with a large result every 16th turn. Topics are told apart by
-the product's own detector, never by labels. No turn is taken back. Before the talk stands one short
-line of instructions and no tools' schemas: with longer ones all shares are higher.
+`tokens.py`; they are joined into one. Without a FILE the conversation is generated (`traffic.py`):
+topics change and return, and every 16th turn has a large tool result. The product's own detector
+finds the topics; labels are not used. No turn is rolled back. One short line of instructions comes
+before the conversation, and no tool schemas: with longer ones all shares are higher.
 
-Of a request a cache can serve the longest beginning that it has in common with an earlier request
-of the same conversation: whole messages, and of the first one that differs the words before that.
-Less than 1,024 tokens are never served, and otherwise a multiple of 128. Source: OpenAI's cookbook,
-Prompt Caching 201. No time passes: what a provider forgets after minutes is not in the figures.
+A cache can serve the longest prefix that a request shares with an earlier request of the same
+conversation: whole messages, and the first words of the message in which they differ. A cache serves
+a multiple of 128 tokens, and nothing under 1,024. Source: OpenAI's cookbook, Prompt Caching 201. A
+provider forgets after minutes; the figures do not include that.
 
 - `cacheable_share`: of all prompt tokens, the share that the cache could have served; the product's
   default, `TopicScoped(within=ThreeStage())`.

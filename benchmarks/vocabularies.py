@@ -76,7 +76,7 @@ class Tiktoken:
         """The tokens of a text."""
         return len(self._encoding.encode_ordinary(text))
 
-    def branches(self, text: str) -> Iterator[int]:
+    def boundaries(self, text: str) -> Iterator[int]:
         """In which character each token begins."""
         places = [place for place, char in enumerate(text) for _ in char.encode("utf-8", "replace")]
         start = 0
@@ -97,7 +97,7 @@ class Tokenizers:
         """The tokens of a text."""
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def branches(self, text: str) -> Iterator[int]:
+    def boundaries(self, text: str) -> Iterator[int]:
         """In which character each token begins."""
         for start, _ in self._tokenizer.encode(text, add_special_tokens=False).offsets:
             yield min(start, len(text) - 1)
