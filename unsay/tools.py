@@ -181,3 +181,11 @@ def _parameters(target: Any) -> set[str] | None:
     if any(param.kind is param.VAR_KEYWORD for param in wanted):
         return None  # a call can fill any name
     return {*(param.name for param in wanted), *WHOLE}
+
+
+def is_hand_off(call: Mapping[str, Any]) -> bool:
+    """Return whether an agent of a supervisor or a swarm hands over by a tool call.
+
+    The call has no arguments and no effects outside of the conversation.
+    """
+    return not call["args"] and call["name"].startswith(("transfer_to_", "transfer_back_to_"))

@@ -1,5 +1,6 @@
 """The five nodes as a LangGraph graph, for code and for servers."""
 
 from unsay.graph.builder import build_graph
+from unsay.graph.compiled import as_node
 
-__all__ = ["build_graph"]
+__all__ = ["as_node", "build_graph"]

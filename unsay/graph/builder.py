@@ -26,6 +26,7 @@ from unsay.generation.context_builder import named_strategy
 from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
+from unsay.graph.parent_graph import watch_of
 from unsay.graph.routing import NEXT_NODES, after_process_message
 from unsay.graph.single_writer import inside
 from unsay.judging.topic_detector import LexicalDetector, check_detector
@@ -124,8 +125,9 @@ def build_graph(
     prompts: Texts | Sequence[Texts] | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     commands: AllowedCommands | None = None,
-    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
     store: BaseStore | None = None,
+    name: str = "unsay",
     clock: Callable[[], datetime] | None = None,
 ) -> HostGraph:
     """Build a compiled graph that answers, judges, saves checkpoints and rolls back.
@@ -150,8 +152,10 @@ def build_graph(
         commands: The slash commands that users may send: `"all"`, `"none"`, or names such as
             `["undo", "help"]`. `None` reads `UNSAY_COMMANDS`; without it all are allowed. Another
             command is answered with a notice: it is not carried out, and no model is sent it.
-        checkpointer: Stores the state; `None` leaves it to the host, or to a single run.
+        checkpointer: Stores the state; `None` leaves it to the host, or to a single run. `True`
+            keeps, as a node of another graph, a transcript of its own with the parent's thread.
         store: Stores branches; without one the state keeps the newest.
+        name: Name of the graph: in traces, and as an agent of a supervisor or swarm.
         clock: Returns the time with its zone; `None` is the system's clock, in UTC.
 
     Returns:
@@ -181,8 +185,8 @@ def build_graph(
         commands=commands,
         clock=clock,
     )
-    deltas = checkpointer is None or can_replay_deltas(checkpointer)
-    return compile_graph(services, deltas=deltas, checkpointer=checkpointer, store=store)
+    deltas = not isinstance(checkpointer, BaseCheckpointSaver) or can_replay_deltas(checkpointer)
+    return compile_graph(services, deltas=deltas, checkpointer=checkpointer, store=store, name=name)
 
 
 def make_services(
@@ -256,23 +260,24 @@ def compile_graph(
     services: Services,
     *,
     deltas: bool,
-    checkpointer: BaseCheckpointSaver[Any] | None,
+    checkpointer: BaseCheckpointSaver[Any] | bool | None,
     store: BaseStore | None,
+    name: str = "unsay",
 ) -> HostGraph:
     """Compile the nodes and edges; without `deltas` each step stores the whole transcript."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         schema, context_schema=Context, input_schema=Input, output_schema=Output
     )
-    for name, node in NODES.items():
-        builder.add_node(name, Lifted(name, node, services), input_schema=schema)
+    for each, node in NODES.items():
+        builder.add_node(each, Lifted(each, node, services), input_schema=schema)
     builder.add_edge(START, "evaluate_quality")
     builder.add_edge("evaluate_quality", "detect_topic_change")
     builder.add_edge("detect_topic_change", "process_message")
     builder.add_conditional_edges("process_message", after_process_message, NEXT_NODES)
     builder.add_edge("rollback", "process_message")
     builder.add_edge("create_checkpoint", END)
-    compiled = builder.compile(checkpointer=checkpointer, store=store, name="unsay")
+    compiled = builder.compile(checkpointer=checkpointer, store=store, name=name)
     return HostGraph(services=services, **vars(compiled))
 
 
@@ -289,7 +294,7 @@ class Lifted(Runnable[State, Update]):
         with inside(config) as hold:
             update = drive(self._steps(input, Scope.of(self.services, config or {})))
             drive(hold.verify())
-            return update
+            return _noted(config, input, update)
 
     async def ainvoke(
         self,
@@ -303,7 +308,7 @@ class Lifted(Runnable[State, Update]):
             with inside(config) as hold:
                 update = await adrive(self._steps(input, scope))
                 await adrive(hold.verify())
-                return update
+                return _noted(config, input, update)
         except asyncio.CancelledError:
             # Shielded, so that a second cancellation cannot leave the run open in the list of runs.
             await asyncio.shield(adrive(canceled(input, scope)))
@@ -314,3 +319,10 @@ class Lifted(Runnable[State, Update]):
         if "turn" not in state and self.name != "evaluate_quality":
             return Update()
         return (yield from self.node(state, scope))
+
+
+def _noted(config: RunnableConfig | None, state: State, update: Update) -> Update:
+    """Return the update, after noting it for the parent if the graph is a node of another graph."""
+    if watch := watch_of(config):
+        watch.note(state, update)
+    return update

@@ -23,6 +23,7 @@ from unsay.graph.host_input import (
     read_update,
     refusal_of,
 )
+from unsay.graph.parent_graph import enter_parent
 from unsay.graph.single_writer import one_writer, one_writer_awaited
 from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.history.unsaved_answers import UNSAVED
@@ -49,9 +50,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     Servers copy it with other attributes (`copy`), so its own attributes are arguments as well.
     """
 
-    def __init__(self, *, services: Services, **attributes: Any) -> None:
+    def __init__(self, *, services: Services, is_node: bool = False, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.services = services
+        self.is_node = is_node
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
         """Return the input as a pydantic model, from which `as_tool` makes the tool's arguments."""
@@ -80,8 +82,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = drive(begin_run(self, self.services, entry))
+            nested = drive(enter_parent(self, entry.config, entry.value, strict=self.is_node))
             with self._saving(own_config):
-                yield from super().stream(entry.value, entry.config, **entry.options)
+                if nested is None:
+                    yield from super().stream(entry.value, entry.config, **entry.options)
+                    return
+                run = CompiledStateGraph.stream
+                yield from run(nested.graph, nested.value, nested.config, **entry.options)
+            drive(nested.finish())
 
     async def astream(
         self,
@@ -102,11 +110,19 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = await adrive(begin_run(self, self.services, entry))
+            nested = await adrive(
+                enter_parent(self, entry.config, entry.value, strict=self.is_node)
+            )
             running: Any = super().astream(entry.value, entry.config, **entry.options)
+            if nested is not None:
+                run = CompiledStateGraph.astream
+                running = run(nested.graph, nested.value, nested.config, **entry.options)
             with self._saving(own_config):
                 async with aclosing(running) as chunks:
                     async for chunk in chunks:
                         yield chunk
+            if nested is not None:
+                await adrive(nested.finish())
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -196,3 +212,13 @@ def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInpu
             values.append(read.value.values)
             others.update(read.others)
     return HostInput(value=checked, others=others), values
+
+
+def as_node(graph: HostGraph) -> HostGraph:
+    """Return the graph as a node that refuses a parent in which an undo would not hold.
+
+    A graph of `build_graph` can be a node as it is: a rollback removes the messages from the parent.
+    Where the parent keeps no state for it, nothing can be undone later. The returned graph raises
+    `ConfigurationError` there, with the reason, before a model is asked.
+    """
+    return graph.copy({"checkpointer": None, "is_node": True})

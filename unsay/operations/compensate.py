@@ -35,7 +35,7 @@ from unsay.operations.provenance import NOT_OURS, call_tag, is_own_call
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
-from unsay.tools import Reversal, reversal_of, whole_args
+from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
 from unsay.types import PendingCompensation
 
 NO_UNDO = "no compensation is registered"
@@ -69,10 +69,10 @@ def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Co
 def _compensation(
     message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
 ) -> Compensation | None:
-    """Return a tool call as it can be undone; `None` if its tool has no consequences."""
+    """Return a tool call as it can be undone; `None` if its tool has no consequences, or hands over."""
     tool = _tool_of(call["name"], services)
     reversal = reversal_of(tool)
-    if reversal is not None and reversal.undo is None:
+    if (tool is None and is_hand_off(call)) or (reversal is not None and reversal.undo is None):
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     result_text = None if result is None else text_of(result)

@@ -25,7 +25,7 @@ from unsay.history.branch import (
 )
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.history.parts import as_one, put_in, take_out
-from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.annotations import is_answer, is_notice, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.record_events import log_rollback
 from unsay.operations.reversal import (
@@ -247,8 +247,17 @@ def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
 
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
-    """Return the id of the last message that is not pending; `None` if there is none."""
-    return next((m.id for m in reversed(spoken(messages)) if m.id not in pending), None)
+    """Return the id of the last message that is not pending; `None` if there is none.
+
+    What other agents of a parent graph add to a notice belongs to the notice and does not count.
+    """
+    counted, noticed = [], False
+    for message in messages:
+        if is_notice(message) or message.type == "human":
+            noticed = is_notice(message)
+        if is_notice(message) or not noticed:
+            counted.append(message)
+    return next((m.id for m in reversed(spoken(counted)) if m.id not in pending), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,7 +206,7 @@ class FileSaver(OffLoop, SqliteSaver):
     def _prune(self, newest: Mapping[str, Any]) -> None:
         """Delete the checkpoints that none of the newest full transcripts needs."""
         address = (str(newest["thread_id"]), newest["checkpoint_ns"])
-        if address[1]:  # subgraphs are pruned below, together with their thread
+        if ":" in address[1]:  # a task's own subgraph is pruned below, together with its thread
             return
         with self.cursor() as cursor:
             cursor.execute(
@@ -233,11 +233,13 @@ class FileSaver(OffLoop, SqliteSaver):
                     f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a constant
                     [(address[0], name) for name in doomed],
                 )
-                cursor.execute(
-                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns != ? "  # noqa: S608 - a constant
-                    "AND checkpoint_id < ?",
-                    (*address, whole[-GENERATIONS]),
-                )
+                if not address[1]:
+                    # A namespace without the id of a task has a state that later runs build on.
+                    cursor.execute(
+                        f"DELETE FROM {table} WHERE thread_id = ? "  # noqa: S608 - a constant
+                        "AND instr(checkpoint_ns, ':') AND checkpoint_id < ?",
+                        (address[0], whole[-GENERATIONS]),
+                    )
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

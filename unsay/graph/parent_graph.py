@@ -1,0 +1,253 @@
+"""The graph as a node of another graph: what it removes is removed from the parent's messages too.
+
+LangGraph gives a parent the messages that a subgraph returns, and a reducer such as `add_messages`
+keeps all others. So the messages that were removed, and those that were restored, are written to
+the parent's channel directly, together with the node's own writes. A function around the graph,
+such as a supervisor's, may therefore return any part of the result.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langgraph._internal._constants import (
+    CONFIG_KEY_CHECKPOINTER,
+    CONFIG_KEY_READ,
+    CONFIG_KEY_RESUMING,
+    CONFIG_KEY_SEND,
+    TASKS,
+)
+from langgraph.channels.base import BaseChannel
+from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
+
+from unsay.effects import Call, Steps
+from unsay.errors import ConfigurationError
+from unsay.messages.annotations import is_notice
+from unsay.state import State, Update, offloaded_of, with_update
+
+CHANNEL = "messages"
+# Where the config of a run carries its `Watch` to the nodes, as `single_writer.HOLD` does.
+WATCH = "__pregel_unsay_watch"
+# A channel that only unsay's own graph has.
+OWN_CHANNEL = "own_writes"
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+@dataclass(slots=True)
+class Watch:
+    """The states before the first node and after the last node of a run; `None` before a node ran."""
+
+    start: State | None = None
+    end: State | None = None
+
+    def note(self, state: State, update: Update) -> None:
+        """Note the state of a node and the update that the node returns."""
+        self.start = self.start or state
+        self.end = with_update(state, update)
+
+
+def watch_of(config: RunnableConfig | None) -> Watch | None:
+    """Return the watch of a run inside another graph; `None` outside."""
+    found = (config or {}).get("configurable", {}).get(WATCH)
+    return found if isinstance(found, Watch) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The parent's channel of messages, and the node's task that may write to it."""
+
+    channel: BaseChannel[Any, Any, Any]
+    messages: list[AnyMessage]
+    send: Callable[[Sequence[tuple[str, Any]]], None]
+    runs: int
+    """How many runs of the node the parent started with `Send` in this step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested:
+    """A run of the graph inside another graph: how it starts, and what the parent must learn of it.
+
+    `parent` is `None` if the graph around it has no messages to which the run could write.
+    """
+
+    graph: Graph
+    value: Any
+    config: RunnableConfig
+    parent: Parent | None
+    given: list[str]
+    keeps_state: bool
+    watch: Watch = field(default_factory=Watch)
+
+    def finish(self) -> Steps[None]:
+        """Write to the parent's channel what the run removed and restored."""
+        if self.parent is None:
+            return
+        end: Any = self.watch.end
+        if end is None and self.keeps_state:  # the run had ended before its parent was resumed
+            end = (yield from _stored(self.graph, self.config)).values
+        if end:
+            writes = _writes(self.parent, self.given, self.watch.start or end, end)
+            self.parent.send([(CHANNEL, write) for write in writes])
+
+
+def enter_parent(
+    graph: Graph, config: RunnableConfig | None, value: Any, *, strict: bool
+) -> Steps[Nested | None]:
+    """Return how the graph runs as a node; `None` if it is not inside another graph.
+
+    If the node is given all messages of its parent, the conversation is the parent's: the working
+    state is kept with the parent's thread, so that steps can be undone and redone, and the
+    transcript is made that of the parent first.
+
+    Raises:
+        ConfigurationError: The reducer of the parent's messages cannot remove a message, or runs at
+            once would share one state. With `strict`, also if an undo or redo would not hold.
+    """
+    full = ensure_config(config)
+    place = full.get("configurable", {})
+    if not callable(place.get(CONFIG_KEY_READ)):
+        return None
+    parent, watch = _parent_of(place), Watch()
+    full = {**full, "configurable": {**place, WATCH: watch}}
+    given = value.get(CHANNEL, []) if isinstance(value, Mapping) else []
+    ids = [message.id for message in given]
+    is_whole = parent is not None and bool(ids) and ids == [m.id for m in parent.messages]
+    has_saver = isinstance(place.get(CONFIG_KEY_CHECKPOINTER), BaseCheckpointSaver)
+    if parent is not None:
+        _check(graph, parent, is_whole=is_whole)
+    if strict:
+        is_deep = "|" in place.get("checkpoint_ns", "")
+        _check_strictly(parent, is_whole=is_whole, has_saver=has_saver, is_deep=is_deep)
+    keeps_state = has_saver and graph.checkpointer is True
+    if parent is not None and is_whole and has_saver and parent.runs < 2:
+        keeps_state = graph.checkpointer is not False
+        if keeps_state and graph.checkpointer is not True:
+            graph = graph.copy({"checkpointer": True})
+            if not place.get(CONFIG_KEY_RESUMING):
+                stored = yield from _stored(graph, full)
+                value = {**value, CHANNEL: _as_parent(stored.values, given)}
+    return Nested(
+        graph=graph,
+        value=value,
+        config=full,
+        parent=parent,
+        given=[name for name in ids if name],
+        keeps_state=keeps_state,
+        watch=watch,
+    )
+
+
+def _parent_of(place: Mapping[str, Any]) -> Parent | None:
+    """Return the graph around a run; `None` if its messages have no reducer, or if it is unsay."""
+    # LangGraph's reader is a `partial`; its arguments are the only way to the parent's channels.
+    _, channels, _, task = place[CONFIG_KEY_READ].args
+    channel = channels.get(CHANNEL)
+    if not isinstance(channel, BinaryOperatorAggregate | DeltaChannel) or OWN_CHANNEL in channels:
+        return None
+    messages = channel.get() if channel.is_available() else []
+    sent = channels[TASKS].get() if TASKS in channels and channels[TASKS].is_available() else []
+    return Parent(
+        channel=channel,
+        messages=messages if isinstance(messages, list) else [],
+        send=place[CONFIG_KEY_SEND],
+        runs=sum(each.node == task.name for each in sent),
+    )
+
+
+def _check(graph: Graph, parent: Parent, *, is_whole: bool) -> None:
+    """Raise `ConfigurationError` for a parent in which no rollback would hold."""
+    if is_whole and not _can_remove(parent.channel):
+        raise ConfigurationError(
+            "The reducer of the parent's messages ignores RemoveMessage, so a rollback would not "
+            "hold: declare messages: Annotated[list[AnyMessage], add_messages]"
+        )
+    if graph.checkpointer is True and parent.runs > 1:
+        raise ConfigurationError(
+            f"{parent.runs} runs of this node were sent at once, and with checkpointer=True they "
+            "would share one state: build the graph without a checkpointer"
+        )
+
+
+def _check_strictly(
+    parent: Parent | None, *, is_whole: bool, has_saver: bool, is_deep: bool
+) -> None:
+    """Raise `ConfigurationError` if a rollback, undo or redo would not hold in the parent."""
+    if parent is None:
+        why = "its parent has no channel 'messages' with a reducer such as add_messages"
+    elif parent.runs > 1:
+        why = f"{parent.runs} runs of this node were sent at once, and they would share one state"
+    elif not is_whole:
+        why = "it is not given the messages of its parent: pass state['messages'] as they are"
+    elif not has_saver:
+        why = "its parent has no checkpointer to keep what can be undone"
+    elif is_deep:
+        why = "its parent is a node itself, and the graph around it keeps the removed messages"
+    else:
+        return
+    raise ConfigurationError(f"as_node: an undo would not hold, because {why}")
+
+
+def _can_remove(channel: BaseChannel[Any, Any, Any]) -> bool:
+    """Return whether a channel's reducer adds a message and removes it again."""
+    probe, tried = HumanMessage("", id="unsay-probe"), channel.copy()
+    try:
+        tried.update([[probe, RemoveMessage(id="unsay-probe")]])
+        left = tried.get()
+    except Exception:  # noqa: BLE001 - a reducer is anyone's code
+        return False
+    return not any(getattr(each, "id", None) == probe.id for each in left)
+
+
+def _stored(graph: Graph, config: RunnableConfig) -> Steps[StateSnapshot]:
+    found: StateSnapshot = yield Call.of(graph.get_state, graph.aget_state, config)
+    return found
+
+
+def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[BaseMessage]:
+    """Return the write that makes the stored transcript that of the parent."""
+    known = {message.id: message for message in stored.get(CHANNEL, [])}
+    ids = {message.id for message in given}
+    place = next((i for i, message in enumerate(given) if message.id in known), 0)
+    # Offloaded messages are part of the transcript; the state does not hold them.
+    rest = given[place:] if stored.get("offloaded") else given
+    kept = [name for name in known if name in ids]
+    if kept != [message.id for message in rest[: len(kept)]]:
+        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *given] if known else list(given)
+    removed: list[BaseMessage] = [RemoveMessage(id=name or "") for name in known if name not in ids]
+    return [*removed, *(m for m in rest if known.get(m.id) != m)]
+
+
+def _writes(
+    parent: Parent, given: Sequence[str], start: State, end: State
+) -> list[list[BaseMessage]]:
+    """Return the writes that remove and restore in the parent what a run removed and restored."""
+    before = [message.id or "" for message in parent.messages]
+    after = {message.id or "": message for message in end["messages"]}
+    known = {*given, *(message.id or "" for message in start["messages"])}
+    offloaded = offloaded_of(end)
+    first = before.index(offloaded["last"]) + 1 if offloaded and offloaded["last"] in before else 0
+    left = {name for name in before[first:] if name in known and name not in after}
+    out: list[BaseMessage] = []
+    back: list[BaseMessage] = []
+    if after and is_notice(end["messages"][-1]):  # an order; an answer is the node's own to return
+        names = list(after)[:-1]
+        restored = [name for name in names if name not in known and name not in before]
+        if restored:
+            names = names[names.index(restored[0]) :]
+            back = [after[name] for name in names if name in before or name in restored]
+            left.update(name for name in names if name in before)
+    # Each with its message, because `add_messages` refuses to remove an id that is not there, such
+    # as one that another run of the same step removed.
+    for message in parent.messages:
+        if message.id in left:
+            out += [message, RemoveMessage(id=message.id)]
+    return [write for write in (out, back) if write]
