@@ -81,3 +81,24 @@ def test_a_frozen_writer_commits_nothing(
 ) -> None:
     """See `tests/hosts/test_writers.py`; over our saver a suspended process keeps its leases."""
     test_writers.test_a_frozen_writer_commits_nothing(start, tmp_path, "postgres", way)
+
+
+@pytest.mark.parametrize(
+    ("way", "wait_at"),
+    [
+        ("invoke", "question"),
+        ("invoke", "answer"),
+        ("ainvoke", "question's state"),
+        ("ainvoke", "answer's state"),
+    ],
+)
+def test_a_late_commit_takes_nothing_from_the_other(
+    start: Starts,  # noqa: F811
+    tmp_path: Path,
+    way: str,
+    wait_at: str,
+) -> None:
+    """See `tests/hosts/test_writers.py`."""
+    test_writers.test_a_late_commit_takes_nothing_from_the_other(
+        start, tmp_path, "postgres", way, wait_at
+    )
