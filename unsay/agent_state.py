@@ -14,11 +14,13 @@ from langchain_core.runnables import Runnable
 from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
 from pydantic import PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict, get_type_hints
 
 from unsay.messages.annotations import KEY, annotation_of
 from unsay.model_factory import change_inner, inner_of
+from unsay.tools import also_blocking
 
 LOG = logging.getLogger(__name__)
 
@@ -53,13 +55,24 @@ def _with_channels(graph: Any) -> Any:
     builder.input_schema, builder.schemas = both, {**builder.schemas, both: channels}
     changed = {
         "builder": builder,
-        "nodes": dict(graph.nodes),
+        "nodes": {name: _with_blocking_tools(node) for name, node in graph.nodes.items()},
         "output_channels": [name for name in channels if name in graph.channels],
     }
     agent = graph.copy(changed)
     agent.attach_node(START, None)
     agent.nodes[START].writers.extend(graph.nodes[START].writers[1:])
     return agent
+
+
+def _with_blocking_tools(node: Any) -> Any:
+    """Return an agent's node; async tools in it can then also be called from blocking code."""
+    if not isinstance(node.bound, ToolNode):
+        return node
+    tools = {name: also_blocking(each) for name, each in node.bound.tools_by_name.items()}
+    bound: Any = copy.copy(node.bound)
+    bound._tools_by_name = tools  # the host's own node is not changed
+    bound.func, bound.afunc = bound._func, bound._afunc  # those of the copy
+    return node.copy({"bound": bound})
 
 
 def _schemas(graph: Any) -> tuple[type[Any], type[Any]]:
@@ -101,7 +114,11 @@ def report_unkept(model: object, name: str) -> None:
     if not _is_agent(graph):
         return
     kept = _kept(graph)
-    own = [each for each in graph.builder.channels if each not in ("messages", *kept)]
+    own = [
+        name
+        for name, channel in graph.builder.channels.items()
+        if name not in ("messages", *kept) and not isinstance(channel, EphemeralValue)
+    ]
     lost = dict.fromkeys(own, "it is in neither the input nor the output schema, or never stored")
     for channel, kind in kept.items():
         try:

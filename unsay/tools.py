@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
 from unsay.arguments import configured
+from unsay.effects import run_on_own_loop
 from unsay.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -189,3 +191,16 @@ def is_hand_off(call: Mapping[str, Any]) -> bool:
     The call has no arguments and no effects outside of the conversation.
     """
     return not call["args"] and call["name"].startswith(("transfer_to_", "transfer_back_to_"))
+
+
+def also_blocking(tool: BaseTool) -> BaseTool:
+    """Return a tool that can also be called without an event loop, such as one of an MCP server."""
+    coroutine = getattr(tool, "coroutine", None)
+    if coroutine is None or getattr(tool, "func", None) is not None:
+        return tool
+
+    @wraps(coroutine)
+    def blocking(*args: Any, **kwargs: Any) -> Any:
+        return run_on_own_loop(coroutine(*args, **kwargs))
+
+    return tool.model_copy(update={"func": blocking})

@@ -185,3 +185,13 @@ async def test_an_async_tool_works_from_blocking_code(each: Any, tmp_path: Path)
     graph = make(options["model"], options["judge"], tools=[each])
     state = await graph.ainvoke(ask("use the tool"), config())
     assert "クモ: 8" == state["messages"][-2].content
+
+
+def test_an_agent_with_async_tools_works_from_blocking_code(tmp_path: Path) -> None:
+    """The agent that answers calls them too; its own tool node is not changed."""
+    agents = pytest.importorskip("langchain.agents", reason="needs langchain")
+    agent = agents.create_agent(calls("count_legs", animal="クモ"), tools=[count_legs])
+    with Conversation.open(tmp_path / "t.db", model=agent, judge=ScriptedJudge()) as talk:
+        talk.say("use the tool")
+        assert "クモ: 8" == talk.messages()[-2].content
+    assert agent.nodes["tools"].bound.tools_by_name["count_legs"].func is None

@@ -6,7 +6,6 @@ crash; the context is passed through the run's configuration, so that no step st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from typing import Annotated, Any, Required, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -20,7 +19,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from unsay.context.manifest import Manifest
-from unsay.effects import Steps, adrive, drive, run_on_own_loop
+from unsay.effects import Steps, adrive, drive
 from unsay.errors import ConfigurationError, ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
@@ -29,6 +28,7 @@ from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
 from unsay.runtime import Scope
 from unsay.state import Output, State
+from unsay.tools import also_blocking
 
 # Where a run's configuration carries the attempt; servers copy no such key.
 ATTEMPT_KEY = "__unsay_attempt"
@@ -56,7 +56,7 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
         name="call_model",
     )
     builder.add_node("call_model", step)
-    callable_tools = [_also_blocking(each) for each in tools]
+    callable_tools = [also_blocking(each) for each in tools]
     builder.add_node("tools", ConversationToolNode(callable_tools, handle_tool_errors=True))
     builder.add_conditional_edges(START, _next, ["call_model", "tools", END])
     builder.add_conditional_edges("call_model", _next, ["tools", END])
@@ -84,19 +84,6 @@ def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, A
     attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
     shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}
     return {**shown, "messages": [*attempt.start.messages, *draft["messages"]]}
-
-
-def _also_blocking(tool: BaseTool) -> BaseTool:
-    """Return a tool that can also be called without an event loop, such as one of an MCP server."""
-    coroutine = getattr(tool, "coroutine", None)
-    if coroutine is None or getattr(tool, "func", None) is not None:
-        return tool
-
-    @wraps(coroutine)
-    def blocking(*args: Any, **kwargs: Any) -> Any:
-        return run_on_own_loop(coroutine(*args, **kwargs))
-
-    return tool.model_copy(update={"func": blocking})
 
 
 def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
