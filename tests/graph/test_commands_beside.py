@@ -281,3 +281,12 @@ def test_a_retry_does_not_lose_a_waiting_question(*, store: bool) -> None:
 
     assert "Nothing was changed" in text_of(state["messages"][-1])
     assert "human: two" in transcript(graph)
+
+
+def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
+    """The timeline shows the old answer as a branch, and not the command that asked again."""
+    talk = opened(database)
+    talk.say("Hello")
+    talk.retry()
+
+    assert ["retry"] == [each["kind"] for each in talk.timeline().branches if each["size"]]

@@ -231,14 +231,19 @@ branches_namespace = partial(thread_namespace, "branches")
 
 
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
-    """Return the state's reference to a branch; `inline` includes the branch, without a store."""
+    """Return the state's reference to a branch; `inline` includes the branch, without a store.
+
+    Commands and their notices do not count in its size.
+    """
+    # A command that asks again has no notice, by which others are recognized.
+    messages = [] if branch["kind"] == "order" else spoken(branch["messages"])
     ref = BranchRef(
         id=branch["id"],
         kind=branch["kind"],
         base=branch["base"],
         reason=branch["reason"],
         created_at=branch["created_at"],
-        size=len(spoken(branch["messages"])) + len(branch["drafts"]),
+        size=len(messages) + len(branch["drafts"]),
     )
     return {**ref, "body": branch} if inline else ref
 

@@ -194,7 +194,7 @@ def branches_text(branches: Sequence[BranchRef], texts: Texts) -> str:
             id=each["id"], kind=each["kind"], size=each["size"], reason=preview(each["reason"], 40)
         )
         for each in branches
-        if each["size"] and each["kind"] != "order"
+        if each["size"]
     ]
     return "\n".join(lines) or texts.no_branches
 
