@@ -225,6 +225,23 @@ async def test_two_graphs_in_one_parent(store: dict[str, Any]) -> None:
     assert any("two for the second" in text for text in second.texts())
 
 
+@pytest.mark.parametrize("form", ["nodes", "sends"])
+def test_answers_of_one_step_are_two_messages(form: str) -> None:
+    """Two nodes, or two runs of one, answer the same question; neither answer replaces the other."""
+    builder: Any = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        graph = build_graph(lambda _, word=name: f"The {word} answer.", judge=scores(), name=name)
+        builder.add_node(name, graph)
+        if form == "nodes":
+            builder.add_edge(START, name)
+    if form == "sends":
+        builder.add_conditional_edges(START, lambda state: [Send("first", state)] * 2, ["first"])
+    parent = builder.compile(checkpointer=InMemorySaver())
+    messages = parent.invoke({"messages": [HumanMessage("one", id="1")]}, config())["messages"]
+
+    assert ["human", "ai", "ai"] == [message.type for message in messages]
+
+
 async def test_other_nodes_keep_their_messages(kind: str) -> None:
     """An undo removes the turn; what another node adds afterwards stays, and is not doubled."""
     model = Numbered()

@@ -1,5 +1,6 @@
 """Draft: call the model with a new context each time, and read its reply as messages."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -311,11 +312,14 @@ def with_fresh_ids(
 
 
 def fresh(
-    draft: Sequence[AnyMessage], state: State, done: Sequence[AnyMessage] = ()
+    draft: Sequence[AnyMessage], state: State, scope: Scope, done: Sequence[AnyMessage] = ()
 ) -> list[AnyMessage]:
     """Return an attempt's messages with ids that neither transcript nor attempt (`done`) has."""
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
+    # Other nodes of a parent graph may answer the same question in the same step.
+    node = scope.config.get("configurable", {}).get("checkpoint_ns", "").rpartition("|")[0]
+    stem = f"{stem}-{hashlib.sha256(node.encode()).hexdigest()[:8]}" if node else stem
     taken = {message.id for message in (*state["messages"], *done)}
     shortest = UNIQUE_CHARS if offloaded_of(state) else 0
     stem = f"{stem}-{len(done)}" if done else stem

@@ -140,7 +140,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
-    (message,) = fresh([reply], attempt.state, done)
+    (message,) = fresh([reply], attempt.state, attempt.scope, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
     yield from _store({**draft, **update, "messages": [*done, message]}, attempt)

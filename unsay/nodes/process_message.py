@@ -153,7 +153,7 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
         raise explained from error
     messages = [
         with_manifest(message, manifests[message.id]) if message.id in manifests else message
-        for message in fresh(draft, state)
+        for message in fresh(draft, state, scope)
     ]
     if loop is not None:
         note_own_calls(messages, scope)
