@@ -18,7 +18,7 @@ from langgraph.prebuilt import ToolNode
 from pydantic import PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict, get_type_hints
 
-from unsay.messages.annotations import KEY, annotation_of
+from unsay.messages.annotations import KEY, annotate, annotation_of
 from unsay.model_factory import change_inner, inner_of
 from unsay.tools import also_blocking
 
@@ -149,6 +149,13 @@ def state_before(model: Runnable[Any, Any], messages: Sequence[AnyMessage]) -> d
 def agent_state(message: BaseMessage) -> dict[str, Any]:
     """Return the agent's state that was stored with an answer, as JSON values; empty without one."""
     return dict(annotation_of(message).get(NAME) or {})
+
+
+def with_agent_state(messages: Sequence[AnyMessage], state: Mapping[str, Any]) -> list[AnyMessage]:
+    """Return the messages with an agent's state stored at the last; unchanged if either is empty."""
+    if not messages or not state:
+        return list(messages)
+    return [*messages[:-1], annotate(messages[-1], **{NAME: dict(state)})]
 
 
 def state_after(model: Runnable[Any, Any], reply: Any) -> Iterator[tuple[str, Any]]:

@@ -261,3 +261,15 @@ def test_the_tokens_of_create_agent_stream() -> None:
     graph = make(agents.create_agent(ScriptedChat(default=call), tools=[consult]), ScriptedJudge())
     parts = list(graph.stream(ask("one"), config(), stream_mode="messages"))
     assert "Spiders have eight legs." == "".join(_streamed(parts))
+
+
+def test_the_files_of_finished_steps_are_there_in_the_next_attempt() -> None:
+    """A rejected draft's steps are not run again, so the state that they made is kept with them."""
+    deepagents = pytest.importorskip("deepagents", reason="needs deepagents")
+    write = {"name": "write_file", "args": {"file_path": "/a.txt", "content": "legs: 8"}}
+    first = ToolCalls(calls=[write], then="A first answer that is wrong.")
+    model = ScriptedChat(replies={"write": [first, "A second answer that is right."]})
+    graph = make(deepagents.create_deep_agent(model=model), scores(0.1, 0.9))
+    answer = graph.invoke(ask("write"), config())["messages"][-1]
+    assert "A second answer that is right." == answer.content
+    assert ["/a.txt"] == list(answer.response_metadata["unsay"]["agent_state"]["files"])

@@ -18,11 +18,11 @@ from langchain_core.messages import (
 )
 
 from unsay.agent_state import (
-    NAME,
     STRUCTURED,
     state_after,
     state_before,
     structured_value,
+    with_agent_state,
     without_state,
 )
 from unsay.context.compaction import Compaction, summary_message, with_partners
@@ -48,7 +48,7 @@ from unsay.llm.call import (
     replies_in,
     with_room,
 )
-from unsay.messages.annotations import KEY, annotate
+from unsay.messages.annotations import KEY
 from unsay.operations.recall import if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting
 from unsay.runtime import Scope
@@ -104,7 +104,7 @@ def ask(
         attempt.recorder.begin(sent)  # before the call, which may fail
         value: Any = sent
         if scope.services.is_graph:
-            state = state_before(model, attempt.state["messages"])
+            state = state_before(model, [*attempt.state["messages"], *done])
             value = {**state, "messages": without_state(sent)}
         tokens = partial(counter.count, sent, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
@@ -277,7 +277,7 @@ def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[Any
             scope.report_failure("agent_state_problem", type(value)(reason))
         else:
             state[name] = value
-    return [*draft[:-1], annotate(draft[-1], **{NAME: state})] if state else draft
+    return with_agent_state(draft, state)
 
 
 def _whole(message: BaseMessage) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from langchain_core.messages import AnyMessage
 
+from unsay.agent_state import agent_state, with_agent_state
 from unsay.effects import Steps
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.history.parts import as_one, put_in, take_out, whole_steps
@@ -190,6 +191,9 @@ def keep_draft(
     """
     turn, reason = state["turn"], request["reason"]
     resumed, after = resumed_steps(draft, request.get("ids", ())), with_update(state, update)
+    own_state = agent_state(draft[-1])
+    if own_state and len(resumed) < len(draft) - 1:
+        resumed = []  # an agent's state is known after all of its steps only
     left = tuple(draft[len(resumed) :])
     label = Label(kind="draft", reason=reason, created_at=scope.now(), drafts=left)
     live, pending = live_branch(after), turn["pending"]
@@ -200,7 +204,7 @@ def keep_draft(
         **update["turn"],
         "draft_branches": [*turn["draft_branches"], *made],
         "branches": [*turn["branches"], *made],
-        "steps": resumed,
+        "steps": with_agent_state(resumed, own_state),
     }
     return {**update, "branches": refs, "turn": attempt}
 
