@@ -77,7 +77,11 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
 
 
 def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, Any]:
-    """Return the client for a name with a provider, as LangChain makes it."""
+    """Return the client for a name with a provider, as LangChain makes it.
+
+    Raises `ConfigurationError` if a package is missing, `MissingModelError` if the client refuses,
+    as without a key.
+    """
     try:
         make = import_module("langchain.chat_models").init_chat_model
         seconds, model = settings.model_timeout_seconds, make(name)

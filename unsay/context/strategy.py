@@ -278,7 +278,7 @@ class Composed(Strategy):
         return plan
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Apply the strategies until one makes the context smaller."""
+        """Apply the strategies, each to the result so far, until one makes the context smaller."""
         plan = ctx.keep()
         for strategy in self.strategies:
             later = yield from call_strategy(strategy.reduce, plan.after)

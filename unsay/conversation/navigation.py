@@ -81,7 +81,10 @@ def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
 def _add(
     thread: ThreadHandle, state: State, name: str | None, reason: CheckpointReason
 ) -> Steps[Checkpoint]:
-    """Add a person's checkpoint to the thread, as a step to undo, and return it."""
+    """Add a person's checkpoint to the thread, as a step to undo, and return it.
+
+    The errors are those of `checkpoint_by_order` and `add_checkpoint`.
+    """
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name, reason=reason)
     before, limit = state.get("checkpoints", []), scope.settings.checkpoint_limit

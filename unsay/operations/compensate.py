@@ -261,7 +261,7 @@ def _decided(
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Ask a person about each call; outside of a run without `confirm`, raise `ConflictError`."""
+    """Ask a person about each call; `ConfirmationNeededError` outside of a run without `confirm`."""
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:

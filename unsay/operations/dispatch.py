@@ -113,7 +113,8 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """Return the request for the node `rollback` that carries out a command.
 
     Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo or retry;
-    for `/rollback` the errors of `target_of`, for `/edit` those of `edited`.
+    `ConflictError` for a retry while a question waits; for `/rollback` the errors of `target_of`,
+    for `/edit` those of `edited`, for `/remove` those of `removable`.
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
