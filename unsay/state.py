@@ -30,6 +30,7 @@ from unsay.types import (
     Checkpoint,
     ExpandedTopic,
     Forgotten,
+    LeftBehind,
     Note,
     Offloaded,
     Operation,
@@ -249,6 +250,7 @@ class Working(TypedDict, total=False):
     own_writes: OwnWrites
     reminders: dict[str, Any]
     pending_compensations: list[PendingCompensation]
+    left_behind: LeftBehind | None  # `None`: a run has scheduled the undoing of its tool calls
     compaction: Compaction
     calibration: Calibration
     pins: list[Pin]

@@ -14,7 +14,7 @@ from tests.graph.kit import Numbered, make
 from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database
 
-collect_ignore = ["writer_child.py"]
+collect_ignore = ["stopped_child.py", "writer_child.py"]
 
 
 def in_memory(_: Path, __: ExitStack) -> dict[str, Any]:

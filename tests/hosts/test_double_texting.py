@@ -35,8 +35,8 @@ TURNS = [("human", QUESTION), ("ai", GOOD), ("human", OTHER), ("ai", OTHER_ANSWE
 
 
 @asynccontextmanager
-async def first_run(thread: Thread) -> AsyncIterator[str]:  # noqa: F811
-    """The run of the first question, which is under way and read by its front end; gives its id."""
+async def first_run(thread: Thread, *, read: bool = True) -> AsyncIterator[str]:  # noqa: F811
+    """The run of the first question, which is under way, and perhaps read; gives its id."""
     value = {"messages": [{"role": "user", "content": QUESTION}]}
     run = await thread.client.runs.create(
         thread.thread_id, "unsay", input=value, stream_mode="custom", stream_resumable=True
@@ -45,6 +45,9 @@ async def first_run(thread: Thread) -> AsyncIterator[str]:  # noqa: F811
     while (await anext(heard)).event != "custom":
         """Until it plans."""
     await asyncio.sleep(0.3)  # until the model is asked, which no event tells
+    if not read:
+        await heard.aclose()
+        await asyncio.sleep(0.3)  # until the server notices
     yield run["run_id"]
     await heard.aclose()
 
@@ -92,16 +95,28 @@ async def test_interrupted_question_stays_in_the_transcript(
     assert not state.get("branches")
 
 
+@pytest.mark.parametrize("earlier", ["", "And a spider?"], ids=["first turn", "later turn"])
+@pytest.mark.parametrize("read", ["", "read"], ids=["nobody reads", "read"])
 async def test_question_that_langgraph_deletes_is_a_branch(
     thread: Thread,  # noqa: F811
     llmock: LLMock,
+    read: str,
+    earlier: str,
 ) -> None:
-    """With `rollback` the first question leaves the transcript, and is kept as a branch."""
+    """With `rollback` the first question leaves the transcript, and is kept as a branch.
+
+    If nobody reads its run, the server deletes the run's states before it stops the run.
+    """
+    before: list[tuple[str, str]] = []
+    if earlier:
+        llmock.add(answers(GOOD, times=1), grades(0.9, times=1))
+        before = transcript(await thread.say(earlier))
     llmock.add(Delay(4.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
-    async with first_run(thread):
+    async with first_run(thread, read=bool(read)):
         state = await text_again(thread, "rollback")
-    assert TURNS[2:] == transcript(state)
+    assert [*before, *TURNS[2:]] == transcript(state)
+    assert [*before, *TURNS[2:]] == transcript(await thread.state())
     (branch,) = await branches(thread)
     assert [QUESTION] == [message.content for message in branch["messages"]]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,16 +11,20 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import StateSnapshot
+from langgraph.types import Command, StateSnapshot
 
-from tests.graph.kit import Numbered, config, make, said, say, transcript
+from tests.children import run_child
+from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
+from unsay import Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import UnknownCheckpointError
 from unsay.events.transcript_replay import replay
 from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
 from unsay.history.threads import purge_items
+from unsay.messages.annotations import spoken
 from unsay.storage.event_log import read_events
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.types import StoredBranch
 
@@ -289,3 +294,217 @@ def test_a_copied_thread_works_far_back() -> None:
     assert transcript(graph, "copy") == said(replay(events).messages)
     (branch,) = drive(list_stored_branches(store, "copy"))
     assert 2 * 19 == len(branch["messages"])
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
+    """A server that rolls a run back deletes its states, then cancels it: earlier turns stay."""
+    saver = InMemorySaver()
+    asked = asyncio.Event()
+
+    async def ask(messages: Any) -> Any:
+        if "slow" in messages[-1].text:
+            asked.set()
+            await asyncio.sleep(30)
+        return Numbered()(messages)
+
+    graph = make(ask, checkpointer=saver)
+
+    async def travel() -> None:
+        for number in range(turns):
+            await graph.ainvoke({"messages": [("user", f"q{number}")]}, config())
+        before = set(saver.storage["t"][""])
+        run = asyncio.create_task(graph.ainvoke({"messages": [("user", "slow")]}, config()))
+        await asked.wait()
+        for name in set(saver.storage["t"][""]) - before:
+            del saver.storage["t"][""][name]
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(travel())
+    assert 2 * turns == len(transcript(graph))
+    say(graph, "other")
+    assert "human: slow" not in transcript(graph)
+    assert 2 * turns + 2 == len(transcript(graph))
+    assert [["human: slow"]] == [said(branch["messages"]) for branch in branches(graph)]
+    assert said(replayed(graph)) == transcript(graph)
+
+
+@pytest.mark.parametrize("enter", ["update", "input"])
+@pytest.mark.parametrize("place", [0, 1, 3, 5], ids=["first", "answer", "middle", "last"])
+def test_a_message_that_a_host_replaces_is_a_branch(
+    graph: HostGraph, place: int, enter: str
+) -> None:
+    """A message under a known id takes the place of the old one, which an undo restores."""
+    old = say(graph, "q1", "q2", "q3")["messages"]
+    new = old[place].model_copy(update={"content": "edited"})
+    if enter == "update":
+        graph.update_state(config(), {"messages": [new]}, as_node="create_checkpoint")
+        say(graph, "q4")
+    else:
+        graph.invoke({"messages": [new, ("user", "q4")]}, config())
+    edited = [*said(old)]
+    edited[place] = f"{new.type}: edited"
+    assert [*edited, *turn(4)] == transcript(graph)
+    assert [said([old[place]])] == kept(graph)
+    assert said(replayed(graph)) == transcript(graph)
+    state = say(graph, "/undo", "/undo")
+    assert said(old) == said(spoken(state["messages"]))
+    assert said(replayed(graph)) == said(state["messages"])
+
+
+def test_a_message_in_another_form_is_not_replaced(graph: HostGraph) -> None:
+    """A front end that sends the history back as content blocks, without metadata, changes nothing."""
+    old = say(graph, "q1", "q2")["messages"]
+    sent = [type(m)([{"type": "text", "text": m.text}], id=m.id) for m in old]
+    graph.invoke({"messages": [*sent, ("user", "q3")]}, config())
+    assert [*turn(1), *turn(2), *turn(3)] == transcript(graph)
+    assert [] == kept(graph)
+
+
+PAID_BACK: list[tuple[str, str]] = []
+
+
+def paying(*, confirm: bool = False, **backend: Any) -> HostGraph:
+    """A graph whose model pays when it is asked to; payments are paid back when they are undone."""
+    PAID_BACK.clear()
+
+    @reversible(
+        undo=lambda account, result: PAID_BACK.append((account, result)),
+        describe="the payment by {account}",
+        confirm=confirm,
+    )
+    def pay(account: str) -> str:
+        """Take money from an account."""
+        return f"paid by {account}"
+
+    call = ToolCalls(calls=[{"name": "pay", "args": {"account": "mine"}}], then="Done: {result}.")
+    chat = ScriptedChat(replies={"pay": call}, default="This is about what was asked.")
+    return make(chat, tools=[pay], **backend)
+
+
+MINE = [("mine", "paid by mine")]
+
+
+@pytest.fixture(params=["store", "no store"])
+def stored(request: pytest.FixtureRequest, backend: dict[str, Any]) -> dict[str, Any]:
+    """The backend, and the same without its store."""
+    return backend if request.param == "store" else {**backend, "store": None}
+
+
+def test_calls_that_a_host_leaves_behind_are_undone(stored: dict[str, Any]) -> None:
+    """Once, before the model is asked again; going on from the state with the call says so."""
+    graph = paying(**stored)
+    say(graph, "q1")
+    before = graph.get_state(config()).config
+    say(graph, "pay", "q3")
+    after = graph.get_state(config()).config
+    graph.invoke({"messages": [("user", "other")]}, before)
+    assert MINE == PAID_BACK
+    graph.invoke({"messages": [("user", "again")]}, after)
+    graph.invoke({"messages": [("user", "other")]}, before)
+    assert MINE == PAID_BACK
+    assert not graph.get_state(config()).values.get("left_behind")
+
+
+@pytest.mark.parametrize("enter", ["update", "remove", "regenerate"])
+def test_an_update_leaves_the_undoing_to_the_next_run(stored: dict[str, Any], enter: str) -> None:
+    """`update_state`, `RemoveMessage` and a run without input undo the calls in their next run."""
+    graph = paying(**stored)
+    state = say(graph, "q1")
+    before = graph.get_state(config()).config
+    state = say(graph, "pay")
+    if enter == "update":
+        graph.update_state(before, None, as_node="__end__")
+    elif enter == "remove":
+        gone = [RemoveMessage(id=message.id) for message in state["messages"][2:]]
+        graph.update_state(config(), {"messages": gone}, as_node="create_checkpoint")
+    else:
+        question = next(s for s in history(graph) if s.next == ("evaluate_quality",))
+        graph.invoke(None, question.config)
+        assert MINE == PAID_BACK
+        return
+    assert [] == PAID_BACK
+    say(graph, "q3")
+    assert MINE == PAID_BACK
+
+
+def test_a_call_that_returns_before_the_next_run_is_not_undone(stored: dict[str, Any]) -> None:
+    """A host that goes back and returns has changed nothing."""
+    graph = paying(**stored)
+    say(graph, "q1")
+    before = graph.get_state(config()).config
+    say(graph, "pay")
+    after = graph.get_state(config()).config
+    graph.update_state(before, None, as_node="__end__")
+    graph.update_state(after, None, as_node="__end__")
+    say(graph, "q3")
+    assert [] == PAID_BACK
+
+
+@pytest.mark.parametrize(("decision", "paid"), [("approve", MINE), ("reject", [])])
+def test_a_person_confirms_the_undoing_as_for_a_rollback(
+    stored: dict[str, Any], decision: str, paid: list[Any]
+) -> None:
+    """A tool that asks first interrupts the host's run before anything is undone."""
+    graph = paying(confirm=True, **stored)
+    say(graph, "q1")
+    before = graph.get_state(config()).config
+    say(graph, "pay")
+    graph.invoke({"messages": [("user", "other")]}, before)
+    (waiting,) = graph.get_state(config()).interrupts
+    assert "the payment by mine" in str(waiting.value)
+    assert [] == PAID_BACK
+    graph.invoke(Command(resume={"decisions": [{"type": decision}]}), config())
+    assert paid == PAID_BACK
+    assert "human: other" in transcript(graph)
+    assert "human: pay" not in transcript(graph)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("place", ["model", "end"])
+def test_a_kill_loses_no_question_that_a_host_deleted(tmp_path: Path, place: str) -> None:
+    """The process dies after it has read the stopped question, and before the turn is stored."""
+    path = tmp_path / "unsay.db"
+    assert -9 == run_child("tests.hosts.stopped_child", str(path), place).returncode
+    database = open_database(path)
+    graph = make(Numbered(), checkpointer=database.saver, store=database.store)
+    say(graph, "q3")
+    (branch,) = [b for b in branches(graph) if "human: stopped" in said(b["messages"])]
+    state = say(graph, "q4")
+    assert "human: stopped" not in said(state["messages"])
+    assert [branch["id"]] == [
+        each["id"] for each in state["branches"] if each["id"] == branch["id"]
+    ]
+    assert [] == database.store.search(("unsay", "stopped", "t"))
+    assert said(replayed(graph)) == transcript(graph)
+    database.close()
+
+
+def test_branches_of_a_host_are_compared_restored_and_undone() -> None:
+    """What a host leaves behind, removes or replaces is a branch for every verb."""
+    database = open_database(":memory:")
+    graph = make(Numbered(), checkpointer=database.saver, store=database.store)
+    say(graph, "q1", "q2", "q3")
+    graph.invoke({"messages": [("user", "other")]}, end_of(graph, 2))
+    old = graph.get_state(config()).values["messages"]
+    for words in ("edited", "edited again"):
+        new = old[1].model_copy(update={"content": words})
+        graph.update_state(config(), {"messages": [new]}, as_node="create_checkpoint")
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
+        listed = [branch for branch in talk.branches() if branch.kind == "host"]
+        assert ["edited", turn(1)[1][4:], "q3"] == [branch.words for branch in listed]
+        assert [1, 1, 4] == [talk.diff(branch.id).common for branch in listed]
+        talk.restore(listed[1].id)
+        texts = [m.text for m in talk.messages()]
+        assert [m.text for m in old] == texts
+        talk.undo()
+        assert ["q1", "edited again", *texts[2:]] == [m.text for m in talk.messages()]
+        talk.undo()
+        talk.undo()
+        assert texts == [m.text for m in talk.messages()]
+        talk.undo()
+        talk.undo()
+        assert [*turn(1), *turn(2), *turn(3)] == said(talk.messages())
+        assert said(replayed(graph)) == transcript(graph)

@@ -19,7 +19,8 @@ RECORD = "messages"
 class Thread:
     """A thread of numbered checkpoints; each adds its number to the transcript."""
 
-    def __init__(self, database: Database, name: str = "t") -> None:
+    def __init__(self, database: Database, name: str = "t", *, foreign: bool = False) -> None:
+        self.foreign = foreign
         self.saver: Any = database.saver
         self.name = name
         self.configs: list[Any] = []
@@ -41,11 +42,13 @@ class Thread:
         place = {"thread_id": self.name, "checkpoint_ns": ""}
         if parent is not None:
             place = self.configs[parent]["configurable"]
-        self.configs.append(self.put(place, {RECORD: self.transcript(number)} if whole else {}))
+        ours = {} if self.foreign else {"event_log": {"page_id": None}}
+        copy = {RECORD: self.transcript(number)} if whole else {}
+        self.configs.append(self.put(place, {**ours, **copy}))
         self.saver.put_writes(self.configs[number], [(RECORD, number)], "task")
         return number
 
-    def aside(self, namespace: str = "agent", **values: Any) -> Any:
+    def aside(self, namespace: str = "agent:1", **values: Any) -> Any:
         """Store a checkpoint of a subgraph, with one write."""
         config = self.put({"thread_id": self.name, "checkpoint_ns": namespace}, values)
         self.saver.put_writes(config, [("words", "words")], "task")
@@ -172,18 +175,28 @@ def test_rows_of_subgraphs_are_bounded(thread: Thread) -> None:
         beside.append([id_of(thread.aside()), id_of(thread.aside())])
 
         expected = [name for names in beside[-2:] for name in names]
-        assert expected == thread.rows("checkpoints", "agent")
-        assert expected == thread.rows("writes", "agent")
+        assert expected == thread.rows("checkpoints", "agent:1")
+        assert expected == thread.rows("writes", "agent:1")
 
 
-def test_every_subgraph_is_cleaned(thread: Thread) -> None:
-    """Each namespace but the thread's own deletes older checkpoints, under any name."""
-    for namespace in ("agent", "agent|tool:1", "Z", "0"):
-        thread.aside(namespace)
+def test_every_tasks_subgraph_is_cleaned(thread: Thread) -> None:
+    """The namespaces of tasks delete older checkpoints; a subgraph's own state stays."""
+    names = ("agent:1", "agent:1|tool:2", "Z:1", "own", "own|deeper")
+    own = [id_of(thread.aside(namespace)) for namespace in names][3:]
     two_generations(thread)
 
-    found = [thread.rows("checkpoints", each) for each in ("agent", "agent|tool:1", "Z", "0")]
-    assert [[], [], [], []] == found
+    found = [thread.rows("checkpoints", each) for each in names]
+    assert [[], [], [], *([name] for name in own)] == found
+
+
+def test_another_graphs_thread_is_kept(database: Database) -> None:
+    """Checkpoints without our event log stay, with their subgraphs, however many there are."""
+    thread = Thread(database, foreign=True)
+    beside = id_of(thread.aside())
+    two_generations(thread)
+
+    assert [0, 1, 2, 3, 4, 5] == thread.kept()
+    assert [beside] == thread.rows("checkpoints", "agent:1")
 
 
 def test_a_subgraph_with_a_record_of_its_own_lets_go_of_nothing(thread: Thread) -> None:
@@ -192,7 +205,7 @@ def test_a_subgraph_with_a_record_of_its_own_lets_go_of_nothing(thread: Thread) 
     beside = [id_of(thread.aside(messages=[])) for _ in range(5)]
 
     assert [0] == thread.kept()
-    assert beside == thread.rows("checkpoints", "agent")
+    assert beside == thread.rows("checkpoints", "agent:1")
 
 
 def test_other_threads_stay(thread: Thread, database: Database) -> None:
@@ -205,7 +218,7 @@ def test_other_threads_stay(thread: Thread, database: Database) -> None:
 
     assert [0, 1] == other.kept()
     assert other.ids(0, 1) == other.rows("writes")
-    assert [aside] == other.rows("checkpoints", "agent") == other.rows("writes", "agent")
+    assert [aside] == other.rows("checkpoints", "agent:1") == other.rows("writes", "agent:1")
 
 
 def stays(thread: Thread, number: int, copies: list[int]) -> bool:

@@ -5,6 +5,7 @@ A host enters the graph through `stream`, `astream`, `bulk_update_state` or `abu
 made there: a reducer runs after the saver has stored the write.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from unsay.graph.host_input import (
 )
 from unsay.graph.parent_graph import enter_parent
 from unsay.graph.single_writer import one_writer, one_writer_awaited
-from unsay.graph.time_travel import Entry, begin_run, begin_update
+from unsay.graph.time_travel import Entry, begin_run, begin_update, rejoin_after
 from unsay.history.unsaved_answers import UNSAVED
 from unsay.runtime import Services
 
@@ -117,10 +118,17 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if nested is not None:
                 run = CompiledStateGraph.astream
                 running = run(nested.graph, nested.value, nested.config, **entry.options)
-            with self._saving(own_config):
-                async with aclosing(running) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+            ended = False
+            try:
+                with self._saving(own_config):
+                    async with aclosing(running) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
+                ended = True
+            finally:
+                if not ended and not is_ours:
+                    # Shielded: a server cancels the run whose states it deleted.
+                    await asyncio.shield(adrive(rejoin_after(self, self.services, config)))
             if nested is not None:
                 await adrive(nested.finish())
 

@@ -8,14 +8,17 @@ state of its own before the graph begins; the second state is the end of the tur
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
 
+from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph import START
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
@@ -26,9 +29,9 @@ from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import changes_nothing, parse_command
 from unsay.operations.copied_thread import copy_stored
-from unsay.operations.host_changes import keep_left_behind
+from unsay.operations.host_changes import keep_left_behind, logged_messages
 from unsay.runtime import Scope, Services
-from unsay.state import Update, merge_messages
+from unsay.state import State, Update, merge_messages
 
 # After a write in the name of this node, LangGraph runs no other node.
 END_NODE = "create_checkpoint"
@@ -138,6 +141,7 @@ def begin_run(
     place = place_of(graph, services, entry.config)
     if place is None:
         return entry
+    yield from rejoin(place)
     if not (_decides(entry.value) or _asks(entry.value)):
         yield from _keep_decision(place)
     target = yield from _target(place)
@@ -163,6 +167,69 @@ def begin_run(
     return Entry(value=entry.value, config=place.newest(), options=options)
 
 
+def rejoin(place: Place) -> Steps[None]:
+    """Go back to the newest intact state if the host deleted the states that the newest builds on.
+
+    A server deletes the states of a run that it rolls back, also while the run still ends and writes
+    its last state. What the deleted run had in the transcript is stored as a branch. Usually there is
+    nothing to do.
+    """
+    newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
+    if newest is None or newest.parent_config is None:
+        return
+    lost: Any = dict(newest.checkpoint["channel_values"])
+    # An update with a full copy may build on a state that our own saver deleted.
+    is_whole = "messages" in lost and newest.metadata["source"] != "loop"
+    parent = Call.of(place.saver.get_tuple, place.saver.aget_tuple, newest.parent_config)
+    if is_whole or (yield parent) is not None:
+        return
+    scope = place.scope()
+    if "messages" in lost:
+        lost = (yield from place.snapshot(newest.config)).values
+    else:
+        lost["messages"] = yield from logged_messages(lost, scope)
+    intact = yield from _intact(place, newest.config)
+    reason = "its run was deleted"
+    if intact is None:
+        kept = yield from keep_left_behind(lost, State(messages=[]), scope, reason)
+        kept["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
+        yield from replace(place, config=place.newest()).write([StateUpdate(dict(kept), END_NODE)])
+        return
+    found: Any = intact.values
+    kept = yield from keep_left_behind(lost, found, scope, reason)
+    updates = [StateUpdate(dict(kept), END_NODE), *_due_again(intact.next)]
+    yield from replace(place, config=intact.config).write(updates)
+
+
+def rejoin_after(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    services: Services,
+    config: RunnableConfig | None,
+) -> Steps[None]:
+    """Do what `rejoin` does, after a run that the host stopped; nothing outside of a thread."""
+    place = place_of(graph, services, config)
+    if place is not None:
+        yield from rejoin(place)
+
+
+def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]:
+    """Return the newest state before `orphan` whose parent the host did not delete."""
+
+    def blocking() -> list[CheckpointTuple]:
+        return list(place.saver.list(place.newest(), before=orphan))
+
+    async def awaited() -> list[CheckpointTuple]:
+        return [each async for each in place.saver.alist(place.newest(), before=orphan)]
+
+    listed: list[CheckpointTuple] = yield Call(blocking=blocking, awaitable=awaited)
+    ids = {each.config["configurable"]["checkpoint_id"] for each in listed}
+    for each in listed:
+        parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+        if parent is None or parent in ids or "messages" in each.checkpoint["channel_values"]:
+            return (yield from place.snapshot(each.config))
+    return None
+
+
 def begin_update(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     services: Services,
@@ -178,6 +245,7 @@ def begin_update(
     place = place_of(graph, services, config)
     if place is None:
         return config
+    yield from rejoin(place)
     yield from _keep_decision(place)
     target = yield from _target(place)
     if target is None and not _writes(values):
@@ -237,7 +305,7 @@ def _target(place: Place) -> Steps[StateSnapshot | None]:
 def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> Steps[Update]:
     """Store the messages that a host leaves behind; return the values to write into its state.
 
-    Empty if the host continues from the newest state and removes no messages.
+    Empty if the host continues from the newest state and neither removes nor replaces messages.
     """
     newest: Any = (yield from place.snapshot(place.newest())).values
     yield from copy_stored(newest, place.scope())
@@ -249,8 +317,10 @@ def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> 
     reason = "the host removed messages"
     if target is not None:
         reason = "the host went on from an earlier state"
-    elif len(after["messages"]) == len(messages):
+    elif all(old is new for old, new in zip_longest(messages, after["messages"])):
         return Update()
+    elif len(after["messages"]) == len(messages):
+        reason = "the host replaced messages"
     return (yield from keep_left_behind(newest, after, place.scope(), reason))
 
 

@@ -16,6 +16,7 @@ from unsay.storage.items import (
     freeze_messages,
     get_item,
     get_items,
+    packed,
     put_items,
     thaw_messages,
     thread_namespace,
@@ -140,6 +141,8 @@ def _removed_branch(
     # The id is a hash of what is removed, so that a node that runs twice stores one branch.
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
     digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
+    for message in removed:  # A host can replace a message under its id several times.
+        digest.update(packed([message.type, message.content]))
     branch = StoredBranch(
         id=f"branch-{digest.hexdigest()[:16]}",
         kind=label.kind,

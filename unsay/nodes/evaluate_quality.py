@@ -26,7 +26,7 @@ from unsay.operations.pending import (
     unjudged,
 )
 from unsay.operations.rollback import add_note, archive_steps, live_branch, load_archived_steps
-from unsay.operations.stopped import branch_of_deleted, take_stopped
+from unsay.operations.stopped import branch_of_deleted, stopped_questions
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
@@ -45,7 +45,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     command = command_of(waiting, pending.question, scope.settings)
     if command is not None and changes_nothing(command):
         return (yield from _show(draft, scope, pending, command))
-    stopped = yield from take_stopped(scope)
+    stopped = yield from stopped_questions(draft.state, scope, pending)
     yield from _repair(draft, scope, pending, command, stopped)
     yield from _load_messages(draft, scope, command)
     # The pending messages may have other indices now, or a stopped question waits with them.

@@ -31,7 +31,7 @@ from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.operations.automatic import rejected_messages
-from unsay.operations.provenance import NOT_OURS, call_tag, is_own_call
+from unsay.operations.provenance import NOT_OURS, UNDONE, call_tag, is_own_call, was_undone
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
@@ -205,6 +205,8 @@ def _schedule(
     due = []
     for key, call in removed.items():
         entry = known.get(key)
+        if entry is None and was_undone(call, state, scope):
+            continue
         if entry is None:
             ours = is_own_call(call, state, scope)
             due.append(call if ours or call.obstacle else replace(call, obstacle=NOT_OURS))
@@ -228,6 +230,8 @@ def _schedule(
         pending = PendingCompensation(key=entry.compensation.key, returned=entry in undone)
         if scope.store is None:
             pending["body"] = pack(entry)
+            if entry.status == "pending":
+                scope.step_log.calls[entry.compensation.key] = UNDONE
         if pending["key"] not in named:
             scope.step_log.pending_compensations.append(pending)
 

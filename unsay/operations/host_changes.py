@@ -6,17 +6,29 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
+from unsay.errors import ConflictError
+from unsay.events.transcript_replay import replay
 from unsay.history.branch import Change, Label, replace_tail
 from unsay.messages.annotations import spoken
+from unsay.messages.content import Text, Thinking, parts_of, text_of
 from unsay.operations.offload import load_segments
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
-from unsay.operations.rollback import live_branch, save_branch, settle, with_step
+from unsay.operations.rollback import live_branch, load_branches, save_branch, settle, with_step
 from unsay.runtime import Scope
 from unsay.state import EventLogHead, State, Update, offloaded_of, with_update
-from unsay.types import Operation
+from unsay.storage.event_log import read_events
+from unsay.types import LeftBehind, Operation, StoredBranch
 
 # Values of the newest state that are kept, whichever state the host continues from.
-LASTING = ("branches", "event_log", "forgotten", "spent", "home")
+LASTING = (
+    "branches",
+    "event_log",
+    "forgotten",
+    "spent",
+    "home",
+    "left_behind",
+    "pending_compensations",
+)
 # The steps that led to the newest state: kept unless the host's state has other messages.
 STEPS = ("operations", "older_steps", "redo")
 # Values that describe messages: kept where the host's state holds the same messages.
@@ -47,27 +59,104 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
     remaining = [message.id for message in after.get("messages", [])]
     whole = yield from _loaded(before, remaining, scope)
     live = live_branch(whole)
-    left = [message.id for message in live.messages if message.id not in remaining]
+    words = {message.id: _words(message) for message in after.get("messages", [])}
+    # A message that the host replaced under its id leaves, too.
+    left = [message.id for message in live.messages if words.get(message.id) != _words(message)]
     # A state with messages that the newest one lacks goes on with its own steps.
     known = {message.id for message in whole["messages"]}.issuperset(remaining)
     result = before if known else cast("State", {**before, **_only(after, STEPS)})
+    branch_id = None
     if left:
         base = live.id_at(live.index_of(left[0]) - 1)
         start = live.index_of(base) + 1
-        keep = [m.id or "" for m in live.messages[start:] if m.id in remaining]
+        keep = [m.id or "" for m in live.messages[start:] if m.id not in left]
         label = Label(kind="host", reason=reason, created_at=scope.now())
         change = replace_tail(live, base, label=label, keep=keep)
+        branch_id = change.branch["id"]
         refs = yield from save_branch(change, scope, before.get("branches", []))
         moved = Update(**{**settle(whole, change, refs), **_step(result, change, base)})
+        # A replaced message is at the same place as before, so its part of the talk begins there.
+        moved["segments"] = [s for s in whole.get("segments", []) if s["start"] in remaining]
         update = yield from write_ahead(whole, scope, moved)
         result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
+    returned = [name for name in remaining if name not in {m.id for m in whole["messages"]}]
+    if branch_id or returned:
+        result = {**result, "left_behind": _left_behind(before, branch_id, returned)}
     keys = [*LASTING, *STEPS]
     if known and offloaded_of(before) == offloaded_of(after):
         keys += DESCRIBING
     kept = _only(result, keys)
+    if "own_writes" in before and "own_writes" in after:
+        # The proof of calls that were made later: they are undone now, or return with their branch.
+        calls = {**after["own_writes"]["calls"], **before["own_writes"]["calls"]}
+        kept["own_writes"] = {**after["own_writes"], "calls": calls}
     if not remaining and after.get("offloaded"):
         kept["offloaded"] = None  # the branch has these messages as well
     return cast("Update", {key: kept[key] for key in kept if kept[key] != after.get(key)})
+
+
+def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
+    """Add what a host left behind to the step log, so that its tool calls are scheduled for undoing.
+
+    The returned update clears the channel; it is empty if a host left nothing behind. A host's change
+    cannot ask a person, so the next run decides, as for a rollback of its own.
+    """
+    due = state.get("left_behind")
+    if not due:
+        return Update()
+    there = {message.id for message in state["messages"]}
+    live = live_branch(state)
+    returned = [message for message in live.messages if message.id in due["returned"]]
+    try:
+        branches = yield from load_branches(due["branches"], scope, state.get("branches", []))
+    except ConflictError:  # Without a store only the newest branches are kept.
+        branches = []
+    removed = [m for branch in branches for m in branch["messages"] if m.id not in there]
+    if branches:
+        whole = {**branches[-1], "messages": removed, "drafts": []}
+        change = Change(
+            live=live,
+            writes=returned,
+            branch=cast("StoredBranch", whole),
+            keep=(),
+            restored=(),
+            only=None,
+        )
+        scope.step_log.changes.append(change)
+    return Update(left_behind=None)
+
+
+def _left_behind(
+    before: State, branch_id: str | None, returned: Sequence[str | None]
+) -> LeftBehind:
+    """Return what is left behind in all, together with earlier changes that no run has seen yet."""
+    old = before.get("left_behind") or LeftBehind(branches=[], returned=[])
+    branches = [*old["branches"], *([branch_id] if branch_id else [])]
+    names = [*old["returned"], *(name or "" for name in returned)]
+    return LeftBehind(branches=branches, returned=names)
+
+
+def is_replaced(old: AnyMessage, new: AnyMessage) -> bool:
+    """Return whether two messages with the same id say different things."""
+    return _words(old) != _words(new)
+
+
+def _words(message: AnyMessage) -> list[Any]:
+    """Return what a message says, in any form: front ends send it back in their own."""
+    parts = [part for part in parts_of(message) if not isinstance(part, Text | Thinking)]
+    return [message.type, text_of(message), parts]
+
+
+def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
+    """Return the messages that a state had, as the event log has them; empty without a store."""
+    log = state.get("event_log")
+    if scope.address is None or log is None:
+        return []
+    messages = replay((yield from read_events(*scope.address, log))).messages
+    offloaded = state.get("offloaded")
+    ids = [message.id for message in messages]
+    start = ids.index(offloaded["last"]) + 1 if offloaded else 0
+    return messages[start:]
 
 
 def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:

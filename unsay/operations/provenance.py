@@ -32,6 +32,8 @@ from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
 from unsay.storage.segments import read_back
 
+# In `own_writes`, instead of a hash: the call is undone.
+UNDONE = ""
 NOT_OURS = "this thread did not make the call"
 
 
@@ -135,5 +137,13 @@ def is_own_call(call: Compensation, state: State, scope: Scope) -> bool:
     """
     if scope.address is not None:
         return False
-    recorded = {**state.get("own_writes", NOTHING)["calls"], **scope.step_log.calls}
-    return recorded.get(call.key) == call_tag(call)
+    return _recorded(state, scope).get(call.key) == call_tag(call)
+
+
+def was_undone(call: Compensation, state: State, scope: Scope) -> bool:
+    """Return whether `own_writes` shows that the call was undone; `False` with a store."""
+    return _recorded(state, scope).get(call.key) == UNDONE
+
+
+def _recorded(state: State, scope: Scope) -> dict[str, str]:
+    return {**state.get("own_writes", NOTHING)["calls"], **scope.step_log.calls}

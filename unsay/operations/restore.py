@@ -14,6 +14,7 @@ from unsay.history.parts import put_in
 from unsay.messages.annotations import annotate, is_answer, spoken
 from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
+from unsay.operations.host_changes import is_replaced
 from unsay.operations.offload import load_all
 from unsay.operations.pin import move_pins
 from unsay.operations.rollback import (
@@ -114,6 +115,12 @@ def _put_back(
     """
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
+    places = {m.id: m for m in live.messages}
+    replaced = [
+        m.id or "" for m in branch["messages"] if m.id in places and is_replaced(m, places[m.id])
+    ]
+    if not missing and replaced:
+        return (yield from _swap(state, scope, branch, replaced))
     if not missing:
         why = "are in the transcript already" if branch["messages"] else "are only a rejected draft"
         raise ConflictError(
@@ -145,6 +152,24 @@ def _put_in_place(
     (change,) = put_in(live, [branch], label)
     ids = [m.id or "" for m in branch["messages"] if m.id not in live.positions()]
     step = Operation(kind="insert", base=branch["base"], branches=[], ids=ids)
+    return (yield from _with_branch(state, scope, change, step))
+
+
+def _swap(
+    state: State, scope: Scope, branch: StoredBranch, replaced: Sequence[str]
+) -> Steps[Update]:
+    """Return the update that puts back messages which a host replaced under their ids.
+
+    The messages that replaced them become a branch; all others stay.
+    """
+    live = live_branch(state)
+    first = min(live.positions()[name] for name in replaced)
+    base = live.id_at(first - 1)
+    keep = [m.id or "" for m in live.messages[first:] if m.id not in replaced]
+    label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
+    change = replace_tail(live, base, [branch], label=label, keep=keep, only=replaced)
+    removed = [change.branch["id"]]
+    step = Operation(kind="restore", base=base, branches=removed, ids=list(replaced))
     return (yield from _with_branch(state, scope, change, step))
 
 

@@ -29,6 +29,7 @@ from unsay.history.threads import entry_of, find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
 from unsay.operations.copied_thread import at_home, copy_stored
+from unsay.operations.host_changes import note_left_behind
 from unsay.operations.pending import find_pending, is_beside_turn
 from unsay.operations.provenance import false_claims, preceded_by, with_messages
 from unsay.operations.record_events import write_ahead
@@ -69,7 +70,10 @@ def track_run(name: str, node: Node) -> Node:
         if name == "process_message" and not is_order and not state["turn"]["done"]:
             yield from advance_run(scope, phase="planning")
         try:
-            update = yield from node(state, scope)
+            # Before the node: a model may repeat a call that a host left behind.
+            noted = yield from note_left_behind(state, scope)
+            yield from schedule_compensations(state, scope, noted)
+            update: Update = {**noted, **(yield from node(state, scope))}
             # Inside the `try`, because a question to a person about an undo interrupts the run too.
             yield from schedule_compensations(state, scope, update)
         except GraphInterrupt as waiting:

@@ -13,7 +13,7 @@ from langchain_core.messages import AnyMessage
 from unsay.effects import Steps
 from unsay.events.event_types import split_message
 from unsay.history.branch import Change, Label, holder_of, list_stored_branches, replace_tail
-from unsay.operations.pending import find_pending
+from unsay.operations.pending import PendingInput, find_pending
 from unsay.operations.rollback import live_branch, save_branch
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -25,6 +25,7 @@ from unsay.storage.items import (
     thaw_messages,
     thread_namespace,
 )
+from unsay.types import StoredBranch
 
 # The one item of a thread.
 KEY = "newest"
@@ -40,39 +41,65 @@ def keep_stopped(state: State, scope: Scope) -> Steps[None]:
     if scope.address is None or not waiting:
         return
     store, thread_id = scope.address
-    value = {"messages": freeze_messages(waiting)}
+    # An earlier question is kept until the state shows what became of it.
+    earlier = yield from _stored(scope)
+    ids = {message.id for message in waiting}
+    kept = [*(each for each in earlier if each.id not in ids), *waiting]
+    value = {"messages": freeze_messages(kept)}
     yield put_item(store, thread_namespace("stopped", thread_id), KEY, value)
 
 
-def take_stopped(scope: Scope) -> Steps[list[AnyMessage]]:
-    """Return the question of the run that the host stopped last, once; empty if there is none.
+def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Steps[list[AnyMessage]]:
+    """Return the questions of stopped runs that still wait, or that the host deleted.
 
-    Raises `DatabaseCorruptError` if it is damaged.
+    The item in the store is dropped only when the committed state shows that each of its questions
+    was answered or is in a branch: a process may die after any step. Raises `DatabaseCorruptError`
+    if the item is damaged.
     """
+    stopped = yield from _stored(scope)
+    if scope.address is None or not stopped:
+        return []
+    known = {message.id for message in state["messages"]}
+    start = pending.interrupted.start if pending.interrupted else pending.start
+    waiting = {message.id for message in state["messages"][start:]}
+    branches: list[StoredBranch] = []
+    if any(each.id not in known for each in stopped):
+        refs = {ref["id"] for ref in state.get("branches", [])}
+        found = yield from list_stored_branches(*scope.address)
+        branches = [each for each in found if each["id"] in refs]
+    left = [
+        each
+        for each in stopped
+        if each.id in waiting or (each.id not in known and holder_of(branches, each.id) is None)
+    ]
+    if not left:
+        store, thread_id = scope.address
+        yield drop_items(store, thread_namespace("stopped", thread_id), [KEY])
+    return left
+
+
+def _stored(scope: Scope) -> Steps[list[AnyMessage]]:
     if scope.address is None:
         return []
     store, thread_id = scope.address
-    namespace = thread_namespace("stopped", thread_id)
-    item = yield get_item(store, namespace, KEY)
-    if item is None:
-        return []
-    yield drop_items(store, namespace, [KEY])
-    return cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
+    item = yield get_item(store, thread_namespace("stopped", thread_id), KEY)
+    return [] if item is None else cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
 
 
 def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> Steps[Update]:
-    """Store a stopped question as a branch if the host deleted it; else return an empty update."""
+    """Store as a branch the `stopped` questions that the host deleted; they are in no branch yet.
+
+    The update is empty if there are none.
+    """
     known = {message.id for message in state["messages"]}
-    if scope.address is None or not stopped or any(each.id in known for each in stopped):
-        return Update()
-    branches = yield from list_stored_branches(*scope.address)
-    if holder_of(branches, stopped[0].id) is not None:
+    deleted = [message for message in stopped if message.id not in known]
+    if not deleted:
         return Update()
     live = live_branch(state)
     start = find_pending(live.messages, state.get("turn")).start
     label = Label(kind="interrupted", reason="its run was deleted", created_at=scope.now())
     after = live.id_at(start - 1)
-    return (yield from keep_beside(state, scope, stopped, after=after, label=label))
+    return (yield from keep_beside(state, scope, deleted, after=after, label=label))
 
 
 def keep_beside(

@@ -8,7 +8,7 @@ import asyncio
 import json
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +43,8 @@ ANNOTATION_SIGN = "#"
 HOLDS = "unsay_holds"
 # The channel of which most checkpoints hold only the changes.
 TRANSCRIPT = "messages"
+# A checkpoint that holds this is one of unsay, and the event log and branches have its messages.
+EVENT_LOG = "event_log"
 # Full copies of a transcript that are kept, with the checkpoints that build on them. Two, because a
 # run under way builds on the newest or on the one before it.
 GENERATIONS = 2
@@ -214,31 +216,27 @@ class FileSaver(OffLoop, SqliteSaver):
                 "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
                 address,
             )
-            rows = cursor.fetchall()
-            whole = [
-                name for name, _, text in rows if TRANSCRIPT in json.loads(text).get(HOLDS, ())
+            rows = [
+                (name, parent, json.loads(text).get(HOLDS, ()))
+                for name, parent, text in cursor.fetchall()
             ]
+            whole = [name for name, _, held in rows if TRANSCRIPT in held and EVENT_LOG in held]
             if len(whole) <= GENERATIONS:
                 return
-            kept, doomed = set(whole[-GENERATIONS:]), []
-            # Ids are ordered by time, so a parent comes before its children. What is older than the
-            # kept copies, or does not build on one of them, is not reachable any more.
-            for name, parent, _ in rows:
-                if name in kept or (name > whole[-GENERATIONS] and parent in kept):
-                    kept.add(name)
-                else:
-                    doomed.append(name)
+            oldest = whole[-GENERATIONS]
+            doomed = _doomed(rows, oldest)
             for table in ("checkpoints", "writes"):
                 cursor.executemany(
-                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id = ?",  # noqa: S608 - a constant
-                    [(address[0], name) for name in doomed],
+                    f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? "  # noqa: S608 - a constant
+                    "AND checkpoint_id = ?",
+                    [(*address, name) for name in doomed],
                 )
                 if not address[1]:
                     # A namespace without the id of a task has a state that later runs build on.
                     cursor.execute(
                         f"DELETE FROM {table} WHERE thread_id = ? "  # noqa: S608 - a constant
                         "AND instr(checkpoint_ns, ':') AND checkpoint_id < ?",
-                        (address[0], whole[-GENERATIONS]),
+                        (address[0], oldest),
                     )
 
     def get_delta_channel_history(
@@ -306,6 +304,28 @@ class FileSaver(OffLoop, SqliteSaver):
                 annotation = kind.partition(ANNOTATION_SIGN)[2]
                 if annotation and annotation != _mark(channel, path):
                     raise ValueError(f"a write for {channel!r} was stored for another channel")
+
+
+def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str) -> list[str]:
+    """Return the ids of the checkpoints that can be deleted.
+
+    These are older than the full copy `oldest` or do not build on it or a later one, unsay wrote
+    them together with an event log, and no other graph's checkpoint builds on them.
+
+    Args:
+        rows: Each checkpoint's id, its parent's id, and the channels that it holds; oldest first.
+        oldest: Id of the oldest full copy that is kept.
+    """
+    kept = {oldest}
+    # Ids are ordered by time, so a parent comes before its children.
+    for name, parent, held in rows:
+        if EVENT_LOG not in held or (name > oldest and (parent in kept or TRANSCRIPT in held)):
+            kept.add(name)
+    # What is kept for another graph needs its own ancestors, back to a full copy.
+    for name, parent, held in reversed(rows):
+        if name in kept and name != oldest and TRANSCRIPT not in held and parent is not None:
+            kept.add(parent)
+    return [name for name, _, _ in rows if name not in kept]
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
