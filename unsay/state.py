@@ -30,7 +30,6 @@ from unsay.types import (
     Checkpoint,
     ExpandedTopic,
     Forgotten,
-    LeftBehind,
     Note,
     Offloaded,
     Operation,
@@ -186,6 +185,13 @@ class EventLogHead(Head):
     length: int
     digest: int
     ends: NotRequired[list[str]]
+
+
+class LeftBehind(TypedDict):
+    """What a host left behind since the last run: ids of branches, and of messages that returned."""
+
+    branches: list[str]
+    returned: list[str]
 
 
 class OwnWrites(TypedDict):

@@ -327,13 +327,6 @@ class Undone(Operation):
     at: str | None
 
 
-class LeftBehind(TypedDict):
-    """What a host left behind since the last run: ids of branches, and of messages that returned."""
-
-    branches: list[str]
-    returned: list[str]
-
-
 class PendingCompensation(TypedDict):
     """A tool call that left the transcript or returned to it, still to be reported to a person.
 

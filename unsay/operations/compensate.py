@@ -203,26 +203,21 @@ def _schedule(
         return
     known = yield from _known_entries([*removed, *restored], scope)
     due = []
+    removed = {key: call for key, call in removed.items() if not was_undone(call, state, scope)}
     for key, call in removed.items():
         entry = known.get(key)
-        if entry is None and was_undone(call, state, scope):
-            continue
         if entry is None:
-            ours = is_own_call(call, state, scope)
-            due.append(call if ours or call.obstacle else replace(call, obstacle=NOT_OURS))
+            ours = call.obstacle or is_own_call(call, state, scope)
+            due.append(call if ours else replace(call, obstacle=NOT_OURS))
         elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
-            # The stored call is undone: a host can replace the message with another of the same id.
-            # A stored entry may have an obstacle, such as that another thread made the call.
+            # The stored call is undone, with its obstacle: a host can replace the message by its id.
             obstacle = call.obstacle or entry.compensation.obstacle
             due.append(replace(entry.compensation, obstacle=obstacle))
     # A person is asked before anything is stored: an interrupt runs this step again.
     entries = _decided(due, known, state, scope)
     returned = [entry for key, entry in known.items() if key in restored]
-    stopped = [
-        entry.to("skipped", "the call returned to the transcript first")
-        for entry in returned
-        if entry.status == "pending"
-    ]
+    why = "the call returned to the transcript first"
+    stopped = [entry.to("skipped", why) for entry in returned if entry.status == "pending"]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     named = {each["key"] for each in scope.step_log.pending_compensations}

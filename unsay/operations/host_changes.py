@@ -15,9 +15,9 @@ from unsay.operations.offload import load_segments
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
 from unsay.operations.rollback import live_branch, load_branches, save_branch, settle, with_step
 from unsay.runtime import Scope
-from unsay.state import EventLogHead, State, Update, offloaded_of, with_update
+from unsay.state import EventLogHead, LeftBehind, State, Update, offloaded_of, with_update
 from unsay.storage.event_log import read_events
-from unsay.types import LeftBehind, Operation, StoredBranch
+from unsay.types import Operation, StoredBranch
 
 # Values of the newest state that are kept, whichever state the host continues from.
 LASTING = (
