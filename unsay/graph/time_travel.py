@@ -197,7 +197,7 @@ def rejoin(place: Place) -> Steps[None]:
         return
     found: Any = intact.values
     kept = yield from keep_left_behind(lost, found, scope, reason)
-    updates = [StateUpdate(dict(kept), END_NODE), *_due_again(intact.next)]
+    updates = [StateUpdate(dict(kept), END_NODE), *due_again(intact.next)]
     yield from replace(place, config=intact.config).write(updates)
 
 
