@@ -113,6 +113,7 @@ def keep_beside(
     """Store messages that the transcript never had as a branch, and return the update that lists it.
 
     `after` is the id of the message that they followed; `None` is the first place in the state.
+    Raises `ConflictError` if the state does not have that message.
     """
     live = live_branch(state)
     base = live.before if after is None else after

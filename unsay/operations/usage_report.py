@@ -61,9 +61,9 @@ def usage_of(
 ) -> Steps[Usage]:
     """Return the use of the context window in the newest call, the tokens spent, and the budgets.
 
-    `live` and `removed` are the messages whose tokens are counted, each message once. The tokens of
-    judge, summaries and titles are counted by their calls. `window` is `None` before the first
-    answer.
+    `live` and `removed` are the messages whose tokens are counted, each message once; those of the
+    turn's rejected drafts are added. The tokens of judge, summaries and titles are counted by their
+    calls. `window` is `None` before the first answer.
     """
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")

@@ -234,6 +234,9 @@ def _place_in(kind: str, cursor: str) -> _Place:
 
 
 def page_text(items: Sequence[object], cursor: str | None) -> str:
-    """Return a page as lines for a person, with the cursor of the next page."""
+    """Return a page as lines for a person, with the cursor of the next page if there is one.
+
+    An empty page gives a text that says so.
+    """
     lines = [*map(str, items)] or ["Nothing here."]
     return "\n".join([*lines, f"More: cursor={cursor!r}"] if cursor else lines)
