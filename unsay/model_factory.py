@@ -196,8 +196,8 @@ def change_inner(
 ) -> Runnable[Any, Any]:
     """Return a model with `change` made to the model inside its wrappers, which stay around it.
 
-    For example, `change` binds tools. LangChain's own wrappers would refuse this, or lose their
-    configuration.
+    `change`, for example, binds tools. It is made to fallbacks, too. LangChain's own wrappers would
+    refuse this, or lose their configuration.
     """
     if isinstance(runnable, RunnableBindingBase):
         # A chain passes no arguments on to the model inside, so they are bound there.

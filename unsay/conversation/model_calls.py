@@ -99,7 +99,8 @@ def context(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No turn has this number.
-        UnknownContextError: Nothing is kept of it, because a host or an older version answered.
+        UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
+            or an older version answered.
     """
     state = yield from thread.whole()
     asked = asked_turn(timeline_of(thread, state).turns, turn)

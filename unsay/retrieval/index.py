@@ -114,7 +114,10 @@ class RecallIndex:
         return RecallIndex(entries=entries, start=start, table=table)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Remove these messages and all outside of this index; they are read again when needed."""
+        """Remove these messages, and all outside of this index, from the table that indexes share.
+
+        They are read again when needed.
+        """
         kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
             for key in [key for key in table.numbers if key not in kept]:
