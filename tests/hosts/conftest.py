@@ -11,6 +11,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import Numbered, make
+from tests.postgres.conftest import machine, url  # noqa: F401 - fixtures
 from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database
 
@@ -35,10 +36,41 @@ def in_our_file(folder: Path, stack: ExitStack) -> dict[str, Any]:
     return {"checkpointer": database.saver, "store": database.store}
 
 
-@pytest.fixture(params=[in_memory, in_langgraphs_file, in_our_file], ids=lambda each: each.__name__)
+def in_our_postgres(folder: Path, stack: ExitStack) -> dict[str, Any]:
+    """Our saver and store on Postgres."""
+    database = open_database((folder / "url").read_text())
+    stack.callback(database.close)
+    return {"checkpointer": database.saver, "store": database.store}
+
+
+def in_langgraphs_postgres(folder: Path, stack: ExitStack) -> dict[str, Any]:
+    """LangGraph's Postgres saver and store."""
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - an extra
+    from langgraph.store.postgres import PostgresStore  # noqa: PLC0415 - an extra
+
+    place = (folder / "url").read_text()
+    saver: Any = stack.enter_context(PostgresSaver.from_conn_string(place))
+    store: Any = stack.enter_context(PostgresStore.from_conn_string(place))
+    return {"checkpointer": saver, "store": store}
+
+
+ON_A_SERVER = (in_our_postgres, in_langgraphs_postgres)
+
+
+@pytest.fixture(
+    params=[
+        in_memory,
+        in_langgraphs_file,
+        in_our_file,
+        *(pytest.param(each, marks=pytest.mark.full) for each in ON_A_SERVER),
+    ],
+    ids=lambda each: each.__name__,
+)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """A saver and a store."""
     with ExitStack() as stack:
+        if request.param in ON_A_SERVER:
+            (tmp_path / "url").write_text(request.getfixturevalue("url"))
         yield request.param(tmp_path, stack)
 
 
