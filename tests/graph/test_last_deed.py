@@ -71,6 +71,45 @@ def test_undo_and_redo_are_of_the_last_deed(deed: str) -> None:
     assert conversation.messages() == replay(conversation.events()).messages
 
 
+@pytest.mark.parametrize("deed", DEEDS)
+def test_the_metadata_are_of_the_newest_checkpoint(deed: str) -> None:
+    """After each deed, its undo and its redo `checkpoint_metadata` describes the newest one."""
+    conversation = opened()
+    conversation.pin(turn=1)
+    DEEDS[deed](conversation)
+    assert_metadata(conversation)
+    for step in (conversation.undo, conversation.redo, conversation.undo):
+        step()
+        assert_metadata(conversation)
+
+
+def test_the_metadata_are_empty_again_without_a_checkpoint() -> None:
+    """An undo of the only checkpoint leaves no description of it, a redo gives it back."""
+    conversation = Conversation.open(":memory:", model=Numbered(), judge=scores())
+    conversation.start_task("the move")
+    assert_metadata(conversation)
+    conversation.undo()
+    assert {} == stored(conversation)["checkpoint_metadata"]
+    conversation.redo()
+    assert_metadata(conversation)
+
+
+def stored(conversation: Conversation) -> dict[str, Any]:
+    """The graph's state."""
+    values: dict[str, Any] = conversation.graph.get_state(conversation._handle.config).values
+    return values
+
+
+def assert_metadata(conversation: Conversation) -> None:
+    """The metadata are those of the checkpoint that is last in the transcript."""
+    made, metadata = conversation.checkpoints(), stored(conversation)["checkpoint_metadata"]
+    places: dict[str | None, int] = {m.id: i for i, m in enumerate(conversation.messages(), 1)}
+    last = max(places.get(each["message_id"], 0) for each in made)
+    newest = [each for each in made if places.get(each["message_id"], 0) == last][-1]
+    assert (newest["id"], newest["name"]) == (metadata["checkpoint_id"], metadata["name"])
+    assert (newest["score"], last) == (metadata["quality_score"], metadata["message_count"])
+
+
 @pytest.mark.parametrize(
     ("order", "undone"),
     [

@@ -10,7 +10,7 @@ from unsay.events import event_types
 from unsay.events.event_types import NewEvent
 from unsay.history import threads
 from unsay.history.branch import LiveBranch
-from unsay.history.checkpoints import add_checkpoint
+from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.messages.annotations import is_answer, spoken
 from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.pin import bounded, move_pins
@@ -167,7 +167,8 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
     new = dropped - {each["id"] for each in added} if back else set()
     events += [event_types.checkpoint_removed(each) for each in removed if each["id"] in new]
     events += [event_types.checkpoint(each) for each in added if each["id"] in known]
-    return Update(messages=[], checkpoints=kept)
+    metadata = metadata_of(kept, state["messages"], offloaded_of(state))
+    return Update(messages=[], checkpoints=kept, checkpoint_metadata=metadata)
 
 
 def _placed(checkpoint: Checkpoint, present: set[str | None]) -> Checkpoint:

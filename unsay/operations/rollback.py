@@ -305,6 +305,7 @@ def _reversed(
         changed: State = {**state, **update, "messages": list(change.live.messages)}
         swapped = swap_checkpoints(changed, scope, step, back=not again)
         update["checkpoints"] = swapped["checkpoints"]
+        update["checkpoint_metadata"] = swapped["checkpoint_metadata"]
     return Reversed(change=change, update=update, inverse={**inverse, "branches": made})
 
 
