@@ -41,6 +41,7 @@ CommandName = Literal[
     "rollback",
     "checkpoint",
     "task",
+    "compact",
     "checkpoints",
     "timeline",
     "branches",
@@ -66,6 +67,7 @@ OperationKind = Literal[
     "checkpoint",
     "label",
     "remove",
+    "compact",
 ]
 EventType = Literal[
     "user_message",
@@ -297,11 +299,10 @@ class Forgotten(TypedDict):
 class Operation(TypedDict):
     """One step that `undo` can reverse, as operations append it to the state.
 
-    The messages after `base` (with `ids`, only these) replaced those of `branches`. An `expand`
-    includes `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a
-    `pin` added `pinned` and removed `unpinned`. A `checkpoint` replaced the checkpoints `replaced` by `made`, and a `label` the
-    thread's labels `old_labels` by `labels` (`None` is not set). A `remove` took out `ids`, and
-    replaced what contexts leave out, `old_compaction`, by `compaction`.
+    The messages after `base` (with `ids`, only these) replaced those of `branches`. An `expand` includes
+    `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a `pin` added
+    `pinned` and removed `unpinned`. A `checkpoint`, `label`, `compact` or `remove` replaced its old
+    values (`replaced`, `old_labels`, `old_compaction`) by new ones; a `remove` also took out `ids`.
     """
 
     kind: OperationKind

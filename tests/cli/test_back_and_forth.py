@@ -111,6 +111,22 @@ def test_redo_json(run: Run) -> None:
     assert ("talk", 3, 2) == (moved["thread_id"], moved["turns"], moved["restored"])
 
 
+def test_compact(run: Run, serve: Serve) -> None:
+    """A summary of the model replaces the messages in the context, not in the transcript."""
+    server = serve(ANSWERS)
+    run("say", LISTS, "--thread", "t")
+    server.script = lambda _: "Lists."
+    made = found(run, "compact", "1", "--thread", "t")
+    assert ("t", 2, "Lists.") == (made["thread_id"], len(made["message_ids"]), made["summary"])
+    assert [LISTS] == questions(run, "t")
+    undone = run("undo", "--thread", "t").stdout
+    assert "The messages are sent to the model again. `unsay redo` reverses this.\n" == undone
+    again = run("compact", "--thread", "t").stdout
+    assert "Summarized 2 messages of the context." in again
+    refused = run("compact", "--thread", "t")
+    assert "no message up to there" in refused.stderr
+
+
 def test_retry(run: Run, serve: Serve) -> None:
     """The last question has a new answer, of the model that was named; undo brings the old one."""
     server = serve(ANSWERS)

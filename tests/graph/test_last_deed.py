@@ -3,13 +3,19 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
-from unsay.conversation.conversation import Conversation
-from unsay.errors import InputError, UnknownTurnError
+from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay.errors import (
+    InputError,
+    SummarizationError,
+    UnknownCheckpointError,
+    UnknownTurnError,
+)
 from unsay.events import replay
 from unsay.messages.content import text_of
+from unsay.testing import ScriptedDetector
 
 
 def opened(model: Any = None, **options: Any) -> Conversation:
@@ -239,3 +245,147 @@ def test_an_edit_of_no_turn_changes_nothing() -> None:
 def texts(messages: list[AnyMessage]) -> list[str]:
     """Their texts."""
     return [text_of(message) for message in messages]
+
+
+SET = "A set has each element once."
+SUMMARY = "They asked what a list and a dictionary are."
+
+
+def long(end: str) -> str:
+    """A long answer without repetitions, with its own last word."""
+    return (
+        " ".join(f"{end}{place} precedes {end}{place * 7 + 100}" for place in range(60))
+        + f" {end}."
+    )
+
+
+class Lines:
+    """A model that gives these replies in order, and the last one again, and keeps its requests."""
+
+    def __init__(self, *replies: str) -> None:
+        self.replies, self.requests = replies, list[str]()
+
+    def __call__(self, messages: list[AnyMessage]) -> AIMessage:
+        """The next reply."""
+        self.requests.append("\n".join(map(text_of, messages)))
+        return AIMessage(self.replies[min(len(self.requests), len(self.replies)) - 1])
+
+
+def compacted(summary: str = SUMMARY) -> tuple[Conversation, Lines, Lines]:
+    """Two turns of one topic with long answers, the model, and the summarizer."""
+    model, summarizer = Lines(long("One"), long("Two"), SET), Lines(summary)
+    conversation = Conversation.open(
+        ":memory:",
+        model=model,
+        judge=scores(),
+        summarizer=summarizer,
+        detector=ScriptedDetector(),
+    )
+    conversation.say("What is a list?")
+    conversation.checkpoint("first")
+    conversation.say("What is a dictionary?")
+    return conversation, model, summarizer
+
+
+@pytest.mark.parametrize("up_to", [1, "1", "first"])
+def test_a_compaction_by_hand_reaches_up_to_its_place(up_to: int | str) -> None:
+    """A summary of the configured summarizer replaces the first turn; the second is sent in full."""
+    conversation, model, summarizer = compacted()
+    before = conversation.messages()
+    made = conversation.compact(up_to)
+    assert [m.id for m in before[:2]] == list(made.message_ids)
+    assert SUMMARY == made.summary
+    assert "One." in summarizer.requests[0]
+    assert "Two." not in summarizer.requests[0]
+    assert before == conversation.messages()
+    conversation.say("What is a set?")
+    assert SUMMARY in model.requests[-1]
+    assert "One." not in model.requests[-1]
+    assert "Two." in model.requests[-1]
+
+
+def test_without_a_place_all_is_summarized_but_pins() -> None:
+    """The newest answer is the default; a pinned turn is still sent in full."""
+    conversation, model, _ = compacted()
+    conversation.pin(turn=1)
+    made = conversation.compact()
+    assert [m.id for m in conversation.messages()[2:]] == list(made.message_ids)
+    conversation.say("What is a set?")
+    assert "One." in model.requests[-1]
+    assert "Two." not in model.requests[-1]
+
+
+async def test_async_code_compacts_by_hand() -> None:
+    """The verb exists for async code."""
+    conversation = AsyncConversation.open(
+        ":memory:", model=Lines(long("One")), judge=scores(), summarizer=Lines(SUMMARY)
+    )
+    await conversation.say("What is a list?")
+    made = await conversation.compact()
+    assert (2, SUMMARY) == (len(made.message_ids), made.summary)
+    await conversation.close()
+
+
+def test_undo_of_a_compaction_by_hand_sends_the_messages_again() -> None:
+    """Undo says what it undid and gives the messages back to the context; redo replaces them."""
+    conversation, model, _ = compacted()
+    conversation.compact()
+    undone = "The messages are sent to the model again. /redo reverses this."
+    redone = "A summary replaces the messages in the context. /undo reverses this."
+    assert undone == said_by(conversation, "/undo")
+    assert redone == said_by(conversation, "/redo")
+    conversation.undo()
+    conversation.say("What is a set?")
+    assert "One." in model.requests[-1]
+    assert SUMMARY not in model.requests[-1]
+
+
+def said_by(conversation: Conversation, order: str) -> str:
+    """The notice of a command."""
+    return conversation.say(order).text
+
+
+def test_a_compaction_by_hand_is_refused_where_nothing_is_left() -> None:
+    """A second one up to the same turn, an unknown turn and an unknown checkpoint say why."""
+    conversation, _, _ = compacted()
+    conversation.compact(1)
+    with pytest.raises(InputError, match="no message up to there"):
+        conversation.compact(1)
+    with pytest.raises(UnknownTurnError):
+        conversation.compact(9)
+    with pytest.raises(UnknownCheckpointError):
+        conversation.compact("nowhere")
+
+
+def test_a_failed_summary_by_hand_changes_nothing() -> None:
+    """The person asked for it, so the error is raised; there is nothing new to undo."""
+    conversation, _, _ = compacted(long("Three") * 9)
+    before = stored(conversation)
+    with pytest.raises(SummarizationError):
+        conversation.compact()
+    assert before == stored(conversation)
+
+
+@pytest.mark.parametrize(
+    ("first", "notice"),
+    [
+        (
+            "What is a list?",
+            "Summarized 2 messages of the context. /undo sends them in full again.",
+        ),
+        (
+            "リストとは何ですか。",
+            "文脈のメッセージ2件を要約しました。/undo で全文の送信に戻せます。",
+        ),
+    ],
+)
+def test_a_compiled_graph_compacts_by_an_order(first: str, notice: str) -> None:
+    """Typed in a host's chat, the command summarizes and says so; undo takes it back."""
+    summarizer = Lines("They asked what a list is.")
+    graph = make(Lines(long("One")), summarizer=summarizer)
+    before = say(graph, first)
+    state = say(graph, "/compact 1")
+    assert notice == last_text(state)
+    assert before.get("compaction", {}) != state["compaction"]
+    state = say(graph, "/undo")
+    assert before.get("compaction", {}) == state["compaction"]

@@ -209,6 +209,17 @@ def edit(
         _show(speaker, words, lambda show: speaker.edit(turn, words, show), as_json=as_json)
 
 
+def compact(
+    *, up_to: str | None, thread: str | None, db: str | None, as_json: bool, **models: str | None
+) -> None:
+    with speaking(db, thread, begins=False, **models) as speaker:
+        made = speaker.conversation.compact(up_to)
+        if as_json:
+            print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(made)))
+        else:
+            click.echo(speaker.labels().compacted.format(count=len(made.message_ids)))
+
+
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
 ) -> None:

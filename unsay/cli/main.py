@@ -210,6 +210,11 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
     ),
     "retry": (_thread(), *MODELS),
+    "compact": (
+        click.Argument(["up_to"], metavar="[UP_TO]", required=False),
+        _thread(),
+        *MODELS,
+    ),
     "remove": (click.Argument(["turn"], metavar="N", type=COUNT), _thread()),
     "edit": (
         click.Argument(["turn"], metavar="N", type=COUNT),

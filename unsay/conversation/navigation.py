@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from unsay.context.plan import Omission
 from unsay.conversation.results import Preview, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.effects import Steps
@@ -17,6 +18,7 @@ from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
 from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.dispatch import messages_needed
+from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
 from unsay.operations.recall import Find, ids_of, search_command
@@ -263,6 +265,38 @@ def remove(
     waiting = [message.id or "" for message in state["messages"][pending.start :]]
     update = yield from remove_turn(state, scope, str(turn), waiting, f"removal of turn {turn}")
     return (yield from settle(thread, state, scope, update))
+
+
+def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omission]:
+    """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
+
+    The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
+    configured one; with `summaries="local"`, or without a model, the summary is made without one.
+
+    Args:
+        thread: The thread.
+        up_to: A turn's number, from 1, or a checkpoint's name, its id or the beginning of its id;
+            `None` is the newest answer.
+
+    Returns:
+        The messages that the summary replaces, and the summary.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn in the state has this number.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: The context has no message up to there that a summary could replace.
+        SummarizationError: The summarizer failed, or its summary is longer than the messages.
+        ConflictError: A turn was stopped and waits, or a decision is pending.
+    """
+    state, scope = (yield from thread.settled()), thread.scope()
+    pending = find_pending(state["messages"], state.get("turn"))
+    waiting = [message.id or "" for message in state["messages"][pending.start :]]
+    place = "" if up_to is None else str(up_to)
+    update, left_out = yield from compact_up_to(state, scope, place, waiting)
+    yield from thread.write(state, scope, update)
+    return left_out
 
 
 def settle(

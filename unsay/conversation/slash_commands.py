@@ -169,7 +169,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
         return _moved((yield from undo(thread)), texts, undone=True)
     if verb in ("retry", "edit") and _pending((yield from thread.snapshot()).values):
         return ""
-    if verb == "forget":
+    if verb in ("forget", "compact"):
         yield from thread.settled()
     state, scope, orders = yield from _checked(thread, command)
     if verb == "redo":

@@ -240,6 +240,7 @@ class ConversationVerbs:
     retry = _changes(asking_again.retry)
     edit = _changes(asking_again.edit)
     remove = _changes(navigation.remove)
+    compact = _changes(navigation.compact)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)
     fork = _opens(branching.fork)

@@ -22,6 +22,7 @@ from unsay.operations.commands import (
 )
 from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
+from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.remove import removable
@@ -184,6 +185,13 @@ def _forget(order: _Order) -> Steps[Orders]:
     return Orders(notice=order.texts.forgot.format(words=label), update=update)
 
 
+def _compact(order: _Order) -> Steps[Orders]:
+    made = yield from compact_up_to(order.state, order.scope, order.argument, order.pending)
+    update, left_out = made
+    notice = order.texts.compacted.format(count=len(left_out.message_ids))
+    return Orders(notice=notice, update=update)
+
+
 def _recall(order: _Order) -> Steps[Orders]:
     messages = order.state["messages"]
     # Without the command itself, whose words would match best.
@@ -230,6 +238,7 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "pin": partial(_pins, remove=False),
     "unpin": partial(_pins, remove=True),
     "forget": _forget,
+    "compact": _compact,
     "recall": _recall,
     "tokens": _tokens,
 }

@@ -20,7 +20,7 @@ from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.types import Checkpoint, Offloaded, Operation, Pin, Segment
 
-VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label"})
+VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label", "compact"})
 """The kinds of step that change no message."""
 
 # What an undo of such a step takes away.
@@ -84,6 +84,9 @@ def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Up
         return _swap_pins(state, scope, step, back=back)
     if step["kind"] == "checkpoint":
         return swap_checkpoints(state, scope, step, back=back)
+    if step["kind"] == "compact":
+        compaction = step["old_compaction"] if back else step["compaction"]
+        return Update(messages=[], compaction=compaction)
     if scope.address is not None and (yield from threads.find_session(*scope.address)) is not None:
         # Before the commit: if a crash comes between, the step is undone again and changes nothing.
         labels = step["old_labels"] if back else step["labels"]
@@ -189,6 +192,8 @@ def _name_of_change(step: Operation, *, back: bool) -> str:
     if kind == "forget":
         hides = bool(step.get("forgotten")) and not step.get("remembered")
         return "hidden" if hides is not back else "shown"
+    if kind == "compact":
+        return "shown" if back else "compact"
     if kind == "expand":
         return "shortened" if back else "expanded"
     if kind == "checkpoint":

@@ -72,6 +72,10 @@ class Texts(ReasonTexts):
         "Removed turn {turn}. /undo restores it.",
         "ターン{turn}を取り除きました。/undo で元に戻せます。",
     )
+    compacted: Text = Text(
+        "Summarized {count} messages of the context. /undo sends them in full again.",
+        "文脈のメッセージ{count}件を要約しました。/undo で全文の送信に戻せます。",
+    )
     # What undoing or redoing a step did, if it changed no message; else `counts` says it.
     step_changes: Table = Table.of(
         {
@@ -84,6 +88,10 @@ class Texts(ReasonTexts):
             "hidden": (
                 "The messages are no longer sent to the model.",
                 "メッセージをモデルに送信しないようにしました。",
+            ),
+            "compact": (
+                "A summary replaces the messages in the context.",
+                "文脈のメッセージを要約に置き換えました。",
             ),
             "expanded": (
                 "The topic is sent to the model in full.",

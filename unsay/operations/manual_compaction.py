@@ -1,0 +1,146 @@
+"""A compaction that a person asks for: a summary replaces the messages up to a turn in contexts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.compaction import Compaction
+from unsay.context.exclusions import (
+    cleared_ids,
+    compaction_without,
+    forgotten_ids,
+    topic_starts,
+    without_forgotten,
+)
+from unsay.context.plan import Omission, PlanContext
+from unsay.context.summaries import Summarizer, compact_with_model
+from unsay.context.topics import TopicScoped
+from unsay.effects import Steps, off_loop
+from unsay.errors import InputError
+from unsay.history.checkpoints import find_checkpoint
+from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.conformance import conform
+from unsay.model_factory import resolve_model
+from unsay.operations.commands import as_sent
+from unsay.operations.compact import ask_summarizer
+from unsay.operations.pin import pinned_ids
+from unsay.operations.rollback import with_step
+from unsay.operations.visibility import turns_named
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.tokens.counter import TokenCounter
+from unsay.types import Operation
+
+WHY = "order"  # the rule's name in omissions and manifests
+
+
+def compact_up_to(
+    state: State, scope: Scope, up_to: str, pending: Sequence[str]
+) -> Steps[tuple[Update, Omission]]:
+    """Return the update that summarizes the context's messages up to a place, and what it leaves out.
+
+    `up_to` is a turn's number or a checkpoint; empty is the newest answer. The summarizer is the
+    configured one. With topics on, only messages of the topics in the context are summarized.
+    Pinned messages stay.
+
+    Raises:
+        UnknownTurnError: There is no such answered turn.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: The context has no message up to there that a summary could replace.
+        SummarizationError: The summarizer failed, or its summary is longer than the messages.
+    """
+    last = _last_message(state, up_to, pending)
+    ctx = yield from _plan_context(state, scope, pending)
+    places = {message.id: index for index, message in enumerate(ctx.messages)}
+    order = {message.id: index for index, message in enumerate(state["messages"])}
+    chosen = [each for each in ctx.messages if order[each.id] <= order[last]]
+    model = getattr(_planner(scope), "summarizer", None)
+    how = Summarizer(model=model, tokens=scope.settings.summary_tokens)
+    plan = yield from compact_with_model(ctx, chosen, how, why=WHY)
+    if plan.problems:
+        raise plan.problems[0]
+    if plan.after is ctx:
+        raise InputError("The context has no message up to there that a summary could replace")
+    before = state.get("compaction", Compaction())
+    step = Operation(
+        kind="compact",
+        base=None,
+        branches=[],
+        old_compaction=before,
+        compaction=plan.compaction,
+    )
+    replaced = sorted(
+        {m.id or "" for m in ctx.shown} - {m.id or "" for m in plan.after.shown},
+        key=lambda name: places[name],
+    )
+    left_out = Omission(
+        why=WHY, message_ids=tuple(replaced), summary=next(reversed(plan.after.summaries), None)
+    )
+    return Update(compaction=plan.compaction, **with_step(state, step)), left_out
+
+
+def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | None:
+    """Return the id of the last message to summarize; the errors are those of `compact_up_to`."""
+    checkpoints = state.get("checkpoints", [])
+    is_named = any(each["name"] == up_to for each in checkpoints)
+    if not up_to or (up_to.isdecimal() and not is_named):
+        return turns_named(state, up_to or None, pending)[-1].id
+    last = find_checkpoint(checkpoints, up_to)["message_id"]
+    if last not in {message.id for message in state["messages"]}:
+        raise InputError(f"No message in the context precedes the checkpoint {up_to!r}")
+    return last
+
+
+def _planner(scope: Scope) -> Any:
+    """Return the host's strategy, which may have a summarizer of its own; `None` if there is none."""
+    strategy = scope.services.strategy
+    return strategy.within if isinstance(strategy, TopicScoped) else strategy
+
+
+def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[PlanContext]:
+    """Return the messages that the next request includes, with what was left out before."""
+    yield scope.resolve("summarizer")
+    settings, services = scope.settings, scope.services
+    messages, segments = state["messages"], state.get("segments", [])
+    forgotten, texts = state.get("forgotten", []), scope.texts(messages)
+    hidden = forgotten_ids(messages, segments, forgotten, pending=pending)
+    visible = without_forgotten(messages, segments, forgotten, texts, pending=pending)
+    sent = [as_sent(m) for m in spoken(visible) if m.type != "system" and m.id not in pending]
+    excluded = {m.id or "" for m in messages} - {m.id or "" for m in sent}
+    starts, shown_topics = topic_starts(messages, segments, state.get("expanded", []), excluded)
+    steps_so_far = len(state.get("operations", []))
+
+    def ask(request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
+        chosen: Any = model or services.summarizer
+        summarizer = yield off_loop(lambda: resolve_model(chosen, settings))
+        key = f"compact-{sum(map(is_answer, messages))}-{steps_so_far}"
+        own_request = conform(list(request), opening=texts.opening)
+        tokens = settings.summary_tokens
+        return (yield from ask_summarizer(scope, summarizer, own_request, key=key, tokens=tokens))
+
+    ctx = PlanContext(
+        messages=sent,
+        count=TokenCounter().count,
+        texts=texts,
+        compaction=compaction_without(
+            messages,
+            segments,
+            state.get("compaction", Compaction()),
+            forgotten=hidden,
+            cleared=cleared_ids(messages, forgotten),
+        ),
+        window_tokens=settings.context_window_tokens,
+        pins=pinned_ids(state),
+        ask=ask,
+        has_summarizer=settings.summaries == "model" and services.summarizer is not None,
+        segments=starts if settings.topics == "compaction" else (),
+        expanded=shown_topics,
+        minutes=services.clock().timestamp() / 60,
+    )
+    if isinstance(services.strategy, TopicScoped):
+        return services.strategy.scoped(ctx)
+    kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
+    is_scoped = settings.topics == "compaction"
+    return TopicScoped(kept_messages=kept).scoped(ctx) if is_scoped else ctx
