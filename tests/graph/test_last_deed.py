@@ -389,3 +389,14 @@ def test_a_compiled_graph_compacts_by_an_order(first: str, notice: str) -> None:
     assert before.get("compaction", {}) != state["compaction"]
     state = say(graph, "/undo")
     assert before.get("compaction", {}) == state["compaction"]
+
+
+def test_a_refused_compaction_speaks_japanese() -> None:
+    """What cannot be summarized is said in the language of the conversation."""
+    conversation = Conversation.open(
+        ":memory:", model=Lines(long("One")), judge=scores(), summarizer=Lines(SUMMARY)
+    )
+    conversation.say("リストとは何ですか。")
+    said_by(conversation, "/compact")
+    refused = "何も変更していません: その地点までに、要約で置き換えられるメッセージはありません"
+    assert refused == said_by(conversation, "/compact")

@@ -48,6 +48,12 @@ class ReasonTexts(RollbackTexts):
             "{} is reserved for branches and ids: choose another name, such as {}": (
                 "{}は予約されています。{}のような別の名前を指定してください"
             ),
+            "The context has no message up to there that a summary could replace": (
+                "その地点までに、要約で置き換えられるメッセージはありません"
+            ),
+            "No message in the context precedes the checkpoint {}": (
+                "チェックポイント{}より前に、文脈のメッセージはありません"
+            ),
             "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
             "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
             "Not pinned: {}; {}": "ピン留めされていません",
