@@ -15,7 +15,7 @@ from tests.postgres.conftest import machine, url  # noqa: F401 - fixtures
 from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database
 
-collect_ignore = ["stopped_child.py", "writer_child.py"]
+collect_ignore = ["mcp_server.py", "stopped_child.py", "writer_child.py"]
 
 
 def in_memory(_: Path, __: ExitStack) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def test_a_cut_in_words() -> None:
     assert [RemoveMessage(id="m2"), RemoveMessage(id="m3")] == change.writes
     assert (
         StoredBranch(
-            id="branch-0597d48cb43eb73d",
+            id="branch-b5b0bf8e076a36e9",
             kind="person",
             base="m1",
             reason="go back",

@@ -24,9 +24,9 @@ class Words:
 
     def count(self, text: str) -> int:
         """The tokens of a text."""
-        return len(list(self.branches(text)))
+        return len(list(self.boundaries(text)))
 
-    def branches(self, text: str) -> Iterator[int]:
+    def boundaries(self, text: str) -> Iterator[int]:
         """In which character each token begins."""
         return (match.start() for match in re.finditer(r" ?[A-Za-z]+|[^A-Za-z]", text))
 
