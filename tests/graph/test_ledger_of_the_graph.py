@@ -348,7 +348,6 @@ def test_a_persons_decision(opened: Opening, decision: Any) -> None:
 
 
 ANSWER_EDITS: list[Any] = [
-    pytest.param(lambda m: m.model_copy(update={"content": "Other words."}), id="words"),
     pytest.param(lambda m: m.model_copy(update={"additional_kwargs": {"up": 1}}), id="aside"),
     pytest.param(lambda m: m.model_copy(update={"response_metadata": {"own": 1}}), id="metadata"),
     pytest.param(lambda m: m.model_copy(update={"name": "Ada"}), id="name"),
@@ -358,6 +357,12 @@ ANSWER_EDITS: list[Any] = [
         ),
         id="usage",
     ),
+    pytest.param(
+        lambda m: m.model_copy(update={"content": [{"type": "text", "text": m.text}]}), id="form"
+    ),
+]
+REPLACED_ANSWERS: list[Any] = [
+    pytest.param(lambda m: m.model_copy(update={"content": "Other words."}), id="words"),
     pytest.param(
         lambda m: m.model_copy(update={"content": [{"type": "text", "text": "A"}]}), id="blocks"
     ),
@@ -369,20 +374,43 @@ ANSWER_EDITS: list[Any] = [
 def test_a_host_that_changes_the_record_itself(
     opened: Opening, change: Callable[[AnyMessage], Any]
 ) -> None:
-    """The event log tells the transcript as the host left it, at once and after the next turn."""
+    """An answer with the same words and other data is in the event log at once and later."""
     talk = opened(judge=scores(0.5, 0.5))
     talk.say("q1")
-    changed = change(talk.messages()[-1])
+    edit(talk, change(talk.messages()[-1]))
+
+    waiting = checked(talk)
+    talk.say("q2")
+
+    assert 1 == len(of(waiting, "edit"))
+    assert "edit" == waiting[-1]["type"]
+    events = checked(talk)
+    assert 1 == len(of(events, "edit"))
+    assert waiting[:-1] == events[: len(waiting) - 1]
+
+
+@pytest.mark.parametrize("change", REPLACED_ANSWERS)
+def test_a_host_that_replaces_or_removes_an_answer(
+    opened: Opening, change: Callable[[AnyMessage], Any]
+) -> None:
+    """The event log tells that the old answer became a branch, and what stands in its place."""
+    talk = opened(judge=scores(0.5, 0.5))
+    talk.say("q1")
+    old = talk.messages()[-1]
+    before = talk.events()
+    changed = change(old)
     edit(talk, changed)
 
     waiting = checked(talk)
     talk.say("q2")
 
-    expected = "rollback" if changed.type == "remove" else "edit"
-    assert expected == waiting[-1]["type"]
+    in_place = [] if changed.type == "remove" else ["assistant_message", "verdict"]
+    assert ["rollback", *in_place] == types(waiting[len(before) :])
     events = checked(talk)
-    assert 1 == len(of(events, expected))
-    assert waiting[:-1] == events[: len(waiting) - 1]
+    (left,) = of(events, "rollback")
+    assert ("host", [old.id]) == (left["kind"], left["removed"])
+    assert said([old]) == said(replay(events).branches[left["branch_id"]])
+    assert [*before, waiting[len(before)]] == events[: len(before) + 1]
 
 
 def test_a_host_that_changes_a_tools_arguments(opened: Opening) -> None:

@@ -194,10 +194,13 @@ def test_with_tools_they_never_stand_between_call_and_result() -> None:
 
     head = ["system", "human"]
     steps = [*head, "ai", "tool", "tool"]
-    assert [head, steps, head, steps] == [[m.type for m in call] for call in chat.calls]
-    assert [1, 1, 0, 0] == times(ONCE, chat.calls)
-    assert [1, 1, 1, 1] == times(CITE, chat.calls) == times(START, chat.calls)
+    # The second draft begins after the finished tool steps of the first.
+    assert [head, steps, steps] == [[m.type for m in call] for call in chat.calls]
+    assert [1, 1, 0] == times(ONCE, chat.calls)
+    assert [1, 1, 1] == times(CITE, chat.calls) == times(START, chat.calls)
     assert chat.calls[0] == chat.calls[1][:2]
+    first, resumed = ([(m.id, m.content) for m in call[2:]] for call in chat.calls[1:])
+    assert first == resumed
     assert all(
         CITE.text not in m.text for call in chat.calls for m in call if m.type in ("ai", "tool")
     )
