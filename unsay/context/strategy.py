@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from unsay.arguments import check_arity, configurable
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
-from unsay.effects import Steps, user_call
+from unsay.effects import Steps, is_own, user_call
 from unsay.errors import (
     ConfigurationError,
     ContextOverflowError,
@@ -150,7 +150,8 @@ def call_strategy(
     """
     try:
         made = yield user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)
-        plan = (yield from _advanced(made, ctx)) if isinstance(made, Generator) else made
+        is_generator = isinstance(made, Generator)
+        plan = (yield from _advanced(made, ctx, own=is_own(make))) if is_generator else made
         if not isinstance(plan, Plan):
             raise ConfigurationError(
                 f"{make!r} returned {plan!r} instead of a plan: return ctx.keep() or "
@@ -168,11 +169,13 @@ def call_strategy(
     return plan
 
 
-def _advanced(steps: Steps[Plan], ctx: PlanContext) -> Steps[Any]:
-    """Run a strategy's generator to its plan, each of its parts off the event loop."""
+def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
+    """Run a strategy's generator to its plan; if it is not our `own`, off the event loop."""
     advance: Callable[[], Any] = partial(next, steps)
     while True:
-        part = yield user_call(partial(_part, advance), timeout_seconds=ctx.timeout_seconds)
+        next_part = partial(_part, advance)
+        limit = ctx.timeout_seconds
+        part = next_part() if own else (yield user_call(next_part, timeout_seconds=limit))
         if isinstance(part, _End):
             return part.plan
         try:
