@@ -69,7 +69,14 @@ def test_the_payload_of_a_failed_draft(
         run = talk.runs().runs[0]
 
     bodies = [posted(asked) for asked in server.asked_of("answerer")]
-    assert bodies[len(bodies) // 2 - 1] == found.payload
+    # The second attempt is the last body: it begins after the finished tool step of the draft.
+    failed, retried = bodies[-2:]
+    assert failed == found.payload
+    assert (3 if tools else 2) == len(bodies)
+    question_and_hint = retried["messages"][1]
+    assert "user" == question_and_hint["role"]
+    assert "魚？" in question_and_hint["content"]
+    assert failed["messages"][2:] == retried["messages"][2:]
     assert ["system", "human", *(["ai", "tool"] if tools else [])] == [
         m.type for m in found.messages
     ]

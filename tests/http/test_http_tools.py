@@ -1,5 +1,6 @@
 """Tools over HTTP: the round trip, calls that are broken, and calls without end."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from llmock.pytest_plugin import LLMock
 
 from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
-from tests.http.openai_server import OpenAIServer, Script
+from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import answers, bodies, calls, grades
 from unsay import AsyncConversation, Conversation
 from unsay.errors import ModelReplyError, ToolStepsError
@@ -67,19 +68,49 @@ def test_next_turn_sends_the_tool_steps_along(llmock: LLMock, tmp_path: Path) ->
     assert last[1]["tool_calls"][0]["id"] == last[2]["tool_call_id"]
 
 
-def test_failed_draft_takes_its_tool_steps_along(llmock: LLMock, tmp_path: Path) -> None:
-    """A draft that fails after a tool call leaves nothing of either in the transcript."""
-    wrong = "In Rome it is 21 degrees warm today, with a light wind."
-    llmock.add(calls("read_meter", city="Rome"), answers(wrong, times=1))
-    llmock.add(calls("read_meter", city="Paris"), answers(ANSWER))
-    llmock.add(grades(0.1, "Paris was asked for.", times=1), grades(0.9))
+def test_failed_draft_is_resumed_after_its_tool_step(llmock: LLMock, tmp_path: Path) -> None:
+    """The tool does not run again: the second attempt is sent the call and its result."""
+    wrong = "In Paris it is cold today, with a strong wind."
+    llmock.add(calls("read_meter", city="Paris"), answers(wrong, times=1), answers(ANSWER))
+    llmock.add(grades(0.1, "It was 21 degrees.", times=1), grades(0.9))
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
     ) as talk:
         reply = talk.say(QUESTION)
         assert ROUND_TRIP == steps(talk.messages())
     assert 1 == reply.rollbacks
-    assert not [body for body in bodies(llmock, "answerer")[2:] if "Rome" in str(body)]
+    _, failed, retried = (body["messages"] for body in bodies(llmock, "answerer"))
+    assert ["user", "assistant", "tool"] == [m["role"] for m in retried]
+    assert "It was 21 degrees." in retried[0]["content"]
+    assert failed[-2:] == retried[-2:]
+    assert retried[1]["tool_calls"][0]["id"] == retried[2]["tool_call_id"]
+    assert wrong not in str(retried)
+
+
+def test_blamed_tool_step_leaves_with_its_draft(
+    serve: Callable[[Script], OpenAIServer], tmp_path: Path
+) -> None:
+    """A step that the judge blames leaves neither call nor result to the second attempt."""
+
+    def script(asked: Asked) -> Said:
+        if asked.model == "judge":
+            blamed = re.findall(r"\[id (\S+)\] read_meter\([^)]*Rome", asked.question)
+            score = 0.1 if blamed else 0.9
+            return {"score": score, "reason": "Paris was asked for.", "blamed": blamed}
+        if asked.body["messages"][-1]["role"] == "tool":
+            return ANSWER
+        city = "Paris" if "Paris was asked for." in asked.told else "Rome"
+        return Calls(name="read_meter", arguments={"city": city})
+
+    server = serve(script)
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
+    ) as talk:
+        reply = talk.say(QUESTION)
+        assert ROUND_TRIP == steps(talk.messages())
+    assert 1 == reply.rollbacks
+    roles = [[m["role"] for m in asked.body["messages"]] for asked in server.asked_of("answerer")]
+    assert [0, 1, 0, 1] == [each.count("tool") for each in roles]
 
 
 @pytest.mark.parametrize("kind", ["malformed_arguments", "unknown_tool"])

@@ -33,7 +33,7 @@ REPLY_SCHEMA = {
         "blamed": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Ids of earlier answers that caused the fault; empty for none.",
+            "description": "Ids of earlier answers or tool calls that caused the fault; empty for none.",
         },
     },
     "required": ["score", "reason", "blamed"],
