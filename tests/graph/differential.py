@@ -13,9 +13,6 @@ from typing import Literal
 MAX_ROLLBACKS = 2
 """How often a turn is taken back before its best draft is delivered: the default."""
 
-NOTICE = "a notice"
-"""In place of a notice's words, which are no part of the conversation."""
-
 _SERIALS = count(1)
 
 
@@ -35,9 +32,6 @@ class Said:
 
     text: str
     """The words."""
-
-    aside: bool = False
-    """Whether it is an order, or the notice that answers one: no part of the conversation."""
 
     annotation: str | None = None
     """Name of the checkpoint at this message; empty without a name, `None` for no checkpoint."""
@@ -64,7 +58,7 @@ def serials(messages: Collection[Said]) -> set[int]:
 
 def answered(messages: Sequence[Said]) -> list[Said]:
     """The answers among them."""
-    return [each for each in messages if each.role == "ai" and not each.aside]
+    return [each for each in messages if each.role == "ai"]
 
 
 @dataclass(slots=True)
@@ -144,8 +138,7 @@ class Line:
             keep = self._others(step)
         gone = self._swap(step.base, step.tail, keep, notes=not step.ids)
         self.steps.pop()
-        said = [each for each in gone if not each.aside]
-        again = not step.turn or bool(said and said[-1].role == "ai")
+        again = not step.turn or bool(gone and gone[-1].role == "ai")
         back = (replace(step, tail=gone), self._here(keep))
         self.undone = [*left, back] if again else []
 
@@ -171,7 +164,7 @@ class Line:
         """Back to a checkpoint, or some turns."""
         base = self._landing(to, turns, keep)
         gone = self._swap(base, (), keep)
-        if any(not each.aside for each in gone):
+        if gone:
             self._did(Step(turn=False, base=base, tail=gone))
 
     def restore(self, base: int | None, tail: Sequence[Said]) -> None:
@@ -216,18 +209,12 @@ class Line:
         gone = self._swap(step.base, (), self._others(step), notes=False)
         self._did(replace(step, tail=gone))
 
-    def order(self, order: str, carry_out: Callable[[Collection[int]], None]) -> None:
-        """A typed command: it is in the transcript with the notice that answers it."""
-        self.begun = True
-        self._put(Said(role="human", text=order))
-        waiting = serials(self.waiting())
+    def order(self, carry_out: Callable[[Collection[int]], None]) -> None:
+        """A typed command: it is not in the transcript, and a waiting question stays."""
         try:
-            carry_out(waiting)
+            carry_out(serials(self.waiting()))
         except RefusedError:
             """The notice says so."""
-        for each in self.waiting():
-            self._exchange(replace(each, aside=True))
-        self._put(Said(role="ai", text=NOTICE, aside=True))
 
     def fork(self, to: str | None = None, turns: int | None = None) -> "Line":
         """A new thread that begins like this one; its steps are its turns."""
@@ -260,10 +247,6 @@ class Line:
         """A host empties the transcript."""
         for each in list(self.transcript):
             self.remove(each)
-
-    def spoken(self) -> list[Said]:
-        """The conversation itself."""
-        return [each for each in self.transcript if not each.aside]
 
     def waiting(self) -> list[Said]:
         """The user's words at the end that nothing answers."""
@@ -323,7 +306,7 @@ class Line:
 
     def _turn(self, turn: int) -> list[Said]:
         """The messages of an answered turn."""
-        said = self.spoken()
+        said = self.transcript
         ends = [place for place, each in enumerate(said) if each.role == "ai"]
         if not 0 < turn <= len(ends):
             raise RefusedError
@@ -345,7 +328,7 @@ class Line:
 
     def _here(self, keep: Collection[int]) -> int | None:
         """The last message of the conversation."""
-        said = [each.serial for each in self.spoken() if each.serial not in keep]
+        said = [each.serial for each in self.transcript if each.serial not in keep]
         return said[-1] if said else None
 
     def _redoable(self, keep: Collection[int]) -> list[tuple[Step, int | None]]:
@@ -369,7 +352,7 @@ class Line:
             if not found:
                 raise RefusedError
             return found[0]
-        said = [each for each in self.spoken() if each.serial not in keep]
+        said = [each for each in self.transcript if each.serial not in keep]
         if turns is not None:
             return self._before(self._turn_start(said, turns))
         if not said:
@@ -396,7 +379,7 @@ class Line:
 
     def _last_question(self) -> list[Said]:
         """Return the newest question with the unanswered messages before it."""
-        said = self.spoken()
+        said = list(self.transcript)
         while said and said[-1].role == "ai":
             said.pop()
         first = len(said)

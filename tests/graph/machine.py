@@ -200,7 +200,7 @@ class Differential(Script, RuleBasedStateMachine):
         }
         order = words.get(verb, f"/{verb}")
         self._perform(name, who, order, [])
-        line.order(order, doings[verb])
+        line.order(doings[verb])
 
     @rule(name=THREADS, who=WHO)
     def checkpoint(self, name: str, who: int) -> None:
@@ -250,7 +250,7 @@ class Differential(Script, RuleBasedStateMachine):
     def pick(self, name: str, who: int, other: str, place: int) -> None:
         """Somebody takes an answer over from a thread, maybe this one."""
         line, talk = self.lines[name], self._talk(name, who)
-        said = self.lines[other].spoken()
+        said = self.lines[other].transcript
         found = [i for i, each in enumerate(said) if each.role == "ai"]
         if not found or not line.transcript:
             return
@@ -401,7 +401,7 @@ class Differential(Script, RuleBasedStateMachine):
     def _some_message(self, name: str, place: int) -> tuple[Said, str] | None:
         """A message of the conversation itself, and its id; `None` where there is none."""
         line = self.lines[name]
-        said = line.spoken()
+        said = line.transcript
         if not said:
             return None
         message = said[place % len(said)]

@@ -5,10 +5,9 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from tests.graph.differential import MAX_ROLLBACKS, NOTICE
+from tests.graph.differential import MAX_ROLLBACKS
 from tests.graph.troupe import Troupe
 from unsay.errors import ConflictError, InputError, NotFoundError
-from unsay.messages.annotations import is_notice
 from unsay.messages.content import text_of
 
 KNOWN = frozenset({"R1", "S4"})
@@ -73,4 +72,4 @@ class Script:
 
 def told(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """Real messages as the model tells its own."""
-    return [(m.type, NOTICE if is_notice(m) else text_of(m)) for m in messages]
+    return [(m.type, text_of(m)) for m in messages]

@@ -15,7 +15,7 @@ from langgraph.types import Command
 from tests.graph.kit import config
 from tests.graph.steps import OFTEN, STEPS, Step, step
 from tests.graph.troupe import ANSWERS, KNOWN, Crash, NamelessError, Troupe, beats, in_memory
-from tests.graph.verities import Scene, Verities, as_bytes, runs_of, snapshot_of
+from tests.graph.verities import Scene, Verities, as_bytes, runs_of, settle, snapshot_of
 from tests.graph.ways import Ways
 from tests.transcripts import wild_transcripts
 from unsay.conversation.conversation import Conversation
@@ -407,7 +407,11 @@ class Stage(Ways):
         self._beside(lambda: self.talk.restore(entries[place % len(entries)]["id"]))
 
     def _beside(self, act: Callable[[], Any]) -> None:
-        """Operations on contexts leave the transcript as it is, done or refused."""
+        """Operations on contexts leave the transcript as it is, done or refused.
+
+        What a crash left is committed by the first operation that may write.
+        """
+        settle(self.talk)
         before = as_bytes(self.talk.messages())
         try:
             act()

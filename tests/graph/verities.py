@@ -10,6 +10,7 @@ from langgraph.types import StateSnapshot
 
 from tests.graph.troupe import KNOWN, Crash
 from unsay.conversation.conversation import Conversation
+from unsay.effects import drive
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
 from unsay.events.event_types import body_of
 from unsay.events.transcript_replay import Replayed, replay
@@ -22,7 +23,7 @@ from unsay.types import Provider
 TALKS = frozenset({"say", "again", "stream", "spoil", "command"})
 """The steps by which somebody says something: they are never refused without a cause."""
 
-RUNS = TALKS | {"retry", "resume", "decide", "resend", "invoke", "order", "go_on"}
+RUNS = TALKS - {"command"} | {"retry", "resume", "decide", "resend", "invoke", "order", "go_on"}
 """The steps that run the graph."""
 
 GOES_ON = frozenset({"resume", "decide", "go_on"})
@@ -194,6 +195,12 @@ def snapshot_of(talk: Conversation) -> StateSnapshot:
     """A thread's state."""
     config: Any = {"configurable": {"thread_id": talk.thread_id}}
     return talk.graph.get_state(config)
+
+
+def settle(talk: Conversation) -> None:
+    """Commit what a crash left, as every operation does that may write."""
+    handle = talk._handle
+    drive(handle.alone(handle.snapshot()))
 
 
 def runs_of(talk: Conversation) -> dict[str, Run]:

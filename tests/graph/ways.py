@@ -42,7 +42,8 @@ class Ways:
     def pick(self, place: int, which: int) -> None:
         """Somebody takes a message of an abandoned line over."""
         branch = self._abandoned(place)
-        cut = replay(self.talk.events()).branches[branch]
+        # A crash can leave a stored branch whose event was never committed.
+        cut = replay(self.talk.events()).branches.get(branch, ())
         if cut:
             self.talk.pick([cut[which % len(cut)].id or ""], branch)
 

@@ -348,7 +348,7 @@ def test_events_that_build_on_nothing_are_refused(events: list[Any]) -> None:
 
 def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
     """Restored messages return to their place, kept ones follow, and a draft stays out."""
-    annotation = Checkpoint(**{**MARK, "message_id": "b"})
+    annotation = Checkpoint(**{**MARK, "message_id": "b", "turn": 0})
     draft = person("draft", "d")
     taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
     again = make_event(
