@@ -127,6 +127,7 @@ def test_the_benchmark_measures_what_is_sent(
             "recall_tokens": 0,
             "memory_tools": "off",
             "system_prompt": prefix.SYSTEM,
+            "summaries": "local",
         },
     ) as talk:
         for turn in turns:
