@@ -239,6 +239,12 @@ class Line:
         self.transcript = [each for each in self.transcript if each.serial != message.serial]
         self.ever.pop(message.serial, None)
 
+    def take_out(self, message: Said) -> None:
+        """A host takes a message away through the graph: a step that leaves a branch."""
+        step = Step(turn=False, base=self._before(message), ids=frozenset([message.serial]))
+        gone = self._swap(step.base, (), self._others(step), notes=False)
+        self._did(replace(step, tail=gone))
+
     def replace(self, message: Said, text: str) -> None:
         """A host puts other words in its place."""
         self._exchange(replace(message, text=text))
