@@ -84,23 +84,13 @@ class Line:
         return [(each.role, each.text) for each in self.transcript]
 
     def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
-        """A question, and one draft after another until one passes or there may be no more."""
+        """A question, and one draft after another; rejected drafts remove nothing."""
         self.begun = True
         self.transcript.append(Said(role="human", text=question))
-        waiting = self.waiting()
-        start = self._before(waiting[0])
-        whole, base = list(self.transcript), start
-        for failures, (_, score) in enumerate(drafts[:-1], start=1):
-            assert score < 0.5
-            base = self._landing_of_draft(base, failures)
-            self._swap(base, (), keep=serials(waiting))
+        assert all(score < 0.5 for _, score in drafts[:-1])
         text, score = drafts[-1]
-        if score < 0.5:
-            self.transcript, base = whole, start
-        taken = tuple(each for each in whole if each.serial not in serials(self.transcript))
-        self._did(Step(turn=True, base=base, tail=taken))
-        annotation = "" if score >= 0.8 else None
-        self._put(Said(role="ai", text=text, annotation=annotation))
+        self._did(Step(turn=True, base=self._before(self.waiting()[0])))
+        self._put(Said(role="ai", text=text, annotation="" if score >= 0.8 else None))
 
     def ask(self, question: str) -> None:
         """A question that stays unanswered because the model cannot be reached."""
@@ -341,15 +331,6 @@ class Line:
         """What was undone, unless the conversation went on."""
         here = bool(self.undone) and self.undone[-1][1] == self._here(keep)
         return self.undone if here else []
-
-    def _landing_of_draft(self, base: int | None, failures: int) -> int | None:
-        """The last checkpoint; with every further failure an older one, as far as there are any."""
-        marked = [
-            each for each in self.transcript[: self._place(base)] if each.annotation is not None
-        ]
-        if failures > 1 and marked and marked[-1].serial == base:
-            marked.pop()
-        return marked[-1].serial if marked else base
 
     def _landing(self, to: str | None, turns: int | None, keep: Collection[int] = ()) -> int | None:
         """Where an order leads."""

@@ -154,8 +154,8 @@ class Differential(Script, RuleBasedStateMachine):
         again = question if then == "again" else self._question(name, "")
         answer = self._answer(name, 0.9)
         self._perform(name, 1 - who, again, [answer])
-        if then == "again":
-            line.transcript.pop()
+        if then == "again":  # the same message, which the model of the thread adds once more below
+            del line.ever[line.transcript.pop().serial]
         else:
             line.unask()
         line.say(again, [answer])

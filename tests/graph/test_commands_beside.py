@@ -157,6 +157,21 @@ def test_a_pending_decision_waits_after_a_command(database: Database, command: s
     assert "answer" == talk.resume("approve").kind
 
 
+@pytest.mark.parametrize("command", ["/undo", "/rollback 1", "/help"])
+def test_a_question_that_a_host_added_waits_after_a_typed_command(
+    database: Database, command: str
+) -> None:
+    """The command is about the turns before it; the notice says that the question waits."""
+    talk = opened(database)
+    talk.say("one")
+    talk.add([HumanMessage("two")])
+
+    told = talk.say(command)
+
+    assert "“two” still waits" in told.text
+    assert "two" == text_of(talk.messages()[-1])
+
+
 # Somebody else's page
 
 

@@ -155,11 +155,25 @@ def rollback(
     scope = thread.scope(confirm)
     wanted, least = rollback_targets(live_branch(state), to, turns)
     state = yield from thread.reached(state, wanted, least)
-    base = target_of(live_branch(state), to, turns)
+    waiting = _kept(thread, state)
+    base = target_of(live_branch(state), to, turns, waiting)
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
-    update = yield from go_back(state, scope, base, cause, ())
+    update = yield from go_back(state, scope, base, cause, waiting)
     return (yield from settle(thread, state, scope, update))
+
+
+def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
+    """Return the ids of the messages that wait for an answer, which a typed command keeps.
+
+    Empty for a verb, which takes them along. A turn that was stopped does not keep its own question.
+    """
+    if thread.order is None:
+        return ()
+    messages, turn = state["messages"], state.get("turn")
+    stopped = turn["pending"] if turn is not None and not turn["done"] else []
+    waiting = messages[find_pending(messages, turn).start :]
+    return tuple(message.id or "" for message in waiting if message.id not in stopped)
 
 
 def preview(
@@ -217,7 +231,10 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         "operations": operations,
     }
     scope = thread.scope(confirm)
-    update: Update = {**archived, **(yield from undo_last(state, scope, (), "undo"))}
+    update: Update = {
+        **archived,
+        **(yield from undo_last(state, scope, _kept(thread, state), "undo")),
+    }
     change = change_made(state["messages"], update, operations[-1], undone=True)
     return replace((yield from settle(thread, state, scope, update)), change=change)
 
@@ -236,8 +253,9 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
     scope = thread.scope(confirm)
-    update = yield from redo_last(state, scope, (), "redo")
-    change = change_made(state["messages"], update, last_undone(state, ()), undone=False)
+    waiting = _kept(thread, state)
+    update = yield from redo_last(state, scope, waiting, "redo")
+    change = change_made(state["messages"], update, last_undone(state, waiting), undone=False)
     return replace((yield from settle(thread, state, scope, update)), change=change)
 
 

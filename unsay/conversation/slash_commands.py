@@ -31,7 +31,7 @@ from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.compensate import report_text
 from unsay.operations.dispatch import messages_needed, obey
 from unsay.operations.offload import load_segments
-from unsay.operations.pending import commands_answered, find_pending
+from unsay.operations.pending import commands_answered, find_pending, with_waiting
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import live_branch
 from unsay.operations.targets import turns_typed
@@ -72,6 +72,8 @@ def answer_command(
             text = yield from _changed(replace(thread, order=order), command, texts)
         else:
             text = yield from _shown(thread, command)
+        after = yield from replace(thread, writes=False).snapshot()
+        text = with_waiting(text, after.values.get("messages", []), texts) if text else text
     except ConfirmationNeededError:
         return None
     except StorageError:

@@ -14,7 +14,7 @@ from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, spoken, with_verdict
-from unsay.operations.commands import changes_nothing, command_of, is_command
+from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
 from unsay.operations.pending import (
@@ -24,6 +24,7 @@ from unsay.operations.pending import (
     open_turn,
     repair_interrupted,
     unjudged,
+    with_hand_offs,
 )
 from unsay.operations.rollback import add_note, archive_steps, live_branch, load_archived_steps
 from unsay.operations.stopped import branch_of_deleted, stopped_questions
@@ -77,7 +78,7 @@ def _show(
     turn = open_turn(draft.state, pending, scope.run_id or "")
     orders = yield from read_orders(draft.state, scope, turn, pending, command)
     waiting = spoken(draft.state["messages"][pending.start :])
-    answers = [message.id or "" for message in waiting if is_command(message)]
+    answers = with_hand_offs(waiting, [message.id or "" for message in waiting])
     draft.apply(Update(notice=NoticeDue(text=orders.notice or "", answers=answers)))
     if draft.state.get("turn") is None:
         draft.apply(Update(turn=turn))

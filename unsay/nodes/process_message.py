@@ -20,9 +20,8 @@ from unsay.history.compensations import Report
 from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import text_of
 from unsay.operations.automatic import rejected_messages
-from unsay.operations.commands import is_command
 from unsay.operations.compensate import (
     not_undone,
     note_own_calls,
@@ -32,7 +31,7 @@ from unsay.operations.compensate import (
 )
 from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
 from unsay.operations.offload import load_opened
-from unsay.operations.pending import is_beside_turn, questions_waiting
+from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waiting
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import add_note
@@ -228,15 +227,12 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     assert requested is not None  # noqa: S101 - the caller has just seen it
     texts, answers = scope.texts(messages), requested["answers"]
     text = f"{requested['text']} {report_text(report, texts)}".strip()
-    commands = [m.id or "" for m in messages if m.id in answers and is_command(m)]
-    if commands:
+    if commands := with_hand_offs(messages, answers):
         answers = commands
-        if waiting := questions_waiting(messages):
-            words = " / ".join(preview(text_of(question), 40) for question in waiting)
-            text = f"{text}\n{texts.question_waits.format(words=words)}"
+        text = with_waiting(text, messages, texts)
     # The id follows from the turn: a step that runs again after a crash replaces its own notice.
     last = messages[-1].id if messages else ""
-    name = commands[-1] if commands else turn["question_id"] or last
+    name = commands[0] if commands else turn["question_id"] or last
     message = notice(text, f"notice-{name}-{turn['number']}", answers)
     scope.emit("notice", text=text, message_id=message.id)
     if is_beside_turn(state):

@@ -18,7 +18,7 @@ from unsay.messages.annotations import (
     is_question,
     spoken,
 )
-from unsay.messages.content import has_other_content, text_of
+from unsay.messages.content import has_other_content, preview, text_of
 from unsay.operations.automatic import turn_step, without_retries
 from unsay.operations.commands import is_command
 from unsay.operations.rollback import (
@@ -29,6 +29,7 @@ from unsay.operations.rollback import (
     settle,
     with_step,
 )
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
 from unsay.types import Turn
@@ -97,6 +98,20 @@ def commands_answered(messages: Sequence[AnyMessage], index: int) -> set[str | N
     return names if any(m.id in names and is_command(m) for m in near) else set()
 
 
+def with_hand_offs(messages: Sequence[AnyMessage], waiting: Collection[str]) -> list[str]:
+    """Return the ids of the waiting commands, and of the hand-offs by which they came.
+
+    A supervisor calls a tool to hand a command over. That call and its result belong to the command.
+    """
+    found, is_order = [], False
+    for message in messages:
+        if message.type == "human":
+            is_order = is_command(message)
+        if is_order and message.id in waiting:
+            found.append(message.id or "")
+    return found
+
+
 def _named(notice: AnyMessage) -> list[str]:
     names = annotation_of(notice).get("answers")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
@@ -112,6 +127,14 @@ def questions_waiting(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the questions at the end of a transcript that wait for an answer, without commands."""
     waiting = spoken(messages[find_pending(messages, None).start :])
     return [message for message in waiting if is_question(message) and not is_command(message)]
+
+
+def with_waiting(text: str, messages: Sequence[AnyMessage], texts: Texts) -> str:
+    """Return a command's notice with a line that names the questions that still wait, if any do."""
+    waiting = [preview(text_of(question), 40) for question in questions_waiting(messages)]
+    if not waiting:
+        return text
+    return f"{text}\n{texts.question_waits.format(words=' / '.join(waiting))}"
 
 
 def _end_of_interrupted(
