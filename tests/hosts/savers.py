@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import SqliteStore
+from langgraph.store.sqlite import AsyncSqliteStore, SqliteStore
 
+from unsay.effects import drive
 from unsay.graph import build_graph
 from unsay.graph.compiled import HostGraph
+from unsay.state import offloaded_of
+from unsay.storage.segments import read_back
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedJudge
 
@@ -61,8 +64,16 @@ async def opened_awaited(kind: str, folder: Path) -> AsyncIterator[dict[str, Any
         with opened(kind, folder) as found:
             yield found
         return
-    async with AsyncSqliteSaver.from_conn_string(str(folder / "talk.db")) as saver:
-        yield {"checkpointer": saver}
+    path = str(folder / "talk.db")
+    async with AsyncExitStack() as stack:
+        saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(path))
+        given: dict[str, Any] = {"checkpointer": saver}
+        if kind == "sqlite and store":
+            given["store"] = await stack.enter_async_context(
+                AsyncSqliteStore.from_conn_string(path)
+            )
+            await given["store"].setup()
+        yield given
 
 
 def answering(**options: Any) -> HostGraph:
@@ -112,8 +123,13 @@ WAYS: dict[str, Callable[[HostGraph, str], str]] = {
 
 
 def questions_of(graph: HostGraph) -> list[str]:
-    """The questions of a transcript in which each turn is whole."""
-    return whole(graph.get_state(CONFIG).values.get("messages", []))
+    """The questions of a transcript in which each turn is whole, offloaded turns included."""
+    state: Any = graph.get_state(CONFIG).values
+    live = state.get("messages", [])
+    if graph.store is None:
+        return whole(live)
+    pages = drive(read_back(graph.store, "t", offloaded_of(state), None))
+    return whole([*(m for page in reversed(pages) for m in page.messages), *live])
 
 
 def whole(messages: list[Any]) -> list[str]:
