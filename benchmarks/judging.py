@@ -40,7 +40,7 @@ from report import Figure, Figures, run
 
 from unsay.judging.heuristics import prejudge
 from unsay.judging.vocabulary import is_short
-from unsay.types import Exchange, PreVerdict
+from unsay.verdicts import Exchange, PreVerdict
 
 EARLIER = 3
 """How many earlier exchanges are shown, as in the product."""

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from unsay.state import State as State
     from unsay.tools import reversible as reversible
     from unsay.types import Checkpoint as Checkpoint
-    from unsay.types import TopicDetector as TopicDetector
-    from unsay.types import TopicMemory as TopicMemory
-    from unsay.types import TopicShift as TopicShift
+    from unsay.verdicts import TopicDetector as TopicDetector
+    from unsay.verdicts import TopicMemory as TopicMemory
+    from unsay.verdicts import TopicShift as TopicShift
 
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
@@ -63,7 +63,8 @@ _NAMES_BY_MODULE = {
     "settings": "Context Settings",
     "state": "State",
     "tools": "reversible",
-    "types": "Checkpoint TopicDetector TopicMemory TopicShift",
+    "types": "Checkpoint",
+    "verdicts": "TopicDetector TopicMemory TopicShift",
 }
 _MODULES = {
     name: f"unsay.{home}" for home, names in _NAMES_BY_MODULE.items() for name in names.split()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -25,12 +25,11 @@ from unsay.events.event_types import NewEvent
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
-from unsay.judging.verdict import REPLY_SCHEMA
+from unsay.judging.judge_forms import JudgeForm, judge_forms
 from unsay.messages.content import newest_language
 from unsay.model_factory import (
     PROVIDERS,
     ModelLike,
-    at_temperature_0,
     change_inner,
     inner_of,
     is_chat_model,
@@ -43,7 +42,8 @@ from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.types import Language, PendingCompensation, Provider, TopicDetector
+from unsay.types import Language, PendingCompensation, Provider
+from unsay.verdicts import TopicDetector
 
 
 @dataclass(slots=True)
@@ -75,21 +75,6 @@ class StepLog:
 
 Part = Literal["answerer", "judge_forms", "summarizer", "titler", "encoder"]
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeForm:
-    """One way to ask the judge; `judge_forms` lists them, the best first."""
-
-    model: Runnable[Any, Any]
-    structured: bool = False  # whether the reply is asked for by its JSON schema
-    steady: bool = False  # whether the temperature is set to 0 for the call
-
-    @property
-    def name(self) -> str:
-        """Name of the form, as a part of a call's key."""
-        words = [("plain", not self.structured), ("steady", self.steady)]
-        return "".join(f"-{word}" for word, applies in words if applies)
 
 
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
@@ -211,24 +196,8 @@ class Services:
         """The ways to ask the judge, best first; the last is the judge as it is. Empty without one."""
         if self.judge is None:
             return ()
-        steady = at_temperature_0(self.judge, is_given=self.judge is self.judge_like)
-        both = (
-            [(steady, True), (self.judge, False)] if steady is not None else [(self.judge, False)]
-        )
-        plain = [JudgeForm(model=judge, steady=is_steady) for judge, is_steady in both]
-        return (*[form for each in plain for form in self._structured(each)], *plain)
-
-    def _structured(self, form: JudgeForm) -> list[JudgeForm]:
-        """Return the form with structured output; none if the model has none."""
-        if not is_chat_model(form.model) or self.settings.judge_format == "text":
-            return []
-        try:
-            model = change_inner(
-                form.model, lambda chat: chat.with_structured_output(REPLY_SCHEMA, include_raw=True)
-            )
-        except NotImplementedError:
-            return []
-        return [replace(form, model=model, structured=True)]
+        given, in_words = self.judge is self.judge_like, self.settings.judge_format == "text"
+        return judge_forms(self.judge, is_given=given, in_words=in_words)
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:

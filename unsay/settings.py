@@ -8,7 +8,7 @@ in the working directory, the defaults below. Source: Zhang 2026, chapter 7.7 (r
 import logging
 from collections.abc import Mapping
 from os import environ
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import (
-    BaseSettings,
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -26,6 +25,7 @@ from pydantic_settings import (
 )
 
 from unsay.errors import ConfigurationError
+from unsay.judging_settings import JudgingSettings, Positive, Share
 from unsay.presets import (
     ALIASES,
     aliases_in,
@@ -36,12 +36,10 @@ from unsay.presets import (
     without_aliases,
 )
 from unsay.run_context import BudgetMode, Context, context_of
-from unsay.types import CheckpointReason, CommandName, LocalCheck
+from unsay.types import CommandName
 
 __all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
 
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
@@ -69,7 +67,7 @@ def _limited(name: str, least: float, most: float) -> AfterValidator:
     return AfterValidator(limit)
 
 
-class Settings(BaseSettings):
+class Settings(JudgingSettings):
     """All settings; immutable once read."""
 
     model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
@@ -193,43 +191,8 @@ class Settings(BaseSettings):
     title_model: str | None = None
     """Name of the model that names threads; `None` takes the words of the first question."""
 
-    judging: Literal["model", "local", "off"] = "model"
-    """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
-
-    local_checks: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
-    """Local rules that are applied to an answer; leave one out to switch it off."""
-
-    judge_format: Literal["auto", "text"] = "auto"
-    """`auto` asks for structured output first; `text` reads the judge's words alone."""
-
-    quality_threshold: Share = 0.5
-    """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
-
-    checkpoint_threshold: Share = 0.8
-    """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
-
-    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2  # of one turn, then see `on_exhausted`
-    rollback_to: Literal["turn", "checkpoint"] = "turn"  # how far an automatic rollback goes
-    confirm_rollback: bool = False  # whether a person is asked before an automatic rollback
-    on_exhausted: Literal["deliver", "ask"] = "deliver"
-    """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
-
     stream: Literal["live", "held"] = "live"
     """`live` streams drafts as they are written; `held` sends an answer once it has passed."""
-
-    checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
-    """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, a turn
-    with a `tool_step`, an `error` (the last good point before it). A person's `order` always does."""
-
-    topics: Literal["compaction", "off"] = "compaction"
-    """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
-
-    on_topic_change: Literal["summarize", "keep", "delete"] = "summarize"
-    """What contexts show of a topic that was left: a summary; a summary and the newest
-    `kept_messages` of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
-
-    kept_messages: Annotated[int, Field(ge=0, le=1000)] = 4
-    """Messages of the topic left last that `on_topic_change="keep"` shows word for word."""
 
     language: Literal["auto", "en", "ja"] = "auto"
     """Language of prompts and notices; `auto` follows the user's newest message."""
@@ -240,12 +203,6 @@ class Settings(BaseSettings):
 
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
-
-    judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
-    """How often a judge is asked again after a reply without a certain score, or an error."""
-
-    judge_timeout_seconds: Positive = 30.0
-    """Time after which a judge counts as silent and the answer stays unscored."""
 
     part_timeout_seconds: Positive = 30.0
     """Time after which your detector, strategy or embeddings count as failed."""
@@ -273,12 +230,6 @@ class Settings(BaseSettings):
     live_messages: Annotated[int, Field(ge=2)] = 200
     """Most messages of a thread in the state. Older compacted ones are offloaded to the store and
     loaded again when needed. Messages of the current topic stay until it alone has twice as many."""
-
-    max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
-    """How many of the newest injected answers one turn judges; older ones stay unscored."""
-
-    max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
-    """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
 
     history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
     """Entries of `state_history` that are kept."""

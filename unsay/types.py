@@ -1,17 +1,15 @@
 """The values that the packages exchange, all plain: LangGraph checkpoints the TypedDicts as JSON."""
 
-from collections.abc import Awaitable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol
+from collections.abc import Collection
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from unsay.verdicts import Judge
+
 SCHEMA_VERSION = 2  # of the JSON objects that the command line prints
 
-Outcome = Literal["passed", "failed", "unscored"]
-Judge = Literal["model", "prejudge", "person"]
 Language = Literal["en", "ja"]
-ShiftKind = Literal["same", "new", "back"]
 BranchKind = Literal[
     "draft",
     "context",
@@ -27,9 +25,6 @@ BranchKind = Literal[
     "interrupted",
     "rejected",
     "host",
-]
-LocalCheck = Literal[
-    "empty", "refusal", "loop", "echo", "repetition", "truncation", "off_topic", "demand"
 ]
 CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
 CommandName = Literal[
@@ -97,100 +92,6 @@ RunPhase = Literal[
     "prompted", "planning", "executing_tools", "synthesizing", "completed", "failed", "canceled"
 ]
 Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolUse:
-    """One tool call of a turn, for a judge; the arguments are JSON, and `None` is no result."""
-
-    name: str
-    arguments: str
-    result: str | None
-    message_id: str = ""  # by which a judge may blame the call
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """A question and its answer, with `earlier` ones and tool `calls`, oldest first, for a judge.
-
-    Either may be empty. `truncated`: the provider stopped the answer at its length limit.
-    """
-
-    question: str
-    answer: str
-    earlier: tuple[tuple[str, str], ...] = ()
-    earlier_ids: tuple[str, ...] = ()
-    truncated: bool = False
-    calls: tuple[ToolUse, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a judge decided about one answer.
-
-    A passed one may become a checkpoint, a failed one be rolled back. The score is from 0 to 1, `None`
-    for unscored, whose reason is what went wrong with the judge. `blamed` are ids of messages.
-    """
-
-    outcome: Outcome
-    score: float | None
-    reason: str
-    source: Judge
-    blamed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreVerdict:
-    """The verdict of the local checks, with a score from 0 to 1.
-
-    If it is `decided`, no model need be asked. `reason` describes the strongest rule in `signals`.
-    `hint` is the reason of a rule that is not certain, for a judge; empty without one.
-    """
-
-    score: float
-    decided: bool
-    reason: str
-    signals: tuple[str, ...] = ()
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicMemory:
-    """The newest questions and answers of a topic, oldest first, for a topic detector."""
-
-    topic_id: str
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicShift:
-    """The topic of a question: the current one, a new one, or the earlier `topic_id`.
-
-    The similarity to it, or of a `new` topic to the current one, is from 0 to 1.
-    """
-
-    kind: ShiftKind
-    similarity: float
-    topic_id: str | None = None
-
-
-class TopicDetector(Protocol):
-    """Tells whether a question continues the topic, changes it, or returns to an earlier one.
-
-    `detect` may be async. It runs off the event loop. One that fails, or takes longer than
-    `part_timeout_seconds`, leaves the question in its topic.
-    """
-
-    def detect(
-        self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
-    ) -> TopicShift | Awaitable[TopicShift]:
-        """Assign a question to a topic; `back` only with the id of one of `others`.
-
-        Args:
-            question: The user's newest message.
-            current: The topic of the turn before; it has at least one text.
-            others: Earlier topics, the most recently left one first.
-        """
 
 
 class Checkpoint(TypedDict):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.judging.heuristics import ALL_CHECKS, prejudge
-from unsay.types import Exchange, LocalCheck
+from unsay.verdicts import Exchange, LocalCheck
 
 LABELLED = (
     Path(os.environ.get("UNSAY_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -25,7 +25,8 @@ from unsay.judging.verdict import (
 )
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Exchange, Language, PreVerdict, ToolUse, Verdict
+from unsay.types import Language
+from unsay.verdicts import Exchange, PreVerdict, ToolUse, Verdict
 
 NASTY = st.one_of(
     st.text(),

@@ -31,7 +31,8 @@ from unsay.operations.commands import score_text
 from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
-from unsay.types import Exchange, StoredBranch
+from unsay.types import StoredBranch
+from unsay.verdicts import Exchange
 
 PENDING = "pending"  # place of a draft that a person has not decided about yet
 

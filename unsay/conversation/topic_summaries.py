@@ -22,7 +22,7 @@ from unsay.generation.judge import judge_summary
 from unsay.operations.commands import score_text
 from unsay.prompts.fields import Texts
 from unsay.state import State
-from unsay.types import Verdict
+from unsay.verdicts import Verdict
 
 SAMPLE = 5  # how many summaries are judged by default
 TOPIC = "topic"  # the rule that summarizes a topic that was left; strategies name the other rules

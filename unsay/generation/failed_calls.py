@@ -12,7 +12,8 @@ from unsay.history.failed_requests import FailedRequest, keep_request
 from unsay.messages.content import text_of
 from unsay.runtime import ASIDE, Scope
 from unsay.state import State
-from unsay.types import Turn, Verdict
+from unsay.types import Turn
+from unsay.verdicts import Verdict
 
 REASON_CHARS = 2_000
 

@@ -13,6 +13,7 @@ from unsay.errors import BudgetExceededError
 from unsay.events import event_types
 from unsay.history.branch import Label, replace_tail
 from unsay.judging.heuristics import prejudge
+from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.verdict import (
     document_request,
     judge_request,
@@ -30,9 +31,10 @@ from unsay.operations.commands import answered_turns, as_sent
 from unsay.operations.pending import unjudged_documents
 from unsay.operations.rollback import add_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
-from unsay.runtime import JudgeForm, Scope
+from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages
-from unsay.types import Exchange, ToolUse, Turn, Verdict
+from unsay.types import Turn
+from unsay.verdicts import Exchange, ToolUse, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
 _NO_TEMPERATURE = "the judge's server refuses a temperature of 0"

@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.messages.content import text_of
-from unsay.types import Verdict
+from unsay.verdicts import Verdict
 
 # Answers of one process; the oldest is dropped first.
 ANSWERS = 256

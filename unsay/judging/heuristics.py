@@ -10,7 +10,7 @@ from typing import get_args
 
 from unsay.judging.signals import RULES, Signal
 from unsay.judging.vocabulary import normal, overlap, sentences, squeezed, stops_short, width
-from unsay.types import Exchange, LocalCheck, PreVerdict
+from unsay.verdicts import Exchange, LocalCheck, PreVerdict
 
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true

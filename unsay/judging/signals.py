@@ -26,7 +26,7 @@ from unsay.judging.vocabulary import (
     stops_short,
     width,
 )
-from unsay.types import Exchange, LocalCheck
+from unsay.verdicts import Exchange, LocalCheck
 
 BARE_WIDTH = 400  # width up to which an answer can be a bare refusal
 STRAY_SHARE = 0.1  # share of its words that an off-topic answer may have in common with the thread

@@ -10,7 +10,7 @@ from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
-from unsay.types import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
+from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.

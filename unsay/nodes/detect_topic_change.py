@@ -13,7 +13,8 @@ from unsay.operations.restore import COMPARED
 from unsay.operations.rollback import add_note, live_branch
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.types import Segment, Topic, TopicMemory, TopicShift
+from unsay.types import Segment, Topic
+from unsay.verdicts import TopicMemory, TopicShift
 
 # Most segments of a thread; beyond that the oldest are merged.
 SEGMENTS = 48

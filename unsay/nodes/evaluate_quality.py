@@ -31,7 +31,8 @@ from unsay.operations.stopped import branch_of_deleted, stopped_questions
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
-from unsay.types import Topic, Verdict
+from unsay.types import Topic
+from unsay.verdicts import Verdict
 
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:

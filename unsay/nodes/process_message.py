@@ -37,7 +37,8 @@ from unsay.operations.record_events import log_checkpoints
 from unsay.operations.rollback import add_note
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update
-from unsay.types import Rejection, Turn, Verdict
+from unsay.types import Rejection, Turn
+from unsay.verdicts import Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:

@@ -56,7 +56,8 @@ from unsay.operations.rollback import (
 )
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import BranchRef, Checkpoint, CheckpointReason, Rejection, Turn, Verdict
+from unsay.types import BranchRef, Checkpoint, CheckpointReason, Rejection, Turn
+from unsay.verdicts import Verdict
 
 
 def deliver(

@@ -1,0 +1,52 @@
+"""The ways to ask one judge: with structured output or in words, with or without a temperature."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.runnables import Runnable
+
+from unsay.judging.verdict import REPLY_SCHEMA
+from unsay.model_factory import at_temperature_0, change_inner, is_chat_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeForm:
+    """One way to ask the judge; `judge_forms` lists them, the best first."""
+
+    model: Runnable[Any, Any]
+    structured: bool = False  # whether the reply is asked for by its JSON schema
+    steady: bool = False  # whether the temperature is set to 0 for the call
+
+    @property
+    def name(self) -> str:
+        """Name of the form, as a part of a call's key."""
+        words = [("plain", not self.structured), ("steady", self.steady)]
+        return "".join(f"-{word}" for word, applies in words if applies)
+
+
+def judge_forms(
+    judge: Runnable[Any, Any], *, is_given: bool, in_words: bool
+) -> tuple[JudgeForm, ...]:
+    """Return the ways to ask a judge, best first; the last is the judge as it is.
+
+    `is_given` says that a host passed this model object, whose temperature it may have chosen.
+    `in_words` leaves out structured output.
+    """
+    steady = at_temperature_0(judge, is_given=is_given)
+    both = [(steady, True), (judge, False)] if steady is not None else [(judge, False)]
+    plain = [JudgeForm(model=model, steady=is_steady) for model, is_steady in both]
+    structured = [] if in_words else [each for form in plain for each in _structured(form)]
+    return (*structured, *plain)
+
+
+def _structured(form: JudgeForm) -> list[JudgeForm]:
+    """Return the form with structured output; none if the model has none."""
+    if not is_chat_model(form.model):
+        return []
+    try:
+        model = change_inner(
+            form.model, lambda chat: chat.with_structured_output(REPLY_SCHEMA, include_raw=True)
+        )
+    except NotImplementedError:
+        return []
+    return [replace(form, model=model, structured=True)]

@@ -1,0 +1,63 @@
+"""The settings of judging, rollbacks and topics; `Settings` has them with all others."""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from unsay.types import CheckpointReason
+from unsay.verdicts import LocalCheck
+
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+
+class JudgingSettings(BaseSettings):
+    """What a judge decides, what follows from it, and how topics are told apart."""
+
+    judging: Literal["model", "local", "off"] = "model"
+    """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
+
+    local_checks: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
+    """Local rules that are applied to an answer; leave one out to switch it off."""
+
+    judge_format: Literal["auto", "text"] = "auto"
+    """`auto` asks for structured output first; `text` reads the judge's words alone."""
+
+    quality_threshold: Share = 0.5
+    """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
+
+    checkpoint_threshold: Share = 0.8
+    """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
+
+    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2  # of one turn, then see `on_exhausted`
+    rollback_to: Literal["turn", "checkpoint"] = "turn"  # how far an automatic rollback goes
+    confirm_rollback: bool = False  # whether a person is asked before an automatic rollback
+    on_exhausted: Literal["deliver", "ask"] = "deliver"
+    """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
+
+    checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
+    """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, a turn
+    with a `tool_step`, an `error` (the last good point before it). A person's `order` always does."""
+
+    topics: Literal["compaction", "off"] = "compaction"
+    """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
+
+    on_topic_change: Literal["summarize", "keep", "delete"] = "summarize"
+    """What contexts show of a topic that was left: a summary; a summary and the newest
+    `kept_messages` of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
+
+    kept_messages: Annotated[int, Field(ge=0, le=1000)] = 4
+    """Messages of the topic left last that `on_topic_change="keep"` shows word for word."""
+
+    judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
+    """How often a judge is asked again after a reply without a certain score, or an error."""
+
+    judge_timeout_seconds: Positive = 30.0
+    """Time after which a judge counts as silent and the answer stays unscored."""
+
+    max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
+    """How many of the newest injected answers one turn judges; older ones stay unscored."""
+
+    max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
+    """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
