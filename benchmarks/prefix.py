@@ -19,7 +19,7 @@ provider forgets after minutes; the figures do not include that.
 - `prompt_tokens_per_turn`: the same where the cache costs as much as the rest.
 - the same with a rule's name behind it: `with_recall` is the default with what is recalled before
   each question, which no cache can know; `null` (only as far as it fits the window), `sliding`,
-  `summarizing`, `three_stage`, `by_turns` are strategies of ours without topics;
+  `summarizing`, `three_stage`, `by_turns` are our strategies without topics;
   `last_tokens`, `last_turns`, `summary_of_older`, `cleared_results`, `primers_and_recents` are
   others' rules, see `peers.py`.
 

@@ -25,12 +25,12 @@ beside other text. A path such as `/etc/hosts` is a question. `//undo …` is a 
 Commands are not part of the conversation. `Conversation.say`, the chat and the command line write neither a command nor its notice to the
 transcript. Typed into another page of the same graph, both are messages there, because that page shows its messages; counts, titles,
 previews, branches, searches and every model call leave them out. A command that only shows something (`/help`, `/timeline`, `/tokens` …) changes
-nothing: a question or a decision that waits goes on waiting, and `/undo` and `/resume` do what they did before. A question that is sent
+nothing: a waiting question or decision stays as it is, and `/undo` and `/resume` do what they did before. A question that is sent
 together with a command stays, and the notice says that it waits for the next message.
 
 `build_graph(commands=…)`, the setting `commands` (`UNSAY_COMMANDS`) and the context of a run say which commands users may send:
 `"all"`, `"none"`, or a list of names without the slash. Another command is answered, not carried out, and not sent to a model.
-Whoever may send a run's context may allow commands in it: on a server, set or check the context there.
+A caller that may send a run's context may allow commands in it. On a server, set or check the context there.
 """
 
 SHELL = """

@@ -193,7 +193,7 @@ def _silent(seconds: float) -> TimeoutError:
 
 
 def _in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run work in a Python thread of its own, with the caller's context variables."""
+    """Run work in a new Python thread, with the caller's context variables."""
     future: Future[T] = Future()
     # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
     future.set_running_or_notify_cancel()

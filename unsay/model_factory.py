@@ -52,8 +52,8 @@ _NAMED_PROVIDERS = re.compile(
 def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
     """Return a Runnable from any model that a caller may give.
 
-    A name such as `anthropic:claude-sonnet-4-5` becomes a client of that provider, and a name without
-    a provider an OpenAI client.
+    A name such as `anthropic:claude-sonnet-4-5` becomes a client of its provider. A name without a
+    provider becomes an OpenAI client.
 
     Raises:
         MissingModelError: A name was given, but no key or address for it.
@@ -134,7 +134,7 @@ def refuse_class(value: object, name: str) -> None:
 def check_model(model: ModelLike | None, name: str) -> None:
     """Raise `ConfigurationError` for a class, and for a function that cannot take the messages.
 
-    A graph with a checkpointer of its own is refused too.
+    A graph with its own checkpointer is refused too.
     """
     refuse_class(model, name)
     if callable(model) and not isinstance(model, Runnable):
@@ -144,7 +144,7 @@ def check_model(model: ModelLike | None, name: str) -> None:
         graphs: list[Any] = [graph, *(each for _, each in graph.get_subgraphs(recurse=True))]
         if any(getattr(each, "checkpointer", None) not in (None, False) for each in graphs):
             raise ConfigurationError(
-                f"{name}={graph.name!r} is a graph with a checkpointer of its own, or has one inside: "
+                f"{name}={graph.name!r} is a graph with its own checkpointer, or has one inside: "
                 "it would remember answers that were rejected or rolled back. Compile it without "
                 "checkpointer=…; unsay keeps its state with each turn"
             )

@@ -302,7 +302,7 @@ class Scope:
         self.stream_writer({"unsay": event, **data})
 
     def report_failure(self, event: str, error: Exception) -> None:
-        """Log and stream why a part of the user's failed; the turn goes on without its decision."""
+        """Log and stream why a part of the user's failed; the turn continues without its decision."""
         reason = f"{type(error).__name__}: {error}"[:500]
         LOG.warning(
             "event=%s thread=%r reason=%r a part of yours failed", event, self.thread_id, reason

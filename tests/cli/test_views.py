@@ -82,7 +82,7 @@ def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
     with fill(home, "talk", LISTS, NESTED) as talk:
         talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
         text = run("timeline", "--context", "2").stdout
-    assert "The conversation has changed since; the positions are those of that time." in text
+    assert "The conversation has changed since then; these are the old positions." in text
 
 
 def test_no_line_is_wider_than_the_terminal(home: Path) -> None:

@@ -356,7 +356,7 @@ def test_no_host_takes_a_pending_decision_away(opened: Opening, way: str, wrote:
 def test_no_words_are_swallowed(
     opened: Opening, beginning: str, way: str, wrote: str, what: str
 ) -> None:
-    """A person gets the model's answer, whatever a host wrote in between."""
+    """A person gets the model's answer, also if a host wrote something in between."""
     talk = interfered(opened, beginning, way, wrote)
 
     reply = talk.say(what)

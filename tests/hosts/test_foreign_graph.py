@@ -80,7 +80,7 @@ def test_a_thread_of_two_graphs_keeps_the_others_states(database: Database, sche
 
 
 def test_our_state_inside_of_another_graph_is_kept(database: Database) -> None:
-    """As a node that keeps a state of its own, we are not asked for many turns of the other graph."""
+    """A node that keeps its state is not asked in many turns of the graph around it."""
     child = make(Numbered(), checkpointer=None, store=None)
     child.checkpointer = True
     builder: Any = StateGraph(MessagesState)
@@ -103,7 +103,7 @@ def test_our_state_inside_of_another_graph_is_kept(database: Database) -> None:
 
 
 def test_our_own_states_are_still_pruned(database: Database) -> None:
-    """A long thread of ours has few states, and none of them is damaged."""
+    """A long thread of our graph has few states, and all can be read."""
     graph = make(Numbered(), checkpointer=database.saver, store=database.store)
     say(graph, *(f"q{number}" for number in range(150)))
     assert len(states(graph)) < 200

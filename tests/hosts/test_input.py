@@ -148,13 +148,13 @@ class Host:
         return self.does(lambda g: g.get_state(CONFIG), lambda g: g.aget_state(CONFIG))
 
     def messages(self) -> list[BaseMessage]:
-        """The transcript, read anew."""
+        """The transcript as it is stored now."""
         return list(self.state().values.get("messages", []))
 
 
 @pytest.fixture(params=[False, True], ids=["blocking", "awaited"])
 def host(request: pytest.FixtureRequest, place: Path, kind: str) -> Iterator[Host]:
-    """A host over a saver of its own, with one turn behind it."""
+    """A host with its own saver and one answered turn."""
     with ExitStack() as stack:
         found = stack.enter_context(opened(kind, place)) if kind == "memory" else None
         made = Host(kind=kind, folder=place, awaits=request.param, memory=found)
@@ -213,7 +213,7 @@ def test_everything_else_is_refused_as_input(host: Host) -> None:
 
 
 def test_everything_else_is_refused_as_an_update(host: Host) -> None:
-    """Whatever node it claims to come from."""
+    """An update is refused for each node that it claims to come from."""
     nodes = itertools.cycle([None, "__start__", "__input__", "process_message"])
     with unchanged(host):
         for value, as_node in zip(bad_values(), nodes, strict=False):
@@ -226,7 +226,7 @@ def test_everything_else_is_refused_as_an_update(host: Host) -> None:
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_private_channel_can_be_written(name: str) -> None:
-    """By no input, no command and no update, from whatever node."""
+    """An input, a command and an update are refused, for every node."""
     graph = answering(checkpointer=InMemorySaver())
     graph.invoke(asked("Hello?"), CONFIG)
     before = graph.get_state(CONFIG)
@@ -311,7 +311,7 @@ def test_ids_are_unique_across_threads_and_runs() -> None:
     "node", ["evaluate_quality", "detect_topic_change", "process_message", "rollback"]
 )
 def test_an_update_before_the_first_turn_does_no_harm(node: str) -> None:
-    """There is no turn that this node could go on with."""
+    """The next question is answered, although the update began no turn."""
     graph = answering(checkpointer=InMemorySaver())
     graph.update_state(CONFIG, {"messages": [("ai", "Welcome!")]}, as_node=node)
     graph.invoke(None, CONFIG)
@@ -321,7 +321,7 @@ def test_an_update_before_the_first_turn_does_no_harm(node: str) -> None:
 
 @pytest.mark.parametrize("stored", [5, None, {"x": 1}, [["user", 5]], [{"role": "nobody"}]])
 def test_a_bad_write_of_an_older_version_is_left_out(host: Host, stored: Any) -> None:
-    """Earlier versions stored a write before they read it; such a thread goes on."""
+    """Earlier versions stored a write before they read it; the next question is answered."""
     bad: Any = Trusted({"messages": stored})
     host.update(bad, "create_checkpoint")
 

@@ -99,7 +99,7 @@ def start(tmp_path: Path) -> Iterator[Starts]:
 
 
 class Slow:
-    """A model that waits until it is let go, and records which questions it was paid for."""
+    """A model that waits for `free`, and records the questions that it was asked."""
 
     def __init__(self) -> None:
         self.reached, self.free = threading.Event(), threading.Event()
@@ -318,7 +318,7 @@ def test_a_turn_that_uses_its_own_thread_is_refused_at_once(
         graph = answering(model=model, **savers)
         invoke(graph, "outer")
 
-        assert "give it a thread of its own" in str(found[0])
+        assert "give it another thread" in str(found[0])
         assert ["outer"] == questions_of(graph)
 
 
@@ -336,7 +336,7 @@ def test_a_tool_that_talks_on_its_own_thread_is_refused_at_once() -> None:
     talk = Conversation.open(":memory:", thread="t", model=model, judge=ScriptedJudge())
     talk.say("outer")
 
-    assert "give it a thread of its own" in str(found[0])
+    assert "give it another thread" in str(found[0])
     assert ["outer"] == whole(talk.messages())
     talk.close()
 
@@ -480,7 +480,7 @@ def test_two_hundred_rounds_of_six_writers(start: Starts, tmp_path: Path, kind: 
 def test_a_killed_writer_keeps_nobody_out(
     start: Starts, tmp_path: Path, kind: str, way: str
 ) -> None:
-    """Another process goes on at once, long before the lease expires."""
+    """Another process can write at once, long before the lease expires."""
     child = start("a", kind, seconds=60, way=way, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
     child.process.kill()
@@ -576,7 +576,7 @@ BOTH = ["a-0", "meanwhile", "This answers a-0\n\nmeanwhile"]
 
 # Where a process is suspended, the last check of its lease behind it.
 COMMITS = ["question", "question's state", "answer", "answer's writes", "answer's state"]
-# No checkpoint is due, so no node follows that of the answer.
+# With this threshold no checkpoint is saved, so the answer's node is the last.
 LAST = {"lease_seconds": 0.5, "checkpoint_threshold": 1.0}
 
 
@@ -620,7 +620,7 @@ def test_a_late_commit_takes_nothing_from_the_other(
 def test_a_late_writer_that_dies_takes_nothing_either(
     start: Starts, tmp_path: Path, enter: str
 ) -> None:
-    """The next writer finds the late state, and goes on from the turn of the other."""
+    """The next writer finds the late state, and continues from the other writer's turn."""
     with opened("sqlite", tmp_path) as savers:
         invoke(answering(**savers), "before")
     child = start("a", "sqlite", settings=LAST, wait_at="answer", dies=True)

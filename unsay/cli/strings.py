@@ -146,7 +146,7 @@ class Labels(Texts):
     pending: Text = Text("waiting for a decision", "判断待ち")
     messages: Text = Text("messages {places} ({count})", "{places}番目({count}件)")
     changed: Text = Text(
-        "The conversation has changed since; the positions are those of that time.",
+        "The conversation has changed since then; these are the old positions.",
         "その後、会話が変更されました。位置は当時のものです。",
     )
     unplaced: Text = Text(

@@ -266,7 +266,7 @@ def remove(
 
     Args:
         thread: The thread.
-        turn: The turn's number, from 1; the later turns are numbered anew.
+        turn: The turn's number, from 1; the later turns get new numbers.
         confirm: As for `rollback`.
 
     Raises:

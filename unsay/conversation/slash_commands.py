@@ -43,14 +43,15 @@ from unsay.state import Command, SentCommand, State, Update, with_update
 def answer_command(
     thread: ThreadHandle, message: AnyMessage, *, once: bool = False
 ) -> Steps[Reply | None]:
-    """Carry out the command that a message is, and return the notice about it.
+    """Carry out a message that is a slash command, and return the notice about it.
 
-    A command that only shows something changes nothing: a turn that was stopped, or a decision that
-    waits, stays as it is. With `once`, the message's id names a command that is carried out once.
+    A command that only shows something changes nothing: a stopped turn or a waiting decision stays
+    as it is. If a command is refused, the notice says why. With `once`, the notice is stored under
+    the message's id, so that `known_notice` finds it if the message comes again.
 
     Returns:
-        `None` if the message is a question; or if the graph must carry out the command: `/retry`,
-        `/edit`, and one that undoes a tool call that a person must confirm.
+        `None` if the message is a question. Also `None` if the graph must carry out the command:
+        `/retry`, `/edit`, and one that undoes a tool call that a person must confirm.
 
     Raises:
         ConflictError: A decision waits, and the command would change something.
@@ -111,9 +112,10 @@ def clear_command(thread: ThreadHandle, state: Mapping[str, Any], reply: Reply) 
 def known_notice(
     thread: ThreadHandle, state: Mapping[str, Any], message: AnyMessage
 ) -> Steps[Reply | None]:
-    """Return the notice of a command that was carried out under this message's id; `None` if none was.
+    """Return the notice of the command that had this message's id; `None` if there was none.
 
-    Raises `ConflictError` if it was another command.
+    It keeps a repeated message from being carried out twice. Raises `ConflictError` if the text of
+    the earlier command was another one.
     """
     place, order = (
         (yield from find_place(*thread.address, message.id or "")),
@@ -136,8 +138,8 @@ def used_for_another(text: str, message: AnyMessage) -> ConflictError:
     """Return the error for a message whose id was used for another `text` before."""
     return ConflictError(
         f"The turn id {message.id!r} was used for {preview(text)!r}, so it cannot be used for "
-        f"{preview(text_of(message))!r}: send the same words to get their answer, or give the new "
-        "ones an id of their own. Nothing was stored"
+        f"{preview(text_of(message))!r}: send the same words to get their answer, or give the "
+        "new ones a new id. Nothing was stored"
     )
 
 
@@ -152,7 +154,10 @@ def _shown(thread: ThreadHandle, command: Command) -> Steps[str]:
 
 
 def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope, Any]]:
-    """Return the state that a command needs, a scope, and the orders; raise what refuses it."""
+    """Return the state that a command needs, its scope, and what the command would do and say.
+
+    Nothing is stored. Raises the error that refuses the command.
+    """
     try:
         state = yield from thread.known()
     except UnknownThreadError:  # The command itself says what is missing.

@@ -51,7 +51,10 @@ LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than th
 
 
 def strategy_of(scope: Scope) -> Strategy:
-    """Return the graph's or the settings' strategy; with topics on, it plans within each topic."""
+    """Return the strategy given to the graph, or else the one that the settings name.
+
+    With topics on, it plans within each topic.
+    """
     settings = scope.settings
     chosen = scope.services.strategy or named_strategy(settings)
     if settings.topics == "off" or isinstance(chosen, TopicScoped):
@@ -216,7 +219,10 @@ class AttemptContext:
         )
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
-        """Call a summarizer for the strategy, which handles its errors."""
+        """Return a summarizer's reply to a request; `model` `None` is the configured one.
+
+        Its errors are raised; the strategy that asked handles them.
+        """
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
         summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))
@@ -320,9 +326,10 @@ def attempt_context(
 
 
 def request_of(attempt: AttemptContext) -> Steps[list[AnyMessage]]:
-    """Return the messages that an attempt's first call would send, for readers; nothing is sent.
+    """Return the messages that an attempt's first call would send; nothing is sent.
 
-    Raises `TranscriptError` if the provider would refuse them.
+    It is for people who inspect a thread. Raises `TranscriptError` if the provider would refuse
+    them.
     """
     plan = yield from plan_if_due(
         strategy_of(attempt.scope), attempt.plan_context([], CallCarryover())

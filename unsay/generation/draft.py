@@ -202,7 +202,10 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """Return the compaction after an accepted draft, planned now if the strategy plans after turns."""
+    """Return the compaction after an accepted draft.
+
+    A strategy that plans after turns makes a new one here; else it is that of the last call.
+    """
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):
         return carried.get("compaction", attempt.start.compaction)
@@ -269,7 +272,10 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
 
 
 def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[AnyMessage]:
-    """Return a draft whose answer has the state of the agent that gave the reply, if it has one."""
+    """Return a draft whose answer has the state of the agent that gave the reply, if it has one.
+
+    A channel of the agent that cannot be stored is left out and reported.
+    """
     state: dict[str, Any] = {}
     for name, value in state_after(scope.services.model, reply):
         if isinstance(value, Exception):

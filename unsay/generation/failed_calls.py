@@ -45,7 +45,7 @@ class RequestRecorder(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any
     ) -> None:
-        """Record the newest request, unless it is tagged as beside the answer."""
+        """Record the newest request; one with the tag of judges and summaries is skipped."""
         del serialized
         if ASIDE in (more.get("tags") or ()):
             return
@@ -71,8 +71,8 @@ def payload_of(
 ) -> dict[str, Any]:
     """Return the request's body as its provider gets it, without secrets.
 
-    `params` describe the call where the model cannot make the body itself. Errors of its client
-    pass.
+    `params` describe the call; they are used if the model cannot make the body itself. Errors that
+    its client raises are raised.
     """
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model

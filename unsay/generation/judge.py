@@ -192,7 +192,10 @@ def _ask_judge(
 def _verdict(
     forms: Sequence[JudgeForm], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Verdict]:
-    """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails."""
+    """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails.
+
+    Raises `BudgetExceededError` if the call is over a budget.
+    """
     settings = scope.settings
     try:
         reply = yield from _reply(forms, request, scope, key)
@@ -210,7 +213,10 @@ def _verdict(
 def _reply(
     forms: Sequence[JudgeForm], request: list[AnyMessage], scope: Scope, key: str
 ) -> Steps[Any]:
-    """Return the judge's reply to a request, in the first of the forms that its server accepts."""
+    """Return the judge's reply to a request, in the first form that the judge's server accepts.
+
+    A form that the server refuses is not tried again. Other errors of the call are raised.
+    """
     limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
     *others, last = forms
     plain = ModelRequest(

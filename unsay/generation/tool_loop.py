@@ -68,11 +68,11 @@ class ConversationToolNode(ToolNode):
     """Runs the tools that the model called; as injected state they see the conversation."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
-        """Return the results."""
+        """Run the tools that the last message calls, and return their results as messages."""
         return super().invoke(_state_for_tools(input, config), config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
-        """Return the results, on an event loop."""
+        """Do on an event loop what `invoke` does."""
         return await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
 
 
@@ -117,7 +117,11 @@ def attempt_name(state: State) -> str:
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
-    """Call the model once; `ToolStepsError` after the rounds that `max_tool_steps` allows."""
+    """Call the model once; return its message and the values for the next call.
+
+    The steps so far are stored before the call and after it. Raises `ToolStepsError` if the model
+    has called tools `max_tool_steps` times without an answer.
+    """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
     if done:

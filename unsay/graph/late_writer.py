@@ -30,10 +30,13 @@ LOOK_BACK = 20
 
 
 def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[None]:
-    """Go on from the state of the latest term, and keep a late writer's messages as a branch.
+    """Make the latest term's state the newest, and keep a late writer's messages as a branch.
+
+    Nothing is written if the newest state shows that no late writer can have written. Before a run,
+    a newest state without a late writer's messages is copied, unless it waits for a decision.
 
     Args:
-        place: The thread; the caller holds it.
+        place: The thread; the caller holds its lock and lease.
         unreleased: The newest term whose owner did not release it, and so may still write.
         lost: The term that the caller lost during its run; `None` before a run.
     """
@@ -58,7 +61,7 @@ def _term(state: Any) -> int:
 
 
 def _history(place: Place) -> Steps[list[StateSnapshot]]:
-    """Return the thread's newest states, newest first."""
+    """Return the thread's newest states, newest first, at most `LOOK_BACK`."""
 
     async def awaited() -> list[StateSnapshot]:
         history = place.graph.aget_state_history(place.newest(), limit=LOOK_BACK)
@@ -74,7 +77,12 @@ def _history(place: Place) -> Steps[list[StateSnapshot]]:
 def _keep_late(
     place: Place, late: StateSnapshot, latest: StateSnapshot, *, is_newest: bool
 ) -> Steps[None]:
-    """Store what only a late state has as a branch, and make a state after the latest one."""
+    """Store the messages that only a late state has as a branch, and go on from the latest state.
+
+    `late` is the state of the writer that lost the thread, `latest` that of the latest term.
+    `is_newest` says that `late` is the thread's newest state. If it is not, and has no messages of
+    its own, nothing is written.
+    """
     before: list[AnyMessage] = []
     if late.parent_config is not None:
         before = _messages((yield from place.snapshot(late.parent_config)))
@@ -100,7 +108,10 @@ def _messages(state: StateSnapshot) -> list[AnyMessage]:
 def _only_in(
     messages: Sequence[AnyMessage], before: Sequence[AnyMessage], latest: Sequence[AnyMessage]
 ) -> list[AnyMessage]:
-    """Return the messages of a late state that neither the state before nor the latest one has."""
+    """Return the messages of a late state that neither the state before nor the latest one has.
+
+    A message whose id the latest state uses for another message gets a new id.
+    """
     bodies = {(m.id, message_body(m)) for m in (*before, *latest)}
     ids = {m.id for m in latest}
     return [
@@ -114,13 +125,17 @@ def _only_in(
 def _common(
     messages: Sequence[AnyMessage], before: Sequence[AnyMessage], latest: Sequence[AnyMessage]
 ) -> str | None:
-    """Return the id of the last message before a late run that the latest state has as well."""
+    """Return the id of the last message that a late state, `before` and `latest` have in common.
+
+    `before` is the state from which the late run began, `latest` that of the latest term. `None` if
+    they have no message in common.
+    """
     ids = {m.id for m in latest} & {m.id for m in before}
     return next((m.id for m in reversed(messages) if m.id in ids), None)
 
 
 def _at(place: Place, config: RunnableConfig) -> RunnableConfig:
-    """Return the place's configuration with the checkpoint id of another one."""
+    """Return the place's configuration with the checkpoint id that `config` has."""
     named = {"checkpoint_id": config["configurable"]["checkpoint_id"]}
     given = place.newest()
     return {**given, "configurable": {**given["configurable"], **named}}

@@ -50,13 +50,13 @@ class Watch:
     end: State | None = None
 
     def note(self, state: State, update: Update) -> None:
-        """Note the state of a node and the update that the node returns."""
+        """Remember the state before the first node, and the state after this node's update."""
         self.start = self.start or state
         self.end = with_update(state, update)
 
 
 def watch_of(config: RunnableConfig | None) -> Watch | None:
-    """Return the watch of a run inside another graph; `None` outside."""
+    """Return the watch of a run inside another graph; `None` if the run is not inside one."""
     found = (config or {}).get("configurable", {}).get(WATCH)
     return found if isinstance(found, Watch) else None
 
@@ -88,7 +88,10 @@ class Nested:
     watch: Watch = field(default_factory=Watch)
 
     def finish(self) -> Steps[None]:
-        """Write to the parent's channel what the run removed and restored."""
+        """Remove and restore in the parent's messages what the run removed and restored in its own.
+
+        Nothing is written without a `parent`, or if no node ran and no state is kept.
+        """
         if self.parent is None:
             return
         end: Any = self.watch.end
@@ -102,15 +105,21 @@ class Nested:
 def enter_parent(
     graph: Graph, config: RunnableConfig | None, value: Any, *, strict: bool
 ) -> Steps[Nested | None]:
-    """Return how the graph runs as a node; `None` if it is not inside another graph.
+    """Return how the graph runs as a node of another graph; `None` if it is not inside one.
 
     If the node is given all messages of its parent, the conversation is the parent's: the working
-    state is kept with the parent's thread, so that steps can be undone and redone, and the
-    transcript is made that of the parent first.
+    state is kept with the parent's thread, so that steps can be undone and redone. Its transcript
+    is first made equal to the parent's messages.
+
+    Args:
+        graph: The graph that will run.
+        config: The node's configuration.
+        value: The node's input.
+        strict: Whether to raise also if an undo or redo would not hold in the parent.
 
     Raises:
-        ConfigurationError: The reducer of the parent's messages cannot remove a message, or runs at
-            once would share one state. With `strict`, also if an undo or redo would not hold.
+        ConfigurationError: The reducer of the parent's messages cannot remove a message; or several
+            runs that the parent starts at once would share one state.
     """
     full = ensure_config(config)
     place = full.get("configurable", {})
@@ -147,7 +156,10 @@ def enter_parent(
 
 
 def _parent_of(place: Mapping[str, Any]) -> Parent | None:
-    """Return the graph around a run; `None` if its messages have no reducer, or if it is unsay."""
+    """Return the messages channel of the graph around a run, with the task that may write to it.
+
+    `None` if the channel has no reducer, or if the graph around the run is unsay's own.
+    """
     # LangGraph's reader is a `partial`; its arguments are the only way to the parent's channels.
     _, channels, _, task = place[CONFIG_KEY_READ].args
     channel = channels.get(CHANNEL)
@@ -213,7 +225,11 @@ def _stored(graph: Graph, config: RunnableConfig) -> Steps[StateSnapshot]:
 
 
 def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[BaseMessage]:
-    """Return the write that makes the stored transcript that of the parent."""
+    """Return the messages to write so that the stored transcript becomes equal to the parent's.
+
+    `stored` are the values of the node's stored state, `given` the parent's messages. Only the
+    differences are written if the order of the common messages is the same; else all are replaced.
+    """
     known = {message.id: message for message in stored.get(CHANNEL, [])}
     ids = {message.id for message in given}
     place = next((i for i, message in enumerate(given) if message.id in known), 0)
@@ -229,7 +245,11 @@ def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[B
 def _writes(
     parent: Parent, given: Sequence[str], start: State, end: State
 ) -> list[list[BaseMessage]]:
-    """Return the writes that remove and restore in the parent what a run removed and restored."""
+    """Return the writes that remove and restore in the parent what a run removed and restored.
+
+    `given` are the ids of the node's input; `start` and `end` are the states before and after the
+    run. The list is empty if the run did neither.
+    """
     before = [message.id or "" for message in parent.messages]
     after = {message.id or "": message for message in end["messages"]}
     known = {*given, *(message.id or "" for message in start["messages"])}

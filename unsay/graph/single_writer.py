@@ -170,14 +170,17 @@ def _put_right(
     hold: Hold | None,
     lost: int | None = None,
 ) -> Steps[None]:
-    """Keep the turns of both writers, if one that lost the thread may still have written."""
+    """Call `put_right` if a writer that lost the thread may still have written; else do nothing.
+
+    `lost` is the term that the caller lost during its run; `None` before a run.
+    """
     lease, place = _lease_of(hold), place_of(graph, services, config)
     if lease is not None and place is not None and lease.unreleased:
         yield from put_right(place, lease.unreleased, lost)
 
 
 def _verified(hold: Hold | None) -> Steps[None]:
-    """Refuse a run whose last commit came after another writer took over the thread."""
+    """Raise `ThreadBusyError` if another writer took over the thread; nothing without a hold."""
     if hold is not None:
         yield from hold.verify()
 
@@ -188,9 +191,9 @@ def _put_right_later(
     services: Services,
     lost: Hold | None,
 ) -> Steps[None]:
-    """Take a thread that was lost again, and keep what was written too late.
+    """Take the thread again after a run lost it, and keep what was written too late as a branch.
 
-    If others are faster, or the checkpointer fails, the next run does it.
+    Nothing is raised: if other writers are faster or the checkpointer fails, the next run does it.
     """
     thread, lease = _thread_of(graph, config), _lease_of(lost)
     if thread is None or lease is None:

@@ -1,8 +1,8 @@
-"""Time travel by a host: the messages that it leaves behind are kept as a branch.
+"""Time travel by a host: the messages that it removes are kept as a branch.
 
 LangGraph lets a host continue from any earlier state of a thread, and remove messages itself. The
-messages that leave the transcript are stored as a branch first. A run's question is stored as a
-state of its own before the graph begins; the second state is the end of the turn.
+messages that leave the transcript are stored as a branch first. A run's question is stored in one
+state before the graph begins; the second state is the end of the turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from unsay.state import State, Update, merge_messages
 
 # After a write in the name of this node, LangGraph runs no other node.
 END_NODE = "create_checkpoint"
-# For each node, the node after whose update it is due.
+# For each node, the node after whose update LangGraph runs it.
 BEFORE = {
     "evaluate_quality": START,
     "detect_topic_change": "evaluate_quality",
@@ -77,7 +77,7 @@ class Place:
         return {**self.config, "configurable": place}
 
     def scope(self) -> Scope:
-        """Return the scope for storing what the host leaves behind; it has no run."""
+        """Return the scope for storing messages that the host removes; it has no run."""
         return Scope(
             services=self.services,
             settings=self.services.settings,
@@ -93,7 +93,10 @@ class Place:
         return found
 
     def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
-        """Write one new state after the one that the host named; return its configuration."""
+        """Write one new state after the state that the host named; return its configuration.
+
+        If the host named none, the new state follows the newest one.
+        """
         graph = CompiledStateGraph
         made: RunnableConfig = yield Call.of(
             partial(graph.bulk_update_state, self.graph),
@@ -109,7 +112,10 @@ def place_of(
     services: Services,
     config: RunnableConfig | None,
 ) -> Place | None:
-    """Return where a host enters; `None` without thread or saver, and inside another graph."""
+    """Return the thread and state from which a host starts.
+
+    `None` if there is no thread id or no checkpointer, or if the graph runs inside another graph.
+    """
     full = ensure_config(config)
     place = full.get("configurable", {})
     saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
@@ -129,14 +135,15 @@ def place_of(
 def begin_run(
     graph: CompiledStateGraph[Any, Any, Any, Any], services: Services, entry: Entry
 ) -> Steps[Entry]:
-    """Store a run's question as a state, and return how the graph continues from it.
+    """Store a run's question as a state; return the input, config and options for the run.
 
-    Messages that the host leaves behind are stored as a branch first. Outside of a thread, `entry`
+    Messages that the host's input removes are stored as a branch first. Without a thread, `entry`
     is returned unchanged.
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
-        ConflictError: The input would drop a pending decision, and asks no other question.
+        ConflictError: The thread waits for a person's decision, and the input is neither the
+            decision nor a question.
     """
     place = place_of(graph, services, entry.config)
     if place is None:
@@ -170,9 +177,9 @@ def begin_run(
 def rejoin(place: Place) -> Steps[None]:
     """Go back to the newest intact state if the host deleted the states that the newest builds on.
 
-    A server deletes the states of a run that it rolls back, also while the run still ends and writes
-    its last state. What the deleted run had in the transcript is stored as a branch. Usually there is
-    nothing to do.
+    A server deletes the states of a run that it rolls back, even while that run still ends and
+    writes its last state. The messages of the deleted run are stored as a branch. Nothing is done
+    if no such state was deleted, as usual.
     """
     newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
     if newest is None or newest.parent_config is None:
@@ -206,14 +213,18 @@ def rejoin_after(
     services: Services,
     config: RunnableConfig | None,
 ) -> Steps[None]:
-    """Do what `rejoin` does, after a run that the host stopped; nothing outside of a thread."""
+    """Do what `rejoin` does, after the host stopped a run; nothing without a thread."""
     place = place_of(graph, services, config)
     if place is not None:
         yield from rejoin(place)
 
 
 def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]:
-    """Return the newest state before `orphan` whose parent the host did not delete."""
+    """Return the newest state before `orphan` that can be read; `None` if there is none.
+
+    It can be read if its parent is still stored, if it needs no parent, or if it has all its
+    messages.
+    """
 
     def blocking() -> list[CheckpointTuple]:
         return list(place.saver.list(place.newest(), before=orphan))
@@ -236,7 +247,10 @@ def begin_update(
     config: RunnableConfig,
     values: Sequence[Any],
 ) -> Steps[RunnableConfig]:
-    """Keep what a host's `values` for the state leave behind, and return the state to update.
+    """Store as a branch the messages that a host's update removes; return the config to update.
+
+    `values` are the host's updates of the state. The given `config` is returned without a thread,
+    and if nothing has to be stored.
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
@@ -258,14 +272,15 @@ def begin_update(
 
 
 def _decides(value: Any) -> bool:
-    """Return whether an input goes on with the turn that waits, with a decision or without one."""
+    """Return whether an input continues the turn that waits: `None`, or a command with `resume`."""
     return value is None or (isinstance(value, Command) and value.resume is not None)
 
 
 def _asks(value: Any) -> bool:
-    """Return whether an input has a question, which LangGraph runs instead of the turn that waits.
+    """Return whether an input has a question; LangGraph answers it instead of the turn that waits.
 
-    A command that changes nothing counts as one: the decision is asked for again after its notice.
+    A slash command that changes nothing counts as a question: after its notice, the decision is
+    asked for again.
     """
     given = value.update if isinstance(value, Command) else value
     messages = given.get("messages", []) if isinstance(given, Mapping) else []
@@ -274,9 +289,9 @@ def _asks(value: Any) -> bool:
 
 
 def _keep_decision(place: Place) -> Steps[None]:
-    """Raise `ConflictError` if the thread waits for a decision in the state that a host changes.
+    """Raise `ConflictError` if the state that a host changes waits for a person's decision.
 
-    A host that goes on from an earlier state leaves the newest one, with its decision, on purpose.
+    It does not raise if the host names an earlier state: that state does not wait for the decision.
     """
     newest = yield from place.snapshot(place.newest())
     if place.named in (None, newest.config["configurable"].get("checkpoint_id")):
@@ -284,9 +299,9 @@ def _keep_decision(place: Place) -> Steps[None]:
 
 
 def _target(place: Place) -> Steps[StateSnapshot | None]:
-    """Return the earlier state that the host named; `None` if it continues from the newest.
+    """Return the earlier state that the host named; `None` if it named none, or the newest.
 
-    Raises `UnknownCheckpointError` if the thread has no such state.
+    Raises `UnknownCheckpointError` if the thread has no state with that id.
     """
     if place.named is None:
         return None
@@ -303,9 +318,10 @@ def _target(place: Place) -> Steps[StateSnapshot | None]:
 
 
 def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> Steps[Update]:
-    """Store the messages that a host leaves behind; return the values to write into its state.
+    """Store as a branch the messages that a host's input removes; return the values for its state.
 
-    Empty if the host continues from the newest state and neither removes nor replaces messages.
+    `target` is the earlier state that the host named; `None` is the newest. The result is empty if
+    the host continues from the newest state and neither removes nor replaces messages.
     """
     newest: Any = (yield from place.snapshot(place.newest())).values
     yield from copy_stored(newest, place.scope())
@@ -325,7 +341,7 @@ def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> 
 
 
 def _writes(values: Sequence[Any]) -> list[Any]:
-    """Return the writes to the transcript among a host's values."""
+    """Return the non-empty values for `messages` among a host's inputs or updates."""
     updates = [value.update if isinstance(value, Command) else value for value in values]
     given = [each.get("messages") for each in updates if isinstance(each, Mapping)]
     return [each for each in given if each]

@@ -109,7 +109,7 @@ def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[
 
 
 def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
-    """Read the entries of all calls of a thread, whatever their status, in no certain order.
+    """Read the entries of all calls of a thread, of every status, in no certain order.
 
     Raises `DatabaseCorruptError` if one is damaged.
     """

@@ -15,7 +15,7 @@ def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label
 
     Returns:
         One change for each run of adjacent messages, the newest run first; empty if the
-        transcript has none of them. Each change has a branch of its own.
+        transcript has none of them. Each change makes one branch.
     """
     changes: list[Change] = []
     for run in reversed(_runs(live.messages, message_ids)):

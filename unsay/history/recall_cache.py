@@ -72,7 +72,7 @@ class Memories:
                 self._known.popitem(last=False)
 
     def drop(self, thread_id: str) -> None:
-        """Delete the caches of a thread, whatever store it is in; a purge calls this."""
+        """Delete the caches of a thread for all stores; a purge calls this."""
         with self._lock:
             for key in [key for key in self._known if key[1] == thread_id]:
                 del self._known[key]

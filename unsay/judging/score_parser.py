@@ -57,7 +57,7 @@ _STRAIGHT = re.compile(rf"{_LEAD}\"(?P<body>[^\"]*)\"")
 _SINGLE = re.compile(rf"{_LEAD}(?<![\w])'(?P<body>[^'\n]*)'(?!\w)")
 _CODE = re.compile(rf"{_LEAD}(?<!`)`(?P<body>[^`\n]*)`(?!`)")
 _BEGUN_OBJECT = re.compile(r"\{\s*[\"'“]?[^{}\n]{0,20}[^{}]*\Z")
-_BLOCK = "\ufffb"  # stands in the prose for a code block
+_BLOCK = "\ufffb"  # replaces a code block in the prose
 _QUOTE_MARKS = "\"'“”「」『』`"
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-OBJECT = "\ufffc"  # stands in the prose for a JSON object
+OBJECT = "\ufffc"  # replaces a JSON object in the prose
 
 _NUMBER = (
     r"(?<![0-9A-Za-z_/])(?<![0-9][.,~–〜-])"

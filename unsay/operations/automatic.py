@@ -38,7 +38,8 @@ class Removal(TypedDict):
 def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Change]]:
     """Return the changes that put back what the rollbacks of the turn's rejected drafts removed.
 
-    Raises `ConflictError` if a branch is no longer kept.
+    It is for a turn in which no attempt passed. `label` describes each change. Raises
+    `ConflictError` if a branch is no longer kept.
     """
     names = state["turn"]["draft_branches"]
     branches = yield from load_branches(names, scope, state.get("branches", []))
@@ -48,7 +49,11 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
 def remove_parts(
     state: State, scope: Scope, message_ids: Collection[str | None], label: Label
 ) -> Steps[tuple[Update, list[Removal]]]:
-    """Return the update that moves messages to branches and keeps all others, and what it removes."""
+    """Return the update that moves messages to branches, and one `Removal` for each run of them.
+
+    A tool call is moved together with its results, even if `message_ids` names only one of them.
+    All other messages stay.
+    """
     live, refs = live_branch(state), list(state.get("branches", []))
     changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []
     for change in changes:
@@ -95,14 +100,14 @@ def turn_number(live: LiveBranch, pending: Sequence[str], offloaded: Offloaded |
 
 
 def without_base(removal: Removal) -> dict[str, Any]:
-    """Return what a reply says about a removal."""
+    """Return a removal as a reply shows it: without the message that it followed."""
     return {key: value for key, value in removal.items() if key != "base"}
 
 
 def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operation:
     """Return the step to undo for a turn whose rollbacks made the branches `names`.
 
-    `ids` are the messages that the turn added; without them the step is the rollbacks alone.
+    `ids` are the messages that the turn added. If they are empty, the step is the rollbacks alone.
     """
     turn, live = state["turn"], live_branch(state)
     kind: OperationKind = "turn" if ids else "rollback"
@@ -123,7 +128,11 @@ def remove(
     request: RollbackRequest,
     message_ids: Collection[str],
 ) -> Steps[tuple[Update, list[Removal]]]:
-    """Return the update that removes messages and counts a rollback, and what it removes."""
+    """Return the update that removes messages and counts a rollback, and what it removes.
+
+    The messages are stored as branches of the given `kind`, with the reason of the `request`. The
+    turn in the update has its new number and base, and one rollback more.
+    """
     turn = state["turn"]
     label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
     update, removed = yield from remove_parts(state, scope, message_ids, label)
@@ -158,7 +167,11 @@ def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Colle
 def confirmed(
     state: State, scope: Scope, request: RollbackRequest, removed_ids: Collection[str]
 ) -> bool:
-    """Return whether an automatic rollback may go on; a person is asked if the setting says so."""
+    """Return whether an automatic rollback may be made; `True` unless `confirm_rollback` is set.
+
+    With that setting a person is asked by an interrupt: the run stops here, and the node runs again
+    with the person's answer.
+    """
     if not scope.settings.confirm_rollback:
         return True
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
@@ -170,7 +183,7 @@ def confirmed(
 
 
 def blamed_ids(state: State, request: RollbackRequest) -> list[str]:
-    """Return the ids of the delivered exchanges whose answers the judge blames."""
+    """Return the ids of all messages in the delivered exchanges whose answers the judge blames."""
     messages, ids = state["messages"], request.get("ids", [])
     blamed = [index for index, m in enumerate(messages) if m.id in ids and is_answer(m)]
     ranges = (range(exchange_start(messages, index), index + 1) for index in blamed)
@@ -185,9 +198,17 @@ def keep_draft(
     removed: Sequence[Removal],
     draft: Sequence[AnyMessage],
 ) -> Steps[Update]:
-    """Store a rejected draft as a branch, and return `update` with it and the next attempt's steps.
+    """Store a rejected draft as a branch; return `update` with it and the next attempt's steps.
 
-    It is a branch of its own: what the rollback `removed` can be restored without the draft.
+    The branch has the draft alone: what the rollback `removed` can be restored without it.
+
+    Args:
+        state: The state before the rollback.
+        scope: The scope of the run.
+        update: The update of the rollback; it includes the turn.
+        request: Why the draft was rejected, and which messages the judge blames.
+        removed: What the rollback removed from the transcript.
+        draft: The draft's messages, tool steps first.
     """
     turn, reason = state["turn"], request["reason"]
     resumed, after = resumed_steps(draft, request.get("ids", ())), with_update(state, update)
@@ -216,7 +237,7 @@ def turns_after(state: State, update: Update) -> int:
 
 
 def rejected_messages(turn: Turn) -> list[AnyMessage]:
-    """Return the messages of the turn's rejected drafts that the next attempt does not take over."""
+    """Return the messages of the turn's rejected drafts that the next attempt does not reuse."""
     resumed = {message.id for message in turn.get("steps", [])}
     drafts = (rejection["messages"] for rejection in turn["rejections"])
     return [message for draft in drafts for message in draft if message.id not in resumed]

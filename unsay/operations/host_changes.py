@@ -48,13 +48,17 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
 
     Args:
         before: The newest state of the thread.
-        after: The state that the host goes on from, without the messages that it removes.
+        after: The state from which the host continues, without the messages that it removes.
         scope: The scope of the thread.
         reason: Why the messages are removed, for lists of branches.
 
     Returns:
-        The values that `after` needs, so that the branch can be listed and the step undone; empty
-        if no message is removed and both states have the same history.
+        The values to add to `after`, so that the branch can be listed and the step undone; empty if
+        no message is removed and both states have the same history.
+
+    Raises:
+        DatabaseCorruptError: The host may have removed offloaded messages, and their segment is
+            damaged.
     """
     remaining = [message.id for message in after.get("messages", [])]
     whole = yield from _loaded(before, remaining, scope)
@@ -62,7 +66,7 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
     words = {message.id: _words(message) for message in after.get("messages", [])}
     # A message that the host replaced under its id leaves, too.
     left = [message.id for message in live.messages if words.get(message.id) != _words(message)]
-    # A state with messages that the newest one lacks goes on with its own steps.
+    # A state with messages that the newest one lacks keeps its own steps.
     known = {message.id for message in whole["messages"]}.issuperset(remaining)
     result = before if known else cast("State", {**before, **_only(after, STEPS)})
     branch_id = None
@@ -75,7 +79,7 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
         branch_id = change.branch["id"]
         refs = yield from save_branch(change, scope, before.get("branches", []))
         moved = Update(**{**settle(whole, change, refs), **_step(result, change, base)})
-        # A replaced message is at the same place as before, so its part of the talk begins there.
+        # A replaced message is at the same place as before, so its topic begins there.
         moved["segments"] = [s for s in whole.get("segments", []) if s["start"] in remaining]
         update = yield from write_ahead(whole, scope, moved)
         result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
@@ -96,10 +100,11 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
 
 
 def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
-    """Add what a host left behind to the step log, so that its tool calls are scheduled for undoing.
+    """Add the messages that a host removed since the last run to the step log.
 
-    The returned update clears the channel; it is empty if a host left nothing behind. A host's change
-    cannot ask a person, so the next run decides, as for a rollback of its own.
+    Their tool calls are then scheduled for undoing. A host's change cannot ask a person to confirm
+    that, so the next run does it. The returned update clears the channel `left_behind`; it is empty
+    if no host removed messages.
     """
     due = state.get("left_behind")
     if not due:
@@ -129,7 +134,12 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
 def _left_behind(
     before: State, branch_id: str | None, returned: Sequence[str | None]
 ) -> LeftBehind:
-    """Return what is left behind in all, together with earlier changes that no run has seen yet."""
+    """Return which branches a host made and which messages it added again, for the next run.
+
+    `branch_id` is the branch of this change, `None` if it removed nothing; `returned` are the ids
+    of messages that are in the transcript again. Earlier changes that no run has seen yet are
+    included.
+    """
     old = before.get("left_behind") or LeftBehind(branches=[], returned=[])
     branches = [*old["branches"], *([branch_id] if branch_id else [])]
     names = [*old["returned"], *(name or "" for name in returned)]
@@ -142,13 +152,17 @@ def is_replaced(old: AnyMessage, new: AnyMessage) -> bool:
 
 
 def _words(message: AnyMessage) -> list[Any]:
-    """Return what a message says, in any form: front ends send it back in their own."""
+    """Return what a message says, in a form that is the same however a front end sends it back."""
     parts = [part for part in parts_of(message) if not isinstance(part, Text | Thinking)]
     return [message.type, text_of(message), parts]
 
 
 def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
-    """Return the messages that a state had, as the event log has them; empty without a store."""
+    """Return the messages that a state had, as the event log has them, without offloaded ones.
+
+    It is for a state whose messages cannot be read. Empty without a store or an event log. Raises
+    `EventLogGapError` if a part of the event log is missing or was changed.
+    """
     log = state.get("event_log")
     if scope.address is None or log is None:
         return []

@@ -38,11 +38,16 @@ WHY = "order"  # the rule's name in omissions and manifests
 def compact_up_to(
     state: State, scope: Scope, up_to: str, pending: Sequence[str]
 ) -> Steps[tuple[Update, Omission]]:
-    """Return the update that summarizes the context's messages up to a place, and what it leaves out.
+    """Return the update that summarizes the context up to a place, and what it leaves out.
 
-    `up_to` is a turn's number or a checkpoint; empty is the newest answer. The summarizer is the
-    configured one. With topics on, only messages of the topics in the context are summarized.
-    Pinned messages stay.
+    The caller writes the update. With topics on, only messages of the topics in the context are
+    summarized. Pinned messages stay.
+
+    Args:
+        state: The thread's state.
+        scope: The scope of the thread; its summarizer writes the summary.
+        up_to: A turn's number, or a checkpoint's id or name; empty is the newest answer.
+        pending: Ids of the questions that wait; they are never summarized.
 
     Raises:
         UnknownTurnError: There is no such answered turn.
@@ -82,7 +87,7 @@ def compact_up_to(
 
 
 def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | None:
-    """Return the id of the last message to summarize; the errors are those of `compact_up_to`."""
+    """Return the id of the last message to summarize; raise as `compact_up_to` for `up_to`."""
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)
     if not up_to or (up_to.isdecimal() and not is_named):
@@ -94,13 +99,16 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
 
 
 def _planner(scope: Scope) -> Any:
-    """Return the host's strategy, which may have a summarizer of its own; `None` if there is none."""
+    """Return the strategy given to the graph, without topics; `None` if none was given.
+
+    It may have a summarizer of its own.
+    """
     strategy = scope.services.strategy
     return strategy.within if isinstance(strategy, TopicScoped) else strategy
 
 
 def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[PlanContext]:
-    """Return the messages that the next request includes, with what was left out before."""
+    """Return the input for a strategy: the next request's messages, with the current compaction."""
     yield scope.resolve("summarizer")
     settings, services = scope.settings, scope.services
     messages, segments = state["messages"], state.get("segments", [])

@@ -34,7 +34,7 @@ from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
 from unsay.types import Turn
 
-# A notice stands at most this many messages behind the command that it answers.
+# A notice is at most this many messages after the command that it answers.
 NEAR = 50
 
 

@@ -221,7 +221,7 @@ def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
     """Return the digest of messages with ids, continued from `start`, that of earlier messages.
 
-    It is a cryptographic hash: nobody can choose a message so that an edit of the transcript is not
+    It is a cryptographic hash: no message can be chosen so that an edit of the transcript is not
     noticed.
     """
     digest = start.to_bytes(DIGEST_BYTES)

@@ -1,7 +1,7 @@
 """One writer per thread over a checkpointer of LangGraph: leases among its checkpoints.
 
 Checkpointers have no lock, but they store the first write of a task only if it is absent. So each
-lease is a checkpoint of the thread in a namespace of its own, its id is a term number that counts
+lease is a checkpoint of the thread in a separate namespace, its id is a term number that counts
 up, and the writer whose claim is stored under the fixed task id has the term. The next term can be
 claimed when the writer released its lease, ended, or did not renew it in time.
 
@@ -38,7 +38,11 @@ _ATTRIBUTE = "unsay_leases"
 
 
 def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
-    """Return the leases on a checkpointer's threads, the same object for each of its users."""
+    """Return the leases on a checkpointer's threads; every caller gets the same object.
+
+    Unless `set_leases` was called, they are made for it: in this process alone for an
+    `InMemorySaver`, else among its checkpoints.
+    """
     found: Leases | None = getattr(saver, _ATTRIBUTE, None)
     if found is not None:
         return found
@@ -49,7 +53,7 @@ def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
 
 
 def set_leases(saver: BaseCheckpointSaver[Any], leases: Leases) -> None:
-    """Make `leases_of` return these leases for a checkpointer."""
+    """Make `leases_of` return these leases for a checkpointer; a database gives its own."""
     setattr(saver, _ATTRIBUTE, leases)
 
 
@@ -83,11 +87,11 @@ class SaverLeases(KeptLeases):
         return SaverLease(self, thread_id, seconds)
 
     def verify(self, lease: SaverLease) -> Steps[None]:
-        """Raise `ThreadBusyError` if another writer has claimed a later term."""
+        """Raise `ThreadBusyError` if another writer claimed a later term."""
         if lease.token is None:
             return
         term, _ = yield off_loop(partial(self._newest, lease.thread_id))
-        # 0: the rows were deleted, by a retention job for example, and nobody claimed a term since.
+        # 0: the rows were deleted, by a retention job for example, and no term was claimed since.
         if term not in (0, lease.token):
             raise ThreadBusyError(
                 f"This process did not renew its lease on the thread {lease.thread_id!r} for "
@@ -162,9 +166,13 @@ def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
 
 
 def _unreleased(term: int, claim: dict[str, Any] | None) -> int:
-    """Return the newest term, up to this one with its claim, that a living owner did not release."""
+    """Return the newest term whose owner may still write; 0 if there is none.
+
+    `term` is the newest term and `claim` its claim. An owner that released its lease or whose
+    process ended writes no more.
+    """
     if claim is None:
-        return max(0, term - 1)  # nobody says what became of it
+        return max(0, term - 1)  # its claim was deleted, so the term before may be unreleased
     is_released = claim["expires"] == RELEASED or is_gone(claim["owner"])
     return int(claim.get("unreleased", 0)) if is_released else term
 

@@ -14,7 +14,7 @@ from unsay.storage.leases import BUSY, Lease, Leases
 
 INSIDE = (
     "The thread {thread_id!r} runs a turn, and a model or a tool of this turn asked to write to the "
-    "same thread: give it a thread of its own. Nothing was stored"
+    "same thread: give it another thread. Nothing was stored"
 )
 
 
