@@ -33,8 +33,12 @@ class Said:
     text: str
     """The words."""
 
-    annotation: str | None = None
+    names: frozenset[str] = frozenset()
+    """Of its checkpoints; one that was made without a person has the name ""."""
     """Name of the checkpoint at this message; empty without a name, `None` for no checkpoint."""
+
+
+AUTOMATIC = frozenset([""])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ class Step:
     ids: frozenset[int] = frozenset()
     """Of a removed turn: its messages; what else stands behind `base` stays."""
 
-    named: tuple[int, str | None] | None = None
-    """Of a checkpoint: its message, and the name that the message had or gets."""
+    named: tuple[int, frozenset[str]] | None = None
+    """Of a checkpoint: its message, and the names that the message had or gets."""
 
 
 def serials(messages: Collection[Said]) -> set[int]:
@@ -90,7 +94,7 @@ class Line:
         assert all(score < 0.5 for _, score in drafts[:-1])
         text, score = drafts[-1]
         self._did(Step(turn=True, base=self._before(self.waiting()[0])))
-        self._put(Said(role="ai", text=text, annotation="" if score >= 0.8 else None))
+        self._put(Said(role="ai", text=text, names=AUTOMATIC if score >= 0.8 else frozenset()))
 
     def ask(self, question: str) -> None:
         """A question that stays unanswered because the model cannot be reached."""
@@ -107,13 +111,14 @@ class Line:
         self.undone = []
 
     def retry(self, answer: str) -> None:
-        """The last question once more, with another answer."""
+        """The last question once more; the names of its answer are those of the new one."""
         asked = self._last_question()
         base = self._before(asked[0])
         gone = self._swap(base, ())
         self.transcript += [replace(each, serial=next(_SERIALS)) for each in asked]
         self._did(Step(turn=True, base=base, tail=gone))
-        self._put(Said(role="ai", text=answer, annotation=""))
+        old = gone[-1].names if gone[-1].role == "ai" else AUTOMATIC
+        self._put(Said(role="ai", text=answer, names=old | AUTOMATIC))
 
     def undo(self, keep: Collection[int] = ()) -> None:
         """The newest step is taken back."""
@@ -170,7 +175,7 @@ class Line:
         there = serials(self.transcript)
         for each in messages:
             serial = next(_SERIALS) if each.serial in there else each.serial
-            self._put(replace(each, serial=serial, annotation=None))
+            self._put(replace(each, serial=serial, names=frozenset()))
         self._did(step)
 
     def checkpoint(self, name: str, keep: Collection[int] = ()) -> None:
@@ -178,7 +183,7 @@ class Line:
         said = answered([each for each in self.transcript if each.serial not in keep])
         if not said:
             raise RefusedError
-        step = Step(turn=False, base=None, named=(said[-1].serial, name))
+        step = Step(turn=False, base=None, named=(said[-1].serial, said[-1].names | {name}))
         self._did(self._renamed(step))
 
     def edit(self, turn: int, question: str, answer: str) -> None:
@@ -190,7 +195,7 @@ class Line:
         gone = self._swap(base, ())
         self._did(Step(turn=True, base=base, tail=gone))
         self._put(Said(role="human", text=question))
-        self._put(Said(role="ai", text=answer, annotation=""))
+        self._put(Said(role="ai", text=answer, names=AUTOMATIC))
 
     def remove_turn(self, turn: int) -> None:
         """One turn is taken out, and the later ones stay."""
@@ -262,10 +267,10 @@ class Line:
     def _renamed(self, step: Step) -> Step:
         """Give a message the checkpoint of a step; the step that takes it away again."""
         assert step.named is not None
-        serial, name = step.named
+        serial, names = step.named
         for each in [each for each in self.transcript if each.serial == serial]:
-            self._exchange(replace(each, annotation=name))
-            return replace(step, named=(serial, each.annotation))
+            self._exchange(replace(each, names=names))
+            return replace(step, named=(serial, each.names))
         return step
 
     def _exchange(self, message: Said) -> None:
@@ -335,7 +340,7 @@ class Line:
     def _landing(self, to: str | None, turns: int | None, keep: Collection[int] = ()) -> int | None:
         """Where an order leads."""
         if to is not None:
-            found = [each.serial for each in self.transcript if each.annotation == to]
+            found = [each.serial for each in self.transcript if to in each.names]
             if not found:
                 raise RefusedError
             return found[0]
@@ -345,7 +350,7 @@ class Line:
         if not said:
             raise RefusedError
         older = self.transcript[: self._place(said[-1].serial) - 1]
-        marks = [each.serial for each in older if each.annotation is not None]
+        marks = [each.serial for each in older if each.names]
         return marks[-1] if marks else self._before(self._last_turn(said))
 
     def _turn_start(self, said: Sequence[Said], turns: int) -> Said:
