@@ -9,49 +9,49 @@ from typing import Any
 
 import pytest
 
+from tests.examples import EXAMPLES, ROOT, Example, printed_by
 from unsay import Conversation
 from unsay.storage.base import Database
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")],
-    key=lambda page: page.name,
-)
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-
-def blocks(language: str) -> list:
-    """Every block of a language in the documentation, with its location."""
+def examples(language: str, name: str = "") -> list[Any]:
+    """Every block of a language with this word behind it, with its location."""
     return [
-        pytest.param(body, id=f"{page.name}-{number}")
-        for page in PAGES
-        for number, (kind, body) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
-        if kind == language
+        pytest.param(example, id=example.place)
+        for example in EXAMPLES
+        if (example.language, example.name) == (language, name)
     ]
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_examples_print_what_they_say(code: str) -> None:
+@pytest.mark.parametrize("example", examples("python"))
+def test_python_examples_print_what_they_say(example: Example) -> None:
     """Each example runs, and prints the text after `#>`."""
     printed = StringIO()
     names: dict[str, Any] = {"__name__": "example"}
 
     with redirect_stdout(printed):
-        exec(compile(code, "example", "exec"), names)  # noqa: S102 - our own text
+        exec(compile(example.code, "example", "exec"), names)  # noqa: S102 - our own text
     # Python 3.13 warns of databases that are dropped open, and the examples are kept short.
     for value in names.values():
         if isinstance(value, Conversation | Database):
             value.close()
 
-    expected = [line.strip()[3:] for line in code.splitlines() if line.strip().startswith("#> ")]
-    assert expected
-    assert expected == printed.getvalue().splitlines()
+    assert example.expected
+    assert example.expected == [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("code", blocks("sh"))
-def test_shell_examples_name_commands_that_exist(code: str) -> None:
+@pytest.mark.full
+@pytest.mark.parametrize("example", examples("python", "full"))
+def test_long_examples_print_what_they_say(example: Example, tmp_path: Path) -> None:
+    """Each example that loads another framework runs as a script, and prints the text after `#>`."""
+    assert example.expected
+    assert example.expected == printed_by(example, tmp_path)
+
+
+@pytest.mark.parametrize("example", examples("sh"))
+def test_shell_examples_name_commands_that_exist(example: Example) -> None:
     """Each `unsay` command in a shell example exists."""
-    commands = set(re.findall(r"\bunsay ([a-z]+)", code))
+    commands = set(re.findall(r"\bunsay ([a-z]+)", example.code))
     shown = subprocess.run(
         [sys.executable, "-m", "unsay", "--help"], capture_output=True, text=True, check=True
     ).stdout

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from unsay.settings import Context as Context
     from unsay.settings import Settings as Settings
     from unsay.state import State as State
+    from unsay.storage.sqlite import open_database as open_database
     from unsay.tools import reversible as reversible
     from unsay.types import Checkpoint as Checkpoint
     from unsay.verdicts import TopicDetector as TopicDetector
@@ -62,6 +63,7 @@ _NAMES_BY_MODULE = {
     "operations.usage_report": "Usage",
     "settings": "Context Settings",
     "state": "State",
+    "storage.sqlite": "open_database",
     "tools": "reversible",
     "types": "Checkpoint",
     "verdicts": "TopicDetector TopicMemory TopicShift",

@@ -1,15 +1,8 @@
 """The graph under `langgraph dev`: LangGraph's own server, its checkpointer and its store."""
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import httpx
@@ -18,95 +11,16 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Delay, Fail
-from llmock.testing import LLMockServer
 
 from tests.http.replies import ANSWERER, answers, bodies, grades
 from unsay.state import Input, Output
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).parents[2]
-START_SECONDS = 90.0
 GOOD = "A spider has eight legs, two more than an insect has."
 BAD = "A spider has six legs, just as every other insect has."
 QUESTION = "How many legs does a spider have?"
 REASON = "A spider has eight legs."
-
-
-@pytest.fixture(scope="module")
-def server_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server writes."""
-    return tmp_path_factory.mktemp("langgraph") / "server.log"
-
-
-@pytest.fixture(scope="module")
-def server_config(server_log: Path) -> Path:
-    """The repository's langgraph.json, for a server elsewhere that leaves no files behind.
-
-    LANGGRAPH_DISABLE_FILE_PERSISTENCE would do nothing: the command sets it
-    from `disable_persistence`. Source: `langgraph_api.cli.run_server`.
-    """
-    config = json.loads((ROOT / "langgraph.json").read_text())
-    config["dependencies"] = [str(ROOT / path) for path in config["dependencies"]]
-    config["graphs"] = {name: str(ROOT / path) for name, path in config["graphs"].items()}
-    config["http"] = {"app": str(ROOT / config["http"]["app"])}
-    config["disable_persistence"] = True
-    path = server_log.with_name("langgraph.json")
-    path.write_text(json.dumps(config))
-    return path
-
-
-@pytest.fixture(scope="module")
-def server_url(llmock_server: LLMockServer, server_log: Path, server_config: Path) -> Iterator[str]:
-    """A running `langgraph dev`."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
-        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        "LANGSMITH_TRACING": "false",
-        "OPENAI_BASE_URL": llmock_server.base_url(),
-        "OPENAI_API_KEY": "test-key",
-        "UNSAY_MODEL": "answerer",
-        "UNSAY_JUDGE_MODEL": "judge",
-        "NO_PROXY": "127.0.0.1",
-    }
-    command = [
-        str(Path(sys.executable).with_name("langgraph")),
-        *("dev", "--no-browser", "--no-reload", "--config", str(server_config)),
-        *("--host", "127.0.0.1", "--port", str(port)),
-    ]
-    url = f"http://127.0.0.1:{port}"
-    with server_log.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=server_config.parent,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            wait_until_ready(f"{url}/ok", process, server_log)
-            yield url
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a server to answer there; its log says why it does not."""
-    deadline = monotonic() + START_SECONDS
-    while monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(url, timeout=2).status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')}")
 
 
 @pytest.fixture

@@ -1,0 +1,94 @@
+"""The examples of the documentation that talk to a server, each beside the real one."""
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from llmock.pytest_plugin import LLMock
+
+from tests.examples import EXAMPLES, named, printed_by
+from tests.hosts.dev_server import wait_until_ready
+from tests.http.replies import answers, grades
+
+pytestmark = pytest.mark.full
+
+DEV_SERVER = "http://127.0.0.1:2024"
+WEB_SERVER = "http://127.0.0.1:8000"
+RUN_HERE = {
+    *("fastapi-app", "fastapi-client", "ag-ui-app", "ag-ui-client", "mcp-server", "mcp-client"),
+    *("dev-client", "dev-client-js", "studio-client"),
+}
+
+
+def test_no_example_is_left_out() -> None:
+    """Each name behind a block's language is one that the tests know."""
+    assert RUN_HERE == {example.name for example in EXAMPLES} - {"", "full"}
+
+
+@contextmanager
+def served(name: str, folder: Path) -> Iterator[str]:
+    """The address at which uvicorn serves an example that is an app."""
+    (folder / "app.py").write_text(named(name).code, encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    log = folder / "server.log"
+    command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            wait_until_ready(f"http://127.0.0.1:{port}/openapi.json", process, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+@pytest.mark.parametrize("host", ["fastapi", "ag-ui"])
+def test_an_app_and_its_client(host: str, tmp_path: Path) -> None:
+    """Uvicorn serves the app, and its client prints what the page says."""
+    client = named(f"{host}-client")
+    with served(f"{host}-app", tmp_path) as url:
+        printed = printed_by(client, tmp_path, replaced={WEB_SERVER: url})
+
+    assert client.expected == printed
+
+
+def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
+    """The graph calls the tools of the server, which is a process of its own."""
+    (tmp_path / "legs_server.py").write_text(named("mcp-server").code, encoding="utf-8")
+    client = named("mcp-client")
+
+    assert client.expected == printed_by(client, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["dev-client", "studio-client"])
+def test_clients_of_langgraph_dev(
+    name: str, server_url: str, llmock: LLMock, tmp_path: Path
+) -> None:
+    """The Python SDK talks to `langgraph dev`."""
+    llmock.add(answers("Two days are enough."), grades(0.9))
+    client = named(name)
+
+    assert client.expected == printed_by(client, tmp_path, replaced={DEV_SERVER: server_url})
+
+
+@pytest.mark.skipif(not (shutil.which("node") and shutil.which("npm")), reason="needs node and npm")
+@pytest.mark.parametrize("version", ["1.11", "2.0"])
+def test_the_javascript_sdk(version: str, server_url: str, llmock: LLMock, tmp_path: Path) -> None:
+    """The JavaScript SDK of either version talks to `langgraph dev`."""
+    install = ["npm", "install", "--no-audit", "--no-fund", f"@langchain/langgraph-sdk@{version}"]
+    done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"npm cannot install the SDK here: {done.stderr[-300:]}")
+    llmock.add(answers("Two days are enough."), grades(0.9))
+    client = named("dev-client-js")
+    printed = printed_by(
+        client, tmp_path, command=["node"], file="client.mjs", replaced={DEV_SERVER: server_url}
+    )
+
+    assert client.expected == printed
