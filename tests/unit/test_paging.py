@@ -2,7 +2,6 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from unsay.effects import Steps, drive
 from unsay.errors import InputError
 from unsay.storage import pagination as paging
 from unsay.storage.pagination import MOST, check_labels, moment_of, scan, window
-from unsay.storage.sqlite import open_database
 
 PLACE = ("unsay", "things")
 
@@ -128,17 +126,6 @@ def test_pages_joined_are_the_list(
     assert sorted(seen, reverse=newest_first) == seen
     assert len(set(seen)) == len(seen)
     assert set(at_first) <= set(seen)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Each of the stores, empty."""
-    if request.param == "memory":
-        yield InMemoryStore()
-        return
-    database = open_database(tmp_path / "t.db")
-    yield database.store
-    database.close()
 
 
 def keys(store: BaseStore, between: Callable[[int], None] = lambda _: None) -> list[str]:

@@ -1,7 +1,7 @@
 """Purging: no row and no byte of a thread stays."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +14,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.store.base import BaseStore, ListNamespacesOp, Op, Result, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from unsay.effects import adrive, drive
+from tests.unit.conftest import Do
+from unsay.effects import drive
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.history.branch import branches_namespace
 from unsay.history.runs import list_runs, open_run
@@ -22,8 +23,6 @@ from unsay.history.threads import begin, list_threads, purge_thread, revise
 from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
-
-Do = Callable[[Any], Awaitable[Any]]
 
 NOW = "2026-01-01T00:00:00.000+00:00"
 WORDS = "the-heron-flies-at-midnight"
@@ -42,16 +41,6 @@ NEIGHBOURS = {
     "京都": ["京", "京都 駅", "東京都", "kyoto"],
     "'; DROP TABLE store; --": ["t", "'"],
 }
-
-
-@pytest.fixture(params=["blocking", "awaited"])
-def do(request: pytest.FixtureRequest) -> Do:
-    """Runs steps, in each of the two ways."""
-
-    async def run(steps: Any) -> Any:
-        return drive(steps) if request.param == "blocking" else await adrive(steps)
-
-    return run
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Runs: what each invocation of a graph passes through, and the list of them."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -13,8 +11,9 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from tests.unit.conftest import Do
 from tests.unit.run_kit import change_run
-from unsay.effects import adrive, drive
+from unsay.effects import drive
 from unsay.errors import (
     DatabaseCorruptError,
     InputError,
@@ -39,10 +38,7 @@ from unsay.history.runs import (
     suspend,
 )
 from unsay.history.threads import begin, end
-from unsay.storage.sqlite import open_database
 from unsay.types import RunPhase, RunStatus
-
-Do = Callable[[Any], Awaitable[Any]]
 
 STATUSES = get_args(RunStatus)
 ALLOWED = {
@@ -79,27 +75,6 @@ def run_in(status: RunStatus, **changes: Any) -> Run:
         ended_at=at(0) if status in OVER else None,
     )
     return replace(plain, **changes)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Each of the stores, empty."""
-    if request.param == "memory":
-        yield InMemoryStore()
-        return
-    database = open_database(tmp_path / "t.db")
-    yield database.store
-    database.close()
-
-
-@pytest.fixture(params=["blocking", "awaited"])
-def do(request: pytest.FixtureRequest) -> Do:
-    """Runs steps, in each of the two ways."""
-
-    async def run(steps: Any) -> Any:
-        return drive(steps) if request.param == "blocking" else await adrive(steps)
-
-    return run
 
 
 @pytest.mark.parametrize(("old", "new"), sorted(product(STATUSES, STATUSES)))

@@ -1,7 +1,5 @@
 """Sessions: threads that begin, are active, and may end."""
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +8,8 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from unsay.effects import adrive, drive
+from tests.unit.conftest import Do
+from unsay.effects import drive
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError
 from unsay.history.threads import (
     begin,
@@ -23,9 +22,7 @@ from unsay.history.threads import (
     search_sessions,
 )
 from unsay.storage.base import THREADS
-from unsay.storage.sqlite import open_database
 
-Do = Callable[[Any], Awaitable[Any]]
 OLD_LINE = {
     "title": "before there were sessions",
     "turns": 2,
@@ -37,27 +34,6 @@ OLD_LINE = {
 def at(second: int) -> str:
     """A moment of the day that these tests take place on."""
     return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.000+00:00"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Each of the stores, empty."""
-    if request.param == "memory":
-        yield InMemoryStore()
-        return
-    database = open_database(tmp_path / "t.db")
-    yield database.store
-    database.close()
-
-
-@pytest.fixture(params=["blocking", "awaited"])
-def do(request: pytest.FixtureRequest) -> Do:
-    """Runs steps, in each of the two ways."""
-
-    async def run(steps: Any) -> Any:
-        return drive(steps) if request.param == "blocking" else await adrive(steps)
-
-    return run
 
 
 @pytest.mark.parametrize("thread_id", ["t", "a.b", "a%b", "日本 語", "'; DROP TABLE store; --"])
