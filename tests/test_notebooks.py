@@ -21,6 +21,13 @@ SHOWN = {
         "forgotten: 1-2",
         "decision - ",
     ),
+    "03_embedding": (
+        "rejected with 0.1: You should buy a car.",
+        "Undone: seat 4A.",
+        "Back after turn 1 - bookings: []",
+        "取り消した処理: seat 7C。",
+        "Score of each turn",
+    ),
 }
 """What each shows, in words or in a picture."""
 

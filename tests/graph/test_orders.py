@@ -8,6 +8,8 @@ from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.tools import reversible
 
 
 def last(state: dict) -> str:
@@ -47,6 +49,22 @@ def test_a_command_is_answered_in_the_language_of_the_talk() -> None:
     say(graph, "こんにちは。京都について教えてください。")
 
     assert "取り除きました" in last(say(graph, "/undo"))
+    assert "復元しました" in last(say(graph, "/redo"))
+
+
+def test_the_report_of_tool_calls_is_in_the_language_of_the_removed_question() -> None:
+    """An undo that removes the only question says in its language what became of the tool's call."""
+
+    @reversible(undo=lambda seat: None, describe="座席{seat}の予約")
+    def book(seat: str) -> str:
+        """Book a seat."""
+        return "booked"
+
+    call = ToolCalls(calls=[{"name": "book", "args": {"seat": "7C"}}], then="予約しました。")
+    graph = make(ScriptedChat(default=call), ScriptedJudge(), tools=[book])
+    say(graph, "席を予約してください。")
+
+    assert "取り消した処理: 座席7Cの予約。" in last(say(graph, "/undo"))
 
 
 def test_commands_and_notices_never_reach_a_model() -> None:

@@ -79,13 +79,18 @@ def cells_of(text: str) -> int:
 
 
 def newest_language(messages: list[AnyMessage]) -> Language:
-    """Return the language of the user's newest message that is not a command, else English."""
+    """Return the language of the user's newest message that is not a command.
+
+    Without such a message it is the language of the newest answer or notice, else English.
+    """
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
         # Digits, signs and pasted code without a sentence say nothing about the language.
         if not text.startswith("/") and re.search(r"[^\W\d_]{2}", text):
             return language_of(text)
-    return "en"
+    # An undo can remove every question; the notice that is left is in their language.
+    answers = (text_of(message) for message in reversed(messages) if message.type == "ai")
+    return language_of(next(filter(None, answers), ""))
 
 
 MediaKind = Literal["image", "file", "audio", "video"]

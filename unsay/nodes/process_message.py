@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.errors import GraphBubbleUp, ParentCommand
 
 from unsay.context.manifest import with_manifest
@@ -226,7 +226,9 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     """
     turn, requested, messages = state["turn"], state["notice"], state["messages"]
     assert requested is not None  # noqa: S101 - the caller has just seen it
-    texts, answers = scope.texts(messages), requested["answers"]
+    # The question may be gone, and the notice is in its language.
+    texts = scope.texts([*messages, AIMessage(requested["text"])])
+    answers = requested["answers"]
     text = f"{requested['text']} {report_text(report, texts)}".strip()
     if commands := with_hand_offs(messages, answers):
         answers = commands
