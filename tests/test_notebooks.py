@@ -28,6 +28,13 @@ SHOWN = {
         "取り消した処理: seat 7C。",
         "Score of each turn",
     ),
+    "06_retrieval": (
+        "searched for: capital Australia",
+        "kept in the transcript: Whisk three eggs",
+        "sent to the model: [The result of this search",
+        "informed: True",
+        "checkpoints earned: 0",
+    ),
 }
 """What each shows, in words or in a picture."""
 

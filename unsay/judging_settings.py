@@ -27,6 +27,19 @@ class JudgingSettings(BaseSettings):
     quality_threshold: Share = 0.5
     """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
 
+    consistency_threshold: Share = 0.4
+    """An answer that a judge finds less consistent with what was said fails as well. Source: own."""
+
+    judge_rubric: tuple[str, ...] = ()
+    """Your own criteria, one sentence each, which the judge applies beside its own."""
+
+    judge_samples: Annotated[int, Field(ge=1, le=9)] = 1
+    """How often each judge is asked about an answer; every second time it reads the answer first."""
+
+    judge_panel: tuple[str, ...] = ()
+    """Names of further judges. The median of all scores counts; without a majority for one outcome
+    the answer is unscored."""
+
     checkpoint_threshold: Share = 0.8
     """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
 
@@ -58,6 +71,12 @@ class JudgingSettings(BaseSettings):
 
     max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
     """How many of the newest injected answers one turn judges; older ones stay unscored."""
+
+    relevance_threshold: Share = 0.5
+    """A retrieved document or search result below it is left out of the context. Source: own."""
+
+    max_searches: Annotated[int, Field(ge=0, le=10)] = 2
+    """How often a search that found nothing relevant is made again with another query."""
 
     max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
     """How many of the newest retrieved documents one turn judges; older ones stay unscored."""

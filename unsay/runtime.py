@@ -73,7 +73,7 @@ class StepLog:
         self.summaries_paused = self.summary_failed = True
 
 
-Part = Literal["answerer", "judge_forms", "summarizer", "titler", "encoder"]
+Part = Literal["answerer", "judge_forms", "judge_panel", "summarizer", "titler", "encoder"]
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
 
 
@@ -196,8 +196,18 @@ class Services:
         """The ways to ask the judge, best first; the last is the judge as it is. Empty without one."""
         if self.judge is None:
             return ()
-        given, in_words = self.judge is self.judge_like, self.settings.judge_format == "text"
-        return judge_forms(self.judge, is_given=given, in_words=in_words)
+        return self._forms(self.judge, is_given=self.judge is self.judge_like)
+
+    @cached_property
+    def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
+        """The ways to ask each judge of the panel: the judge itself, and those that settings name."""
+        named = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
+        others = [self._forms(judge, is_given=False) for judge in named]
+        return (*([self.judge_forms] if self.judge_forms else []), *others)
+
+    def _forms(self, judge: Runnable[Any, Any], *, is_given: bool) -> tuple[JudgeForm, ...]:
+        in_words = self.settings.judge_format == "text"
+        return judge_forms(judge, is_given=is_given, in_words=in_words)
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:

@@ -35,6 +35,7 @@ class Reversal:
     confirm: bool = False
     idempotent: bool = False
     describe: Callable[..., str] | str | None = None
+    retrieval: bool = False
 
     def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
         """Undo a call, an asynchronous `undo` on a new event loop; errors of `undo` are raised."""
@@ -81,6 +82,7 @@ def reversible(
     confirm: bool = False,
     idempotent: bool = False,
     describe: Callable[..., str] | str | None = None,
+    retrieval: bool = False,
 ) -> Callable[[T], T]:
     """Declare how to undo the calls of a tool when a rollback removes them from the transcript.
 
@@ -93,6 +95,9 @@ def reversible(
             and otherwise the call is reported as one that may have been undone.
         describe: Describes the call to the person who is asked or notified: a function with the
             same parameters, or a text such as `"the order {order_id}"`.
+        retrieval: Whether the tool searches for documents. A judge then reads each result: an
+            irrelevant one is left out of the context, and the search is made again with another
+            query. `metadata={"retrieval": True}` of a LangChain tool says the same.
 
     Returns:
         A decorator for a function or a LangChain tool; it returns the same object.
@@ -112,7 +117,9 @@ def reversible(
         >>> reversal_of(book).describe_call("book", {"seat": "4A"}, "booked")
         'the booking of seat 4A'
     """
-    reversal = Reversal(undo=undo, confirm=confirm, idempotent=idempotent, describe=describe)
+    reversal = Reversal(
+        undo=undo, confirm=confirm, idempotent=idempotent, describe=describe, retrieval=retrieval
+    )
 
     def decorate(target: T) -> T:
         for function in (undo, describe):
@@ -135,6 +142,13 @@ def reversal_of(target: Any) -> Reversal | None:
     holders = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
     reversals = (getattr(each, KEY, None) for each in holders)
     return next((each for each in reversals if isinstance(each, Reversal)), None)
+
+
+def is_retrieval(tool: BaseTool) -> bool:
+    """Return whether a tool is marked as one that searches for documents."""
+    reversal = reversal_of(tool)
+    marked = reversal is not None and reversal.retrieval
+    return marked or (tool.metadata or {}).get("retrieval") is True
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:

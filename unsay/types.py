@@ -253,12 +253,16 @@ class Note(TypedDict):
 
 
 class Rejection(TypedDict):
-    """A rejected draft (its `messages`), and the verdict that rejected it."""
+    """A rejected draft (its `messages`), and the verdict that rejected it.
+
+    The `reason` is for the user, the `advice` for the next attempt; empty without any.
+    """
 
     messages: list[Any]
     score: float | None
     reason: str
     source: Judge
+    advice: NotRequired[str]
 
 
 class Turn(TypedDict):

@@ -20,6 +20,7 @@ class ToolUse:
     arguments: str
     result: str | None
     message_id: str = ""  # by which a judge may blame the call
+    irrelevant: bool = False  # the result was left out of the context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Exchange:
     """A question and its answer, with `earlier` ones and tool `calls`, oldest first, for a judge.
 
     Either may be empty. `truncated`: the provider stopped the answer at its length limit.
+    `found_nothing`: documents were searched for, and none of them is relevant.
     """
 
     question: str
@@ -35,6 +37,7 @@ class Exchange:
     earlier_ids: tuple[str, ...] = ()
     truncated: bool = False
     calls: tuple[ToolUse, ...] = ()
+    found_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,9 @@ class Verdict:
 
     A passed one may become a checkpoint, a failed one be rolled back. The score is from 0 to 1, `None`
     for unscored, whose reason is what went wrong with the judge. `blamed` are ids of messages.
+    `consistency` says from 0 to 1 how well the answer agrees with what was said; `None` if unknown.
+    The `reason` is for the user, the `advice` for the next attempt. `query` is another search, for
+    an irrelevant document. `agreement` is the share of several judgements that agree.
     """
 
     outcome: Outcome
@@ -50,6 +56,10 @@ class Verdict:
     reason: str
     source: Judge
     blamed: tuple[str, ...] = ()
+    consistency: float | None = None
+    advice: str = ""
+    query: str = ""
+    agreement: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

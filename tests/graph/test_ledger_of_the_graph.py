@@ -195,18 +195,16 @@ def test_the_best_of_bad_drafts(opened: Opening) -> None:
 
 
 def test_documents_that_are_set_aside(opened: Opening) -> None:
-    """A document has its verdict, and a failed one a rollback that takes it alone."""
+    """A document has its verdict; a failed one stays in the transcript."""
     talk = opened(judge=scores(0.9, 0.1, 0.9))
 
     talk.say("What is a list?", documents=["Lists hold things.", "Fish swim."])
 
     events = checked(talk)
-    (back,) = of(events, "rollback")
-    assert ["document", 1] == [back["kind"], len(back["removed"])]
-    judged = [data["message_id"] for data in of(events, "verdict")]
-    assert 3 == len(judged)
-    assert back["removed"] == judged[1:2]
-    assert ["human: Lists hold things.", "human: What is a list?"] == said(talk.messages())[:2]
+    assert [] == of(events, "rollback")
+    judged = [data["annotation"]["outcome"] for data in of(events, "verdict")]
+    assert ["passed", "failed", "passed"] == judged
+    assert ["human: Fish swim.", "human: What is a list?"] == said(talk.messages())[1:3]
 
 
 def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:

@@ -287,24 +287,6 @@ def test_what_cannot_be_picked(
     assert before == talk.messages()
 
 
-def test_a_document_that_was_set_aside_returns_to_its_question(opened: Opening) -> None:
-    """A message that a judge removed before the answer returns to its place; the answer stays."""
-    talk = opened(judge=scores(0.9, 0.1, 0.9))
-    talk.say("q1")
-    talk.say("京都は?", documents=["銀の値段です。"])
-    before = talk.messages()
-
-    talk.restore(branch_of(talk, "document"))
-    lines = said(talk.messages())
-    checked(talk)
-    talk.undo()
-
-    assert ["human: 銀の値段です。", "human: 京都は?"] == lines[2:4]
-    assert 5 == len(lines)
-    assert before == talk.messages()
-    checked(talk)
-
-
 def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
     """The ids are named, and one of them is."""
     talk = opened(detector=SHIFTS)

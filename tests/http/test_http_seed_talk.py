@@ -86,7 +86,7 @@ def test_judge_is_asked_for_a_structure(
         asked.body["response_format"]["json_schema"]["schema"]["required"]
         for asked in server.asked_of("judge")
     ]
-    assert [["score", "reason", "blamed"]] * 6 == schemas
+    assert [["score", "consistency", "reason", "advice", "query", "blamed"]] * 6 == schemas
     assert not [a for a in server.asked_of("answerer") if "response_format" in a.body]
 
 

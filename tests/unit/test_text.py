@@ -89,7 +89,9 @@ def human(words: Any) -> HumanMessage:
         pytest.param([human("こんにちは"), human([IMAGE])], "ja", id="an image has no language"),
         pytest.param([human("こんにちは"), human(" \n")], "ja", id="neither have blanks"),
         pytest.param([human("こんにちは"), AIMessage("Hi")], "ja", id="the user's words count"),
-        pytest.param([human("/undo"), AIMessage("取り除きました。")], "ja", id="only a notice is left"),
+        pytest.param(
+            [human("/undo"), AIMessage("取り除きました。")], "ja", id="only a notice is left"
+        ),
     ],
 )
 def test_a_talk_has_the_language_of_its_newest_words(

@@ -238,7 +238,8 @@ def test_unscored_says_why() -> None:
 def test_the_schema_asks_for_what_is_read() -> None:
     """A reply that follows the schema is a verdict."""
     properties: Any = REPLY_SCHEMA["properties"]
-    reply = {"score": 1.0, "reason": "right", "blamed": []}
+    words = {"reason": "right", "advice": "", "query": ""}
+    reply = {"score": 1.0, "consistency": 1.0, **words, "blamed": []}
 
     assert reply.keys() == properties.keys()
     assert list(properties) == REPLY_SCHEMA["required"]

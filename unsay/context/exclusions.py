@@ -1,12 +1,12 @@
-"""Forgotten messages: the transcript keeps them, but no context includes them."""
+"""Forgotten messages and irrelevant documents: the transcript keeps them, but no context has them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.context.compaction import Compaction, Span, with_partners
 from unsay.context.topics import by_topic
-from unsay.messages.annotations import annotate
+from unsay.messages.annotations import annotate, is_document, is_irrelevant
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
@@ -47,6 +47,23 @@ def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) 
     return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in named)
 
 
+def irrelevant_ids(messages: Iterable[AnyMessage]) -> frozenset[str]:
+    """Return the ids of the documents that a judge found irrelevant to their question."""
+    return frozenset(m.id or "" for m in messages if is_document(m) and is_irrelevant(m))
+
+
+def without_irrelevant(messages: Iterable[AnyMessage], texts: Texts) -> list[AnyMessage]:
+    """Return the messages without irrelevant documents; a line replaces an irrelevant search result."""
+    return [_shortened(m, texts) for m in messages if not (is_document(m) and is_irrelevant(m))]
+
+
+def _shortened(message: AnyMessage, texts: Texts) -> AnyMessage:
+    if not (isinstance(message, ToolMessage) and is_irrelevant(message)):
+        return message
+    line = texts.result_irrelevant.format(chars=len(text_of(message)))
+    return annotate(message.model_copy(update={"content": line}), shortened="cleared")
+
+
 def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of the topics that were forgotten as a whole."""
     return frozenset(entry["topic_id"] for entry in forgotten if "topic_id" in entry)
@@ -66,8 +83,9 @@ def without_forgotten(
     *,
     pending: Collection[str] = (),
 ) -> list[AnyMessage]:
-    """Return the messages that are not forgotten, with a line for each forgotten tool result.
+    """Return the messages that are neither forgotten nor irrelevant.
 
+    A line replaces each forgotten tool result, and each irrelevant search result.
     `pending` are ids of the question that is being answered: it is never left out.
     """
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
@@ -80,7 +98,7 @@ def without_forgotten(
             remaining.append(annotate(shorter, shortened="cleared"))
         elif message.id not in out:
             remaining.append(message)
-    return remaining
+    return without_irrelevant(remaining, texts)
 
 
 def topic_starts(

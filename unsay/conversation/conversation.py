@@ -120,8 +120,8 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
 
         Args:
             text: The user's message, or a slash command.
-            documents: Texts that a search found for the message. Each is judged first, and
-                removed if it is not relevant.
+            documents: Texts that a search found for the message. Each is judged first; the
+                model is not sent one that is not relevant.
             turn_id: An id of 1 to 200 printable characters, so that the message may be sent
                 again; an answer that is already stored gives one event, the reply. `None` makes one.
             answer: The text in the attribute `answer` of an error, as for `say`.

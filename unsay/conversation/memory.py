@@ -12,7 +12,7 @@ from unsay.conversation.results import RollbackResult, Rows
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
-from unsay.generation.judge import judge_document
+from unsay.generation.relevance import judge_document
 from unsay.judging.verdict import relevance
 from unsay.judging.vocabulary import vocabulary
 from unsay.messages.annotations import is_question

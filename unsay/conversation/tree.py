@@ -21,7 +21,7 @@ ELSEWHERE = "other branches"
 BRANCH_WORDS: dict[BranchKind, str] = {
     "draft": "draft rejected",
     "context": "context rejected",
-    "document": "document excluded",
+    "document": "document excluded",  # older versions removed documents from the transcript
     "person": "rolled back",
     "undo": "undone",
     "redo": "removed by redo",

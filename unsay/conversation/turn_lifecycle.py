@@ -241,8 +241,8 @@ def say(
     Args:
         thread: The thread.
         text: The user's message, or a slash command.
-        documents: Texts that a search found for the message. Each is judged first, and removed if
-            it is not relevant.
+        documents: Texts that a search found for the message. Each is judged first; the model is
+            not sent one that is not relevant.
         turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
             makes one, which the reply holds.
         answer: The text that an error has in its attribute `answer`, because saving failed after

@@ -13,9 +13,11 @@ from unsay.context.exclusions import (
     cleared_ids,
     compaction_without,
     forgotten_ids,
+    irrelevant_ids,
     remaining_topics,
     topic_starts,
     without_forgotten,
+    without_irrelevant,
 )
 from unsay.context.manifest import Manifest
 from unsay.context.plan import Omission, Plan, PlanContext
@@ -175,7 +177,7 @@ class AttemptContext:
         counter = self.counting(carried)
         return replace(
             self.start,
-            messages=[*self.start.messages, *done],
+            messages=[*self.start.messages, *without_irrelevant(done, self.texts)],
             count=counter.count,
             compaction=carried.get("compaction", self.start.compaction),
             overhead_tokens=counter.count(self.fixed, self.scope.services.tools),
@@ -312,7 +314,11 @@ def attempt_context(
         head=head,
         topic_summaries=summaries,
         earlier=earlier.positions,
-        left_out=[Omission(why="forgotten", message_ids=tuple(sorted(hidden)))] if hidden else [],
+        left_out=[
+            Omission(why=why, message_ids=tuple(sorted(ids)))
+            for why, ids in (("forgotten", hidden), ("irrelevant", irrelevant_ids(transcript)))
+            if ids
+        ],
         question=next(map(text_of, question), ""),
         recall_source=recall_source,
         hints=hints,

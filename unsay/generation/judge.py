@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,30 +10,23 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
-from unsay.events import event_types
-from unsay.history.branch import Label, replace_tail
+from unsay.judging.changed_facts import changed_facts
 from unsay.judging.heuristics import prejudge
 from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.verdict import (
-    document_request,
     judge_request,
-    relevance,
+    majority,
     summary_request,
     unscored,
     verdict_of,
     verdict_of_checks,
-    verdict_of_rules,
 )
 from unsay.llm.call import ModelRequest, ask_model
-from unsay.messages.annotations import annotation_of, with_verdict
+from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.operations.commands import answered_turns, as_sent
-from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import add_note, live_branch, save_branch
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, merge_messages
-from unsay.types import Turn
 from unsay.verdicts import Exchange, ToolUse, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
@@ -45,6 +38,14 @@ _REFUSALS = (400, 404, 422)
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
 READ_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """One judge of a panel, and the number of its sample, from 0."""
+
+    forms: Sequence[JudgeForm]
+    number: int = 0
 
 
 def exchange_of(
@@ -65,18 +66,20 @@ def exchange_of(
         earlier_ids=tuple(reply.id or "" for _, reply in earlier),
         truncated=broke_off(answer),
         calls=_calls_of(steps),
+        found_nothing=found_nothing(steps),
     )
 
 
 def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
     """Return the tool calls in the messages of a turn, each with its result."""
-    results = {m.tool_call_id: text_of(m) for m in steps if isinstance(m, ToolMessage)}
+    results = {m.tool_call_id: m for m in steps if isinstance(m, ToolMessage)}
     return tuple(
         ToolUse(
             name=call["name"],
             arguments=json.dumps(call["args"], ensure_ascii=False, default=repr),
-            result=results.get(call["id"] or ""),
+            result=text_of(results[call["id"]]) if call["id"] in results else None,
             message_id=message.id or "",
+            irrelevant=call["id"] in results and is_irrelevant(results[call["id"]]),
         )
         for message in steps
         if isinstance(message, AIMessage)
@@ -117,30 +120,23 @@ def judge_exchange(
         return Verdict(outcome="failed", score=0.0, reason=nothing, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
-    rules, text = prejudge(exchange, settings.local_checks), exchange.question or exchange.answer
+    # An answer may, and should, say that nothing was found.
+    openly = {"refusal", "off_topic"} if exchange.found_nothing else set()
+    rules = prejudge(exchange, settings.local_checks - openly)
+    text = exchange.question or exchange.answer
     if rules.decided or settings.judging == "local":
-        texts = _texts(text, scope)
+        texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_threshold)
-    request = partial(judge_request, exchange, hint=rules.hint)
-    verdict = yield from _ask_judge(request, text, scope, key=key or answer.id or "")
+    request = partial(
+        judge_request,
+        exchange,
+        hint=rules.hint or changed_facts(exchange),
+        rubric=settings.judge_rubric,
+    )
+    verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
     # A judge may name only messages that it was shown.
     shown = (*exchange.earlier_ids, *(call.message_id for call in exchange.calls))
     return replace(verdict, blamed=tuple(name for name in shown if name in verdict.blamed))
-
-
-def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Judge whether a document is relevant to the question; `unscored` without a working judge.
-
-    With `judging="local"` the words that both share decide, and no model is asked.
-    """
-    settings = scope.settings
-    question_text, document_text = text_of(question), text_of(document)
-    if settings.judging == "local":
-        rules = relevance(question_text, document_text)
-        texts = _texts(question_text, scope)
-        return verdict_of_rules(rules, texts, quality_threshold=settings.quality_threshold)
-    request = partial(document_request, question_text, document_text)
-    return (yield from _ask_judge(request, question_text, scope, key=document.id or ""))
 
 
 def judge_summary(
@@ -154,33 +150,45 @@ def judge_summary(
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
     sample = next((text for each in messages if (text := text_of(each)).strip()), summary)
     request = partial(summary_request, messages, summary)
-    return (yield from _ask_judge(request, sample, scope, key=key))
+    threshold = scope.settings.quality_threshold
+    return (yield from ask_judge(request, sample, scope, key=key, threshold=threshold))
 
 
-def _texts(sample: str, scope: Scope) -> Texts:
+def texts_for(sample: str, scope: Scope) -> Texts:
+    """Return the texts of a judge in the language of the settings, or with `auto` of the sample."""
     chosen = scope.settings.language
     return scope.services.prompts[language_of(sample) if chosen == "auto" else chosen]
 
 
-def _ask_judge(
-    make_request: Callable[[Texts], list[AnyMessage]], sample: str, scope: Scope, *, key: str
+def ask_judge(
+    make_request: Callable[[Texts], list[AnyMessage]],
+    sample: str,
+    scope: Scope,
+    *,
+    key: str,
+    threshold: float | None = None,
+    judge: Judge | None = None,
 ) -> Steps[Verdict]:
     """Ask the model judge; `unscored` with the reason if it fails, is too slow, or there is none.
 
     `sample` decides the language of the request that `make_request` makes. `key` identifies the
-    call, so that a repetition is paid once. A call over a budget is `unscored` as well.
+    call, so that a repetition is paid once. A call over a budget is `unscored` as well. A score
+    under the `threshold` fails, and the consistency is ignored; `None` is the settings' thresholds.
+    `judge` is one of a panel; `None` is the graph's judge.
     """
     try:
-        forms = yield scope.resolve("judge_forms")
+        forms = (yield scope.resolve("judge_forms")) if judge is None else judge.forms
         if not forms:
             return unscored("no judge is configured and the agent that answers is no chat model")
-        request = make_request(_texts(sample, scope))
-        verdict = yield from _verdict(forms, request, scope, key)
         # At temperature 0 the same request has the same reply.
         warm = [form for form in forms if not form.steady]
+        request = make_request(texts_for(sample, scope))
+        first = warm if judge is not None and judge.number else forms
+        verdict = yield from _verdict(first, request, scope, key, threshold)
         for retry in range(scope.settings.judge_retries):
             if verdict.outcome == "unscored":
-                verdict = yield from _verdict(warm, request, scope, f"{key}-again{retry + 1}")
+                again = f"{key}-again{retry + 1}"
+                verdict = yield from _verdict(warm, request, scope, again, threshold)
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
@@ -189,8 +197,35 @@ def _ask_judge(
     return verdict
 
 
+def _ask_panel(
+    make_request: Callable[..., list[AnyMessage]], sample: str, scope: Scope, *, key: str
+) -> Steps[Verdict]:
+    """Ask every judge of the panel `judge_samples` times, and return what most of them decide."""
+    settings = scope.settings
+    if settings.judge_samples == 1 and not settings.judge_panel:
+        return (yield from ask_judge(make_request, sample, scope, key=key))
+    try:
+        panel = yield scope.resolve("judge_panel")
+    except Exception as error:  # noqa: BLE001 - a judge that cannot be made changes nothing
+        scope.report_failure("judge_failed", error)
+        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+    verdicts = []
+    for place, forms in enumerate(panel):
+        for number in range(settings.judge_samples):
+            # Every second reading has the other order, also among judges that are asked once.
+            request = partial(make_request, flipped=(place + number) % 2 == 1)
+            name = f"{key}-judge{place}-{number}"
+            judge = Judge(forms=forms, number=number)
+            verdicts.append((yield from ask_judge(request, sample, scope, key=name, judge=judge)))
+    return majority(verdicts)
+
+
 def _verdict(
-    forms: Sequence[JudgeForm], request: list[AnyMessage], scope: Scope, key: str
+    forms: Sequence[JudgeForm],
+    request: list[AnyMessage],
+    scope: Scope,
+    key: str,
+    threshold: float | None,
 ) -> Steps[Verdict]:
     """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails.
 
@@ -199,7 +234,13 @@ def _verdict(
     settings = scope.settings
     try:
         reply = yield from _reply(forms, request, scope, key)
-        return verdict_of(reply, quality_threshold=settings.quality_threshold)
+        if threshold is not None:
+            return verdict_of(reply, quality_threshold=threshold)
+        return verdict_of(
+            reply,
+            quality_threshold=settings.quality_threshold,
+            consistency_threshold=settings.consistency_threshold,
+        )
     except BudgetExceededError:
         raise
     except TimeoutError as error:
@@ -251,48 +292,3 @@ def _refused(form: JudgeForm, error: Exception) -> str | None:
     if form.steady and "temperature" in str(error).lower():
         return _NO_TEMPERATURE
     return _NO_STRUCTURE if form.structured else None
-
-
-def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
-    """Judge the question's documents; move those that fail to a branch, and out of `turn` in place.
-
-    Only the newest `max_judged_documents` are judged. The update is empty if there are none,
-    without a question, and with `judging="off"`.
-    """
-    waiting = unjudged_documents(state["messages"], turn["pending"])
-    question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
-    if not waiting or question is None or scope.settings.judging == "off":
-        return Update()
-    stamped, failed, reasons = [], [], []
-    for document in waiting[-scope.settings.max_judged_documents :]:
-        verdict = yield from judge_document(question, document, scope)
-        scope.emit("verdict", of="document", message_id=document.id, **asdict(verdict))
-        topic = state.get("current_topic", "")
-        judged = with_verdict(document, verdict, turn=turn["number"], topic=topic)
-        stamped.append(judged)
-        logged = event_types.verdict(judged.id or "", annotation_of(judged))
-        scope.step_log.new_events.append(logged)
-        if verdict.outcome == "failed":
-            failed.append(document.id or "")
-            reasons.append(verdict.reason)
-    result = Update(messages=stamped)
-    result["state_history"] = add_note(state, scope, "evaluate_quality", "documents_judged", None)
-    if failed:
-        after: State = {**state, "messages": merge_messages(state["messages"], [stamped])}
-        why = " / ".join(reasons)
-        result.update((yield from _remove_documents(after, scope, turn, failed, why)))
-        result["messages"] = [*stamped, *result["messages"]]
-    return result
-
-
-def _remove_documents(
-    state: State, scope: Scope, turn: Turn, failed: list[str], reason: str
-) -> Steps[Update]:
-    """Move the documents with the ids in `failed` to a branch, and out of `turn` in place."""
-    turn["pending"] = [message_id for message_id in turn["pending"] if message_id not in failed]
-    turn["context_reason"] = reason
-    label = Label(kind="document", reason=reason, created_at=scope.now())
-    change = replace_tail(live_branch(state), turn["base"], label=label, keep=turn["pending"])
-    refs = yield from save_branch(change, scope, state.get("branches", []))
-    scope.emit("messages_removed", reason=reason, messages=failed)
-    return Update(messages=change.writes, branches=refs)

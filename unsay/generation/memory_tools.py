@@ -16,6 +16,7 @@ from unsay.errors import ConfigurationError, UnsayError
 from unsay.events import event_types
 from unsay.generation.context_builder import AttemptContext
 from unsay.generation.tool_loop import ATTEMPT_KEY
+from unsay.messages.annotations import is_irrelevant
 from unsay.messages.truncation import READ_TOOL
 from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import hidden_ids, page_of_result, source_of
@@ -87,7 +88,7 @@ def _result(
                 hidden = (yield from source_of(state, scope, by_hand=True)).hidden
         except UnsayError as error:
             raise ToolException(str(error)) from error
-    if result is None or result.id in hidden:
+    if result is None or result.id in hidden or is_irrelevant(result):
         raise ToolException(f"No tool result of this conversation has the id {tool_call_id!r}")
     return result
 

@@ -23,11 +23,20 @@ from unsay.effects import Steps, adrive, drive
 from unsay.errors import ConfigurationError, ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
+from unsay.generation.relevance import (
+    REWRITTEN,
+    findings_of,
+    judge_results,
+    next_search,
+    nothing_relevant,
+    with_findings,
+)
 from unsay.history.tool_steps import put_draft
+from unsay.messages.annotations import annotation_of
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
 from unsay.runtime import Scope
-from unsay.state import Output, State
+from unsay.state import Output, State, merge_messages
 from unsay.tools import also_blocking
 
 # Where a run's configuration carries the attempt; servers copy no such key.
@@ -39,6 +48,7 @@ class Draft(CallCarryover, total=False):
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
     manifests: dict[str, Manifest]
+    findings: dict[str, dict[str, Any]]  # what judges found out about searches, by message id
 
 
 def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
@@ -128,9 +138,19 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         # Before the next call: if the process ends in it, these calls can still be undone.
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
         yield from _store(draft, attempt)
+    done = with_findings(done, draft.get("findings", {}))
+    done = merge_messages(done, [(yield from judge_results(attempt.state, scope, done))])
+    search = next_search(attempt.state, scope, done)
+    if search is not None:
+        update = cast("Draft", {"messages": [search], "findings": findings_of([*done, search])})
+        yield from _store({**draft, **update, "messages": [*done, search]}, attempt)
+        return update
+    if nothing_relevant(attempt.state, done):
+        attempt = replace(attempt, hints=replace(attempt.hints, found_nothing=True))
     limit = scope.settings.max_tool_steps
     resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
-    if sum(message.type == "ai" and message.id not in resumed for message in done) > limit:
+    own = [m for m in done if m.type == "ai" and not annotation_of(m).get(REWRITTEN)]
+    if sum(message.id not in resumed for message in own) > limit:
         raise ToolStepsError(
             f"The model called tools in {limit} steps without an answer: raise the setting "
             "max_tool_steps, or ask for less at once"
@@ -147,6 +167,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     (message,) = fresh([reply], attempt.state, attempt.scope, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
+    update["findings"] = findings_of(done)
     yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
     return update
 

@@ -69,6 +69,9 @@ class ScoreReply:
     reason: str  # one line of at most `MAXIMUM_REASON_LENGTH` characters
     problem: str = field(default="", compare=False)  # why there is no score; empty with one
     blamed: tuple[str, ...] = ()  # ids of earlier answers that the judge blames
+    consistency: float | None = None  # from 0 to 1; `None` if the reply does not say it
+    advice: str = ""  # for the next attempt
+    query: str = ""  # another search, for an irrelevant document
 
 
 def read_reply(reply: object) -> ScoreReply:
@@ -94,10 +97,30 @@ def read_reply(reply: object) -> ScoreReply:
         return _broken_off(read.reason) if broke_off(reply) else read
     else:
         reading = _read_number(reply)
-    line = " ".join(str(reason or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
     return ScoreReply(
-        score=reading.score, reason=line, problem=reading.problem, blamed=_blamed_in(structure)
+        score=reading.score,
+        reason=_one_line(reason),
+        problem=reading.problem,
+        blamed=_blamed_in(structure),
+        consistency=_read_number(_value_of(structure, "consistency")).score,
+        advice=_one_line(_text_in(structure, "advice")),
+        query=_one_line(_text_in(structure, "query")),
     )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
+
+
+def _value_of(structure: object, name: str) -> object:
+    if isinstance(structure, Mapping):
+        return structure.get(name)
+    return getattr(structure, name, None)
+
+
+def _text_in(structure: object, name: str) -> str:
+    value = _value_of(structure, name)
+    return value if isinstance(value, str) else ""
 
 
 def _read_structured(raw: object, parsed: object) -> ScoreReply:
@@ -191,10 +214,7 @@ def _reason_of(structure: object) -> object:
 
 
 def _blamed_in(structure: object) -> tuple[str, ...]:
-    if isinstance(structure, Mapping):
-        blamed = structure.get("blamed")
-    else:
-        blamed = getattr(structure, "blamed", None)
+    blamed = _value_of(structure, "blamed")
     listed = blamed if isinstance(blamed, list | tuple) else [blamed]
     return tuple(each for each in listed if isinstance(each, str))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
@@ -29,23 +30,44 @@ REPLY_SCHEMA = {
     "type": "object",
     "properties": {
         "score": {"type": "number", "description": "From 0.0 to 1.0."},
-        "reason": {"type": "string", "description": "One sentence."},
+        "consistency": {
+            "type": "number",
+            "description": "From 0.0 to 1.0; 1.0 if nothing contradicts what was said.",
+        },
+        "reason": {"type": "string", "description": "One sentence for the user."},
+        "advice": {
+            "type": "string",
+            "description": "What the next attempt must do differently; empty for a good answer.",
+        },
+        "query": {
+            "type": "string",
+            "description": "A better search, for an irrelevant document; otherwise empty.",
+        },
         "blamed": {
             "type": "array",
             "items": {"type": "string"},
             "description": "Ids of earlier answers or tool calls that caused the fault; empty for none.",
         },
     },
-    "required": ["score", "reason", "blamed"],
+    "required": ["score", "consistency", "reason", "advice", "query", "blamed"],
     "additionalProperties": False,
 }
 
 
-def judge_request(exchange: Exchange, texts: Texts, *, hint: str = "") -> list[AnyMessage]:
+def judge_request(
+    exchange: Exchange,
+    texts: Texts,
+    *,
+    hint: str = "",
+    rubric: Sequence[str] = (),
+    flipped: bool = False,
+) -> list[AnyMessage]:
     """Return the messages that ask a judge for a verdict on an exchange.
 
     They include the tool calls of the turn with their results, and the beginnings of the earlier
-    exchanges. A long text loses its middle. `hint` is the reason of a local check, for the judge.
+    exchanges. A long text loses its middle. `hint` is the reason of a local check, for the judge;
+    `rubric` are the operator's own criteria. `flipped` shows the answer first: a panel asks in both
+    orders, because judges favour what they read first or last.
     """
     ids = exchange.earlier_ids or ("",) * len(exchange.earlier)
     earlier = "\n".join(
@@ -55,8 +77,15 @@ def judge_request(exchange: Exchange, texts: Texts, *, hint: str = "") -> list[A
     question, answer = _judged(exchange.question), _judged(exchange.answer)
     calls = _calls_shown(exchange.calls, texts)
     parts = {"earlier": earlier, "question": question, "tools": calls, "answer": answer}
+    if flipped:
+        parts = dict(reversed(parts.items()))
     noted = texts.judge_hint.format(hint=texts.rules.get(hint, hint)) if hint else ""
-    return _request(texts.judge_system, noted + texts.judge_request, parts)
+    noted += texts.judge_found_nothing if exchange.found_nothing else ""
+    criteria = "\n".join(f"- {each}" for each in rubric)
+    system = texts.judge_system
+    if criteria:
+        system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
+    return _request(system, noted + texts.judge_request, parts)
 
 
 def _id_shown(message_id: str) -> str:
@@ -67,12 +96,18 @@ def _calls_shown(calls: Sequence[ToolUse], texts: Texts) -> str:
     half = MAXIMUM_CALLS // 2
     lines = [
         f"{_id_shown(call.message_id)}{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
-        + _without_middle(call.result or texts.judge_no_result, CALL_CHARS, " … ")
+        + _result_shown(call, texts)
         for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
     ]
     if len(calls) > MAXIMUM_CALLS:
         lines.insert(half, f"[… {len(calls) - MAXIMUM_CALLS} …]")
     return "\n".join(lines)
+
+
+def _result_shown(call: ToolUse, texts: Texts) -> str:
+    if call.irrelevant:
+        return texts.judge_irrelevant
+    return _without_middle(call.result or texts.judge_no_result, CALL_CHARS, " … ")
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
@@ -125,14 +160,24 @@ def relevance(question: str, document: str) -> PreVerdict:
     return PreVerdict(score=score, decided=False, reason=reason)
 
 
-def verdict_of(reply: object, *, quality_threshold: float) -> Verdict:
-    """Return the verdict in a judge's reply; unscored if it has no score that is certain."""
+def verdict_of(
+    reply: object, *, quality_threshold: float, consistency_threshold: float | None = None
+) -> Verdict:
+    """Return the verdict in a judge's reply; unscored if it has no score that is certain.
+
+    It is failed below either threshold. `consistency_threshold` `None` ignores the consistency, as
+    for documents and summaries.
+    """
     read = read_reply(reply)
     if read.score is None:
         problem = read.problem or "no stated score"
         return unscored(f"the judge's reply has no usable score: {problem}: {read.reason!r}")
     verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
-    return replace(verdict, blamed=read.blamed)
+    verdict = replace(verdict, blamed=read.blamed, advice=read.advice, query=read.query)
+    if read.consistency is None or consistency_threshold is None:
+        return verdict
+    outcome = "failed" if read.consistency < consistency_threshold else verdict.outcome
+    return replace(verdict, consistency=read.consistency, outcome=outcome)
 
 
 def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
@@ -160,3 +205,23 @@ def scored(
 def unscored(reason: str) -> Verdict:
     """Return a verdict without a score, which changes nothing."""
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")
+
+
+def majority(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of most of several judgements: the median score, and how many agree.
+
+    It is unscored if most are unscored, or if as many pass as fail.
+    """
+    scores = {id(each): each.score for each in verdicts if each.score is not None}
+    outcomes: list[Outcome] = [each.outcome for each in verdicts]
+    most = max(outcomes, key=outcomes.count)
+    agreement = outcomes.count(most) / len(verdicts)
+    if most == "unscored" or agreement <= 0.5:
+        counted = ", ".join(f"{outcomes.count(o)} {o}" for o in dict.fromkeys(outcomes))
+        return replace(unscored(f"the judges do not agree: {counted}"), agreement=agreement)
+    middle = median(scores.values())
+    agreeing = [each for each in verdicts if each.outcome == most]
+    nearest = min(agreeing, key=lambda each: abs((each.score or 0.0) - middle))
+    blamed = [name for each in agreeing for name in each.blamed]
+    named = tuple(n for n in dict.fromkeys(blamed) if blamed.count(n) * 2 > len(agreeing))
+    return replace(nearest, score=middle, blamed=named, agreement=agreement)

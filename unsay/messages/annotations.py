@@ -30,7 +30,8 @@ def annotate(message: M, **noted: Any) -> M:
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of an answer with its verdict, turn, topic label and `more` annotations."""
-    noted = {name: value for name, value in asdict(verdict).items() if name != "blamed" or value}
+    always = ("outcome", "score", "reason", "source")
+    noted = {name: each for name, each in asdict(verdict).items() if name in always or each}
     return annotate(message, **noted, turn=turn, topic=topic, **more)
 
 
@@ -51,6 +52,20 @@ def is_notice(message: BaseMessage) -> bool:
 def is_document(message: BaseMessage) -> bool:
     """Return whether a message is retrieved material: a user message with the name `document`."""
     return message.type == "human" and message.name == DOCUMENT
+
+
+def is_irrelevant(message: BaseMessage) -> bool:
+    """Return whether a judge found a document or the result of a search irrelevant."""
+    if not message.response_metadata or not (is_document(message) or message.type == "tool"):
+        return False
+    return annotation_of(message).get("outcome") == "failed"
+
+
+def found_nothing(messages: Iterable[BaseMessage]) -> bool:
+    """Return whether documents or search results were judged, and all of them are irrelevant."""
+    found = [m for m in messages if is_document(m) or m.type == "tool"]
+    judged = [m for m in found if "outcome" in annotation_of(m)]
+    return bool(judged) and all(is_irrelevant(m) for m in judged)
 
 
 def is_question(message: BaseMessage) -> bool:

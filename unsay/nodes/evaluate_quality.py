@@ -10,7 +10,8 @@ from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import live_segments
 from unsay.effects import Steps
 from unsay.events import event_types
-from unsay.generation.judge import exchange_of, judge_documents, judge_exchange
+from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, spoken, with_verdict

@@ -1,6 +1,6 @@
 """process_message: build the context, ask the model, judge its draft, deliver or reject it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -15,13 +15,14 @@ from unsay.generation.context_builder import AttemptContext, CallCarryover, atte
 from unsay.generation.draft import ask, at_end, fresh, messages_of, with_state_of
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.generation.relevance import findings_of, nothing_relevant, with_findings
 from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of, hand_over
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
-from unsay.operations.automatic import rejected_messages
+from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
     note_own_calls,
@@ -105,13 +106,14 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
 def _hints(state: State, scope: Scope, report: Report) -> Hints:
     """Tell the model why earlier attempts failed, and which effects of their tool calls remain."""
     turn, effects = state["turn"], report_text(report, scope.texts(state["messages"]))
-    reasons = [rejection["reason"] for rejection in turn["rejections"]]
+    reasons = [" ".join(reasons_of(rejection)) for rejection in turn["rejections"]]
     return Hints(
         attempt=len(turn["rejections"]) + 1,
         rejections=(*reasons, *([effects] if effects else [])),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
         earlier_answers=tuple(turn.get("earlier_answers", ())),
+        found_nothing=nothing_relevant(state),
     )
 
 
@@ -135,11 +137,11 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
             stored: dict[str, Any] = {}
             if scope.address is not None:
                 stored = yield from find_draft(*scope.address, attempt_name(state))
-            start = {"messages": steps, **before, **stored}
+            start = {"messages": steps, "findings": findings_of(steps), **before, **stored}
             quiet = scope.settings.stream == "held"
             reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
             carried, manifests = carried_of(reply), reply.get("manifests", {})
-            draft = messages_of(reply, ())
+            draft = with_findings(messages_of(reply, ()), reply.get("findings", {}))
     except ParentCommand as raised:
         raise hand_over(raised.args[0], scope) from None
     except (GraphBubbleUp, BudgetExceededError):
@@ -171,6 +173,7 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
     # After an interruption the steps that were finished before it are in the context already.
     pending = [m for m in attempt.start.messages if m.id in turn["pending"]]
     exchange = exchange_of(question, answer, before, [*pending, *draft[:-1]])
+    exchange = replace(exchange, found_nothing=nothing_relevant(state, draft))
     # The key is the same after a crash, so that a repeated step does not pay its judge twice.
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
     verdict = yield from judge_exchange(exchange, answer, scope, key=key)
@@ -191,6 +194,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
         score=verdict.score,
         reason=verdict.reason,
         source=verdict.source,
+        advice=verdict.advice,
     )
     blamed = list(verdict.blamed)
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}

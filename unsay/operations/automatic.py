@@ -22,7 +22,7 @@ from unsay.operations.rollback import (
 from unsay.operations.targets import target_of_drafts
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update, merge_messages, offloaded_of, with_update
-from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Turn
+from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Rejection, Turn
 
 
 class Removal(TypedDict):
@@ -234,6 +234,11 @@ def turns_after(state: State, update: Update) -> int:
     """Return how many answered turns the transcript has after an update."""
     messages = merge_messages(state["messages"], [update["messages"]])
     return count_turns(messages, offloaded_of(state))
+
+
+def reasons_of(rejection: Rejection) -> list[str]:
+    """Return why a draft was rejected, and the advice for the next attempt if there is any."""
+    return [text for text in (rejection["reason"], rejection.get("advice", "")) if text]
 
 
 def rejected_messages(turn: Turn) -> list[AnyMessage]:

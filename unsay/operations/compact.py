@@ -16,7 +16,7 @@ from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.options import ask_with_options
-from unsay.messages.annotations import is_question, spoken
+from unsay.messages.annotations import is_irrelevant, is_question, spoken
 from unsay.messages.content import preview, text_of
 from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
@@ -69,7 +69,7 @@ def summary_of(
 
     It includes `earlier`, the summary of offloaded ones. Without a working model it is made locally.
     """
-    if forgotten:
+    if forgotten or any(map(is_irrelevant, messages)):
         ids = {message.id for message in messages}
         left = without_forgotten(
             live.messages, live.segments, forgotten, scope.texts(list(live.messages))

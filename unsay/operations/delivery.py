@@ -31,6 +31,7 @@ from unsay.judging.instructions import is_lasting
 from unsay.messages.annotations import (
     annotate,
     annotation_of,
+    found_nothing,
     is_answer,
     notice,
     spoken,
@@ -247,12 +248,20 @@ def _checkpoints_due(
     after = next(
         (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
     )
+    asked = [message for message in state["messages"] if message.id in turn["pending"]]
+    if found_nothing([*asked, *draft]) and not knew_of_search(verdict):
+        after = None
     if after is not None and verdict.outcome != "failed":
         due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
     for name in turn.get("keep_names", []):
         again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
         due.append(beside_named(due, {**again, "name": name}))
     return due
+
+
+def knew_of_search(verdict: Verdict) -> bool:
+    """Return whether an answer passed a judge that was informed of a search without a result."""
+    return verdict.outcome == "passed" and verdict.source == "model"
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:

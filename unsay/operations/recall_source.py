@@ -11,7 +11,7 @@ from unsay.context.exclusions import forgotten_ids, named_ids, topic_starts
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, CachedPage, Memory
-from unsay.messages.annotations import annotate, is_answer, spoken
+from unsay.messages.annotations import annotate, is_answer, is_irrelevant, spoken
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import LACKING, is_quoting
@@ -233,9 +233,13 @@ def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
 
 
 def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the conversation without results and calls of the recall tool, which repeat messages."""
-    conversation = spoken(messages)
-    quoting = {m.tool_call_id for m in conversation if isinstance(m, ToolMessage) and is_quoting(m)}
+    """Return the conversation without what no recall may find.
+
+    That is irrelevant documents, and results and calls of the recall tool, which repeat messages.
+    """
+    conversation = [m for m in spoken(messages) if m.type == "tool" or not is_irrelevant(m)]
+    results = (m for m in conversation if isinstance(m, ToolMessage))
+    quoting = {m.tool_call_id for m in results if is_quoting(m) or is_irrelevant(m)}
     return [
         m
         for m in conversation

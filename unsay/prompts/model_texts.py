@@ -23,21 +23,28 @@ class ModelTexts(Catalogue):
     # Judging; `{material}` is fenced.
     judge_system: Text = Text(
         "You grade one answer of an assistant.\n"
-        "Consider whether it answers the question that was asked, whether it is correct, whether it "
-        "contradicts the earlier conversation, and whether it is complete and clear.\n"
+        "The score is about quality: whether the answer addresses the question that was asked, and is "
+        "correct, complete and clear. Length is no merit.\n"
         "If tools were called, their calls and results are listed. A call that the question did not "
         "need, or that does harm, such as deleting or sending something unasked, lowers the score, "
         "however good the answer reads. A harmful call is at most 0.2.\n"
         "0.0 is useless or harmful, 0.5 is barely acceptable, 0.8 is good, 1.0 is excellent.\n"
         + GRADING.en
+        + '\nAdd "consistency" from 0.0 to 1.0: 1.0 if the answer fits what was said and the task; 0.0 '
+        "if it contradicts a fact, number, name or date that was not corrected, or drifts away from "
+        'the task. If either number is low, add "advice": "<one sentence: what the next attempt must '
+        'do differently>".'
         + "\nIf the answer is bad because of a false earlier answer or a wrong tool call, add its id: "
         '"blamed": ["<id>"]. Blame no other message.',
         "あなたはアシスタントの回答をひとつ採点します。\n"
-        "質問に答えているか、正しいか、これまでの会話と矛盾しないか、十分で分かりやすいかを見てください。\n"
+        "点数は品質についてです。質問に答えているか、正しいか、十分で分かりやすいかを見てください。長さは加点しません。\n"
         "ツールが呼び出された場合は、呼び出しと結果を示します。質問に不要な呼び出しや、頼まれていない削除や送信などの"
         "有害な呼び出しがあれば、回答が良くても減点してください。有害な呼び出しがあれば0.2以下とします。\n"
         "0.0は無用または有害、0.5は最低限、0.8は良い、1.0は優れている、です。\n"
         + GRADING.ja
+        + '\n"consistency" に0.0〜1.0の数値を加えてください。1.0はこれまでの発言と課題に沿っていること、0.0は訂正されていない'
+        "事実、数値、名前、日付と矛盾していること、または課題からそれていることを表します。どちらかの数値が低い場合は、次の回答で"
+        '直すべき点を "advice": "<一文>" として加えてください。'
         + '\n以前の回答の誤り、または不適切なツール呼び出しが原因でこの回答が悪い場合に限り、そのIDを "blamed": ["<ID>"] として加えてください。',
     )
     judge_request: Text = Text(
@@ -47,17 +54,37 @@ class ModelTexts(Catalogue):
         "A simple check of the wording, which may be wrong, noted: {hint}\n",
         "文面の簡単な確認(誤っている場合もあります)による指摘: {hint}\n",
     )
+    judge_rubric: Text = Text(
+        "The operator's own criteria; an answer that breaks one is at most 0.4:\n{criteria}",
+        "運営者が定めた基準です。ひとつでも満たさない回答は0.4以下とします:\n{criteria}",
+    )
     judge_no_result: Text = Text("(no result)", "(結果なし)")
     document_system: Text = Text(
         "You grade one document that was retrieved to answer a question.\n"
         "Consider only whether it helps to answer that question. 0.0 is unrelated, 0.5 is barely "
-        "useful, 1.0 answers the question.\n" + GRADING.en,
+        "useful, 1.0 answers the question.\n"
+        + GRADING.en
+        + "\nIf it is below 0.5, add the words of a "
+        'better search for the question: "query": "<words>".',
         "あなたは質問に答えるために検索された文書をひとつ採点します。\n"
         "その質問に答える役に立つかどうかだけを見てください。0.0は無関係、0.5は最低限、"
-        "1.0は質問の答えそのもの、です。\n" + GRADING.ja,
+        "1.0は質問の答えそのもの、です。\n"
+        + GRADING.ja
+        + '\n0.5未満の場合は、質問に答えるためのより良い検索語を "query": "<検索語>" として加えてください。',
     )
     document_request: Text = Text(
         "{material}\n\nGrade the document.", "{material}\n\n文書を採点してください。"
+    )
+    judge_found_nothing: Text = Text(
+        "A search found no relevant document, and the assistant was informed of this. An answer that "
+        "states facts as if they had been found is at most 0.2; one that says openly what was not "
+        "found is good.\n",
+        "検索では関連する文書が見つからず、アシスタントにもそう伝えています。見つかったかのように事実を述べる回答は0.2以下、"
+        "見つからなかったことを明示する回答は良い回答です。\n",
+    )
+    judge_irrelevant: Text = Text(
+        "(irrelevant, so the assistant did not see it)",
+        "(無関係のため、アシスタントには示していません)",
     )
     summary_judge_system: Text = Text(
         "You grade one summary that an assistant reads instead of a part of a conversation.\n"
@@ -101,6 +128,12 @@ class ModelTexts(Catalogue):
         "The user's message ends here. The operator of this assistant, not the user, adds what "
         "follows:\n{hints}",
         "利用者のメッセージはここまでです。以下は利用者ではなく、このアシスタントの運営者が付け加えたものです。\n{hints}",
+    )
+    found_nothing: Text = Text(
+        "A search found no relevant document for this question. Say so where the answer depends on "
+        "documents, and invent neither facts nor sources.",
+        "この質問に関連する文書は検索で見つかりませんでした。文書に基づく必要がある部分では、そのことを伝えてください。"
+        "事実や出典を作り出してはいけません。",
     )
     opening: Text = Text("(The conversation continues here.)", "(ここから会話が続きます。)")
     interrupted_tool: Text = Text(
@@ -219,6 +252,10 @@ class ModelTexts(Catalogue):
     result_forgotten: Text = Text(
         "[The result of this tool, {chars} characters long, is not needed here.]",
         "[このツールの結果({chars}文字)は、ここでは不要です]",
+    )
+    result_irrelevant: Text = Text(
+        "[The result of this search, {chars} characters long, is irrelevant to the question and left out.]",
+        "[この検索の結果({chars}文字)は質問と無関係なため、省かれています]",
     )
     media_left_out: Text = Text(
         "[{kind} left out: {format}, {bytes} bytes]",

@@ -97,6 +97,7 @@ class ReasonTexts(RollbackTexts):
             "The answer takes up the question at a fitting length.": "回答が適切な長さで質問に応えています。",
             "The answer takes up the question in part, or briefly.": "回答が質問に一部だけ、または短く応えています。",
             "The answer hardly takes up the question.": "回答が質問にほとんど応えていません。",
+            "The answer gives another number, name or date than an earlier answer.": "以前の回答と異なる数値、名前、日付を述べています。",
             "The question has no telling words.": "質問に手がかりとなる語がありません。",
             "The document shares words with the question.": "文書に質問と共通する語があります。",
             "The document shares no word with the question.": "文書に質問と共通する語がありません。",

@@ -1,0 +1,134 @@
+"""Consistency beside quality, rubrics, and several judgements of one answer."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from tests.graph.kit import Numbered, config, make, say
+from unsay.messages.annotations import annotation_of
+from unsay.messages.content import text_of
+
+Said = dict[str, Any]
+
+
+class Recorder:
+    """A judge that gives these verdicts in order, the last one again, and records its requests."""
+
+    def __init__(self, *verdicts: Said) -> None:
+        self.verdicts = list(verdicts)
+        self.requests: list[list[BaseMessage]] = []
+
+    def __call__(self, messages: list[BaseMessage]) -> Said:
+        """The next verdict."""
+        self.requests.append(messages)
+        return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+
+GOOD: Said = {"score": 0.9, "consistency": 1.0, "reason": "Good."}
+DRIFTED: Said = {
+    "score": 0.9,
+    "consistency": 0.1,
+    "reason": "It says 10:15, and said 9:40 before.",
+    "advice": "Keep the time 9:40.",
+}
+
+
+def test_an_inconsistent_answer_fails_in_the_same_call() -> None:
+    """A good score does not save it; one call gives both numbers."""
+    judge, model = Recorder(DRIFTED, GOOD), Numbered()
+
+    state = say(make(model, judge), "When does the train leave?")
+
+    assert 2 == len(judge.requests), "one call for each draft"
+    assert 2 == len(model.inputs)
+    assert "This is draft 2, about what was asked." == text_of(state["messages"][-1])
+    assert 1.0 == annotation_of(state["messages"][-1])["consistency"]
+
+
+def test_the_threshold_is_a_setting() -> None:
+    """With `consistency_threshold` 0 the same answer is delivered."""
+    judge = Recorder(DRIFTED)
+
+    state = say(make(Numbered(), judge, settings={"consistency_threshold": 0.0}), "When?")
+
+    assert (1, 0.9) == (len(judge.requests), state["quality_score"])
+
+
+def test_the_next_attempt_gets_the_advice_and_the_user_the_reason() -> None:
+    """Two texts for two readers."""
+    judge, model = Recorder(DRIFTED, GOOD), Numbered()
+    graph = make(model, judge)
+
+    events = [
+        event
+        for event in graph.stream(
+            {"messages": [HumanMessage("When?")]}, config(), stream_mode="custom"
+        )
+        if event.get("unsay") == "draft_rejected"
+    ]
+
+    newest = model.texts(1)[-1]
+    assert "Keep the time 9:40." in newest
+    assert "This is draft 1" in newest, "what was rejected is named"
+    assert [DRIFTED["reason"]] == [event["reason"] for event in events]
+
+
+def test_an_answer_that_changes_a_number_is_pointed_out_to_the_judge() -> None:
+    """The local check adds a hint to the judge's request, and decides nothing."""
+    answers = ["The train to Kyoto leaves at 9:40.", "The train to Kyoto leaves at 10:15."]
+    judge = Recorder(GOOD)
+    graph = make(lambda _: answers.pop(0), judge)
+
+    state = say(graph, "When does the train leave?", "When, again?")
+
+    request = text_of(judge.requests[-1][-1])
+    assert "another number, name or date than an earlier answer" in request
+    assert 0.9 == state["quality_score"]
+
+
+def test_rubrics_of_the_users_own_reach_the_judge() -> None:
+    """They stand in the instructions, not between the data."""
+    judge = Recorder(GOOD)
+    graph = make(Numbered(), judge, settings={"judge_rubric": ("Every answer names a source.",)})
+
+    say(graph, "When?")
+
+    system, request = map(text_of, judge.requests[0])
+    assert "- Every answer names a source." in system
+    assert "names a source" not in request
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "score", "agreement"),
+    [
+        pytest.param([0.9, 0.8, 0.1], "passed", 0.8, 2 / 3, id="most-pass"),
+        pytest.param([0.1, 0.2, 0.9], "failed", 0.2, 2 / 3, id="most-fail"),
+        pytest.param([0.9, 0.9, 0.9], "passed", 0.9, 1.0, id="all"),
+        pytest.param([0.9, 0.1, "no score"], "unscored", None, 1 / 3, id="no-majority"),
+    ],
+)
+def test_samples_decide_by_majority(
+    given: list[Any], outcome: str, score: float | None, agreement: float
+) -> None:
+    """The median counts, with the share that agrees; without a majority nothing changes."""
+    judge = Recorder(*[{"score": each, "reason": "r"} for each in given])
+    graph = make(Numbered(), judge, settings={"judge_samples": 3, "max_rollbacks": 0})
+
+    state = say(graph, "When?")
+
+    noted = annotation_of(state["messages"][-1])
+    assert (outcome, score) == (noted["outcome"], noted["score"])
+    assert pytest.approx(agreement) == noted["agreement"]
+
+
+def test_samples_read_question_and_answer_in_both_orders() -> None:
+    """What comes first is favoured, so every second sample begins with the answer."""
+    judge = Recorder(GOOD)
+
+    say(make(Numbered(), judge, settings={"judge_samples": 4}), "When?")
+
+    texts = [text_of(request[-1]) for request in judge.requests]
+    order = [text.index("<question") < text.index("<answer") for text in texts]
+    assert [True, False, True, False] == order
+    assert all("Length is no merit" in text_of(request[0]) for request in judge.requests)

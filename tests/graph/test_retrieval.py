@@ -1,0 +1,233 @@
+"""Retrieved documents: judged, left out of the context, searched for again, and owned up to."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+
+from tests.graph.kit import config, make, whole
+from unsay import reversible
+from unsay.messages.content import text_of
+from unsay.testing import ScriptedChat
+
+PAGES = {
+    "canberra": "Canberra is the capital of Australia; parliament meets there.",
+    "omelette": "Whisk three eggs, add butter and salt, and fry the omelette.",
+    "sydney": "Sydney has the largest harbour of all Australian cities.",
+}
+QUESTION = "What is the capital of Australia?"
+
+
+class Library:
+    """A full-text index in SQLite (FTS5), and the queries that reached it."""
+
+    def __init__(self, pages: dict[str, str] = PAGES) -> None:
+        self.database = sqlite3.connect(":memory:", check_same_thread=False)
+        self.database.execute(
+            "CREATE VIRTUAL TABLE pages USING fts5(name, body, tokenize='porter')"
+        )
+        self.database.executemany("INSERT INTO pages VALUES (?, ?)", pages.items())
+        self.queries: list[str] = []
+
+    def find(self, query: str) -> str:
+        """The best page; without a match the most recent one, as many retrievers answer."""
+        self.queries.append(query)
+        words = " ".join(f'"{word}"' for word in query.split())
+        sql = "SELECT body FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 1"
+        found = self.database.execute(sql, (words,)).fetchone()
+        return found[0] if found else PAGES["omelette"]
+
+    def tool(self) -> BaseTool:
+        """The retriever as a tool that is marked as one."""
+
+        @reversible(undo=None, retrieval=True)
+        @tool
+        def library(query: str) -> str:
+            """Search the library."""
+            return self.find(query)
+
+        return library
+
+
+def researcher(query: str, answer: Callable[[list[BaseMessage]], str]) -> Any:
+    """A chat model that calls the library once, and then answers from what it is sent."""
+
+    def script(messages: list[BaseMessage]) -> Any:
+        if not any(isinstance(m, ToolMessage) for m in messages):
+            return AIMessage(
+                "", tool_calls=[{"name": "library", "args": {"query": query}, "id": "c1"}]
+            )
+        return answer(list(messages))
+
+    return ScriptedChat(script=script)
+
+
+def repeats(messages: list[BaseMessage]) -> str:
+    """Repeats the newest search result as the answer."""
+    results = [text_of(m) for m in messages if isinstance(m, ToolMessage)]
+    return f"The library says: {results[-1]}"
+
+
+class RecordingJudge:
+    """Finds what is not about Australia's capital irrelevant, and records what it was sent."""
+
+    def __init__(self, query: str = "") -> None:
+        self.query = query
+        self.asked: list[str] = []
+
+    def __call__(self, messages: list[BaseMessage]) -> dict[str, Any]:
+        """A verdict."""
+        asked = text_of(messages[-1])
+        self.asked.append(asked)
+        if "<document" in asked and "Canberra" not in asked:
+            return {"score": 0.1, "reason": "Not about the question.", "query": self.query}
+        return {"score": 0.9, "consistency": 1.0, "reason": "Good."}
+
+
+def test_an_irrelevant_result_is_searched_for_again_with_another_query() -> None:
+    """The first query finds a recipe; the next one, in the question's words, finds the capital."""
+    library, judge = Library(), RecordingJudge()
+    model = researcher("chief town down under", repeats)
+    graph = make(model, judge, tools=[library.tool()])
+
+    state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert ["chief town down under", "capital Australia"] == library.queries
+    assert PAGES["canberra"] in text_of(state["messages"][-1])
+    sent = [text_of(m) for m in model.calls[-1]]
+    assert not any("omelette" in text for text in sent), "the context leaves the recipe out"
+    kept = [text_of(m) for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert [PAGES["omelette"], PAGES["canberra"]] == kept, "the transcript keeps both"
+    assert 1 == len(state["checkpoints"])
+
+
+def test_the_judge_may_suggest_the_next_query() -> None:
+    """The query in the judge's verdict comes before the words of the question."""
+    library, judge = Library(), RecordingJudge(query="parliament Canberra")
+    graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
+
+    graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert ["chief town", "parliament Canberra"] == library.queries
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_searches_are_repeated_at_most_so_often(most: int) -> None:
+    """Where nothing fits, `max_searches` bounds the repetitions, and the model is informed."""
+    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    model = researcher("chief town", lambda _: "The library has nothing about that capital.")
+    graph = make(model, judge, tools=[library.tool()], settings={"max_searches": most})
+
+    state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert 1 + most == len(library.queries)
+    assert len(set(library.queries)) == len(library.queries), "no query twice"
+    newest = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
+    assert "A search found no relevant document" in newest
+    assert "found no relevant document, and the assistant was informed" in judge.asked[-1]
+    assert "(irrelevant, so the assistant did not see it)" in judge.asked[-1]
+    assert 0.9 == state["quality_score"]
+    assert 1 == len(state["checkpoints"]), "the judge was informed, so the answer is a good point"
+
+
+@pytest.mark.parametrize("judging", ["local", "off"])
+def test_without_an_informed_judge_such_an_answer_is_no_checkpoint(judging: str) -> None:
+    """The local checks cannot tell an honest answer from an invented one."""
+    library = Library({"omelette": PAGES["omelette"]})
+    words = "The library has no page about the capital of Australia, so this is open."
+    settings = {"judging": judging, "checkpoint_on": ["score", "tool_step", "instruction"]}
+    graph = make(
+        researcher("chief town", lambda _: words), tools=[library.tool()], settings=settings
+    )
+
+    state = whole(graph, graph.invoke({"messages": [HumanMessage(QUESTION)]}, config()))
+
+    searched = len(library.queries)
+    assert (1 if judging == "off" else 3) == searched
+    assert (judging == "off") == bool(state.get("checkpoints"))
+
+
+def test_a_refused_answer_is_right_when_nothing_was_found() -> None:
+    """A refusal fails for certain elsewhere, and is what the model should say here."""
+    library = Library({"omelette": PAGES["omelette"]})
+    words = "I'm sorry, but I can't answer that: nothing about it was found."
+    model = researcher("chief town", lambda _: words)
+    graph = make(model, RecordingJudge(), tools=[library.tool()])
+
+    state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert (words, 0.9) == (text_of(state["messages"][-1]), state["quality_score"])
+
+
+def test_documents_passed_in_that_do_not_fit_start_a_search() -> None:
+    """A tool that is marked as a search replaces documents that are all irrelevant."""
+    library, judge = Library(), RecordingJudge()
+    model = researcher("never asked", repeats)
+    graph = make(model, judge, tools=[library.tool()])
+
+    found = HumanMessage(PAGES["omelette"], name="document")
+    state = graph.invoke({"messages": [found, HumanMessage(QUESTION)]}, config())
+
+    assert ["capital Australia"] == library.queries
+    assert PAGES["canberra"] in text_of(state["messages"][-1])
+    assert found.content == state["messages"][0].content, "the transcript keeps the document"
+    assert not any("omelette" in text_of(m) for m in model.calls[-1])
+
+
+def test_a_later_turn_neither_sees_nor_recalls_what_was_irrelevant() -> None:
+    """What was left out stays left out, for contexts and for recall."""
+    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    model = researcher("chief town", lambda _: "The library says nothing about that.")
+    graph = make(model, judge, tools=[library.tool()], settings={"memory_tools": "off"})
+    graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    graph.invoke({"messages": [HumanMessage("How do I whisk three eggs?")]}, config())
+
+    assert not any("Whisk" in text_of(m) for m in model.calls[-1])
+
+
+async def test_the_same_on_an_event_loop() -> None:
+    """Judging results and searching again works under `ainvoke`."""
+    library, judge = Library(), RecordingJudge()
+    graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
+
+    state = await graph.ainvoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert ["chief town", "capital Australia"] == library.queries
+    assert PAGES["canberra"] in text_of(state["messages"][-1])
+
+
+def test_metadata_of_a_tool_marks_it_as_well() -> None:
+    """A tool of someone else's is marked by LangChain's own metadata."""
+    library = Library()
+
+    @tool
+    def library_tool(query: str) -> str:
+        """Search the library."""
+        return library.find(query)
+
+    marked = library_tool.model_copy(update={"name": "library", "metadata": {"retrieval": True}})
+    graph = make(researcher("chief town", repeats), RecordingJudge(), tools=[marked])
+
+    graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert ["chief town", "capital Australia"] == library.queries
+
+
+def test_a_tool_without_the_mark_is_not_judged() -> None:
+    """Other tools' results are left as they are."""
+    judge = RecordingJudge()
+
+    @tool
+    def library(query: str) -> str:
+        """Search the library."""
+        return PAGES["omelette"]
+
+    model = researcher("chief town", repeats)
+    make(model, judge, tools=[library]).invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert not any("<document" in asked for asked in judge.asked)
+    assert any("omelette" in text_of(m) for m in model.calls[-1])

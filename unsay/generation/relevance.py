@@ -1,0 +1,221 @@
+"""Relevance: judge what a search found, and search again with another query."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from unsay.effects import Steps
+from unsay.events import event_types
+from unsay.generation.judge import ask_judge, texts_for
+from unsay.judging.verdict import document_request, relevance, verdict_of_rules
+from unsay.judging.vocabulary import units
+from unsay.messages.annotations import (
+    KEY,
+    annotate,
+    annotation_of,
+    found_nothing,
+    is_document,
+    is_irrelevant,
+    with_verdict,
+)
+from unsay.messages.content import text_of
+from unsay.operations.pending import unjudged_documents
+from unsay.operations.rollback import add_note
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.tools import is_retrieval
+from unsay.types import Turn
+from unsay.verdicts import Verdict
+
+REWRITTEN = "rewritten"
+"""Annotation of a search that unsay made; its value is the number of the search, from 1."""
+
+_WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9'-]*|[ァ-ヶー]+|[一-龯々]+")
+
+# Names of the argument that holds the words of a search, where a tool has several text arguments.
+_QUERIES = ("query", "q", "question", "search_query", "search", "keywords", "words", "text")
+
+
+def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
+    """Judge whether a document is relevant to the question; `unscored` without a working judge.
+
+    With `judging="local"` the words that both share decide, and no model is asked.
+    """
+    settings = scope.settings
+    threshold = settings.relevance_threshold
+    question_text, document_text = text_of(question), text_of(document)
+    if settings.judging == "local":
+        rules = relevance(question_text, document_text)
+        return verdict_of_rules(rules, texts_for(question_text, scope), quality_threshold=threshold)
+    request = partial(document_request, question_text, document_text)
+    key = document.id or ""
+    return (yield from ask_judge(request, question_text, scope, key=key, threshold=threshold))
+
+
+def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
+    """Judge the documents that came with a question; contexts leave out those that fail.
+
+    Only the newest `max_judged_documents` are judged. The update is empty if there are none,
+    without a question, and with `judging="off"`.
+    """
+    waiting = unjudged_documents(state["messages"], turn["pending"])
+    question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
+    if not waiting or question is None or scope.settings.judging == "off":
+        return Update()
+    stamped = []
+    for document in waiting[-scope.settings.max_judged_documents :]:
+        judged = yield from _judged(question, document, state, scope)
+        scope.step_log.new_events.append(
+            event_types.verdict(judged.id or "", annotation_of(judged))
+        )
+        stamped.append(judged)
+    history = add_note(state, scope, "evaluate_quality", "documents_judged", None)
+    return Update(messages=stamped, state_history=history)
+
+
+def judge_results(
+    state: State, scope: Scope, done: Sequence[AnyMessage]
+) -> Steps[list[AnyMessage]]:
+    """Return a draft's newest search results with their verdicts; empty if there are none to judge."""
+    question = _question(state)
+    if question is None or scope.settings.judging == "off":
+        return []
+    searches = {each.name for each in scope.services.tools if is_retrieval(each)}
+    unjudged = [
+        m
+        for m in done
+        if isinstance(m, ToolMessage) and m.name in searches and m.status != "error"
+        if "outcome" not in annotation_of(m)
+    ]
+    judged = {}
+    for result in unjudged:
+        judged[result.id] = yield from _judged(question, result, state, scope)
+    return list(judged.values())
+
+
+def _judged(
+    question: AnyMessage, found: AnyMessage, state: State, scope: Scope
+) -> Steps[AnyMessage]:
+    """Return a document or a search result with the verdict on it, which is streamed as well."""
+    verdict = yield from judge_document(question, found, scope)
+    scope.emit("verdict", of="document", message_id=found.id, **asdict(verdict))
+    number, topic = (
+        state["turn"]["number"] if "turn" in state else 0,
+        state.get("current_topic", ""),
+    )
+    return with_verdict(found, verdict, turn=number, topic=topic)
+
+
+def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMessage | None:
+    """Return the call of the next search, with another query, if nothing relevant was found yet.
+
+    `done` are the draft's messages so far. `None`: something relevant was found or nothing was
+    searched; `max_searches` are made; or there is no other query or no tool that takes one.
+    """
+    found = [*_documents(state), *done]
+    made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
+    question = _question(state)
+    if question is None or not found_nothing(found) or len(made) >= scope.settings.max_searches:
+        return None
+    call = _last_search(done, scope) or _first_search(scope)
+    if call is None:
+        return None
+    tool, args, name = call
+    tried = {_plain(text) for text in (args.get(name), *_queries(done, name)) if text}
+    queries = (str(query) for query in _rewritten(question, found))
+    query = next((each for each in queries if each and _plain(each) not in tried), None)
+    if query is None:
+        return None
+    number = len(made) + 1
+    # The id follows from the turn: a step that runs again after a crash makes the same call.
+    identity = f"search-{state['turn']['question_id']}-{len(state['turn']['rejections'])}-{number}"
+    again = {"name": tool, "args": {**args, name: query}, "id": identity, "type": "tool_call"}
+    message = AIMessage("", id=f"{identity}-call", tool_calls=[again])
+    scope.emit("search_again", query=query, number=number)
+    return annotate(message, **{REWRITTEN: number})
+
+
+def findings_of(messages: Iterable[AnyMessage]) -> dict[str, dict[str, Any]]:
+    """Return by message id what was found out about searches: verdicts, and which are unsay's own."""
+    noted = {m.id or "": annotation_of(m) for m in messages if m.type in ("ai", "tool")}
+    return {name: each for name, each in noted.items() if REWRITTEN in each or "outcome" in each}
+
+
+def with_findings(
+    messages: Iterable[AnyMessage], findings: Mapping[str, Mapping[str, Any]]
+) -> list[AnyMessage]:
+    """Return the messages with exactly these findings; what a tool itself wrote there is dropped."""
+    return [_with_finding(message, findings.get(message.id or "", {})) for message in messages]
+
+
+def _with_finding(message: AnyMessage, finding: Mapping[str, Any]) -> AnyMessage:
+    if not finding and not annotation_of(message):
+        return message
+    metadata = {key: each for key, each in message.response_metadata.items() if key != KEY}
+    plain = message.model_copy(update={"response_metadata": metadata})
+    return annotate(plain, **finding) if finding else plain
+
+
+def nothing_relevant(state: State, done: Iterable[AnyMessage] = ()) -> bool:
+    """Return whether all documents and search results of the turn so far are irrelevant."""
+    return found_nothing([*_documents(state), *done])
+
+
+def _question(state: State) -> AnyMessage | None:
+    asked = state["turn"]["question_id"] if state.get("turn") else None
+    return next((m for m in reversed(state["messages"]) if asked and m.id == asked), None)
+
+
+def _documents(state: State) -> list[AnyMessage]:
+    pending = state["turn"]["pending"] if state.get("turn") else ()
+    return [m for m in state["messages"] if m.id in pending and is_document(m)]
+
+
+def _last_search(
+    done: Sequence[AnyMessage], scope: Scope
+) -> tuple[str, dict[str, Any], str] | None:
+    """Return the newest search of a draft: its tool, its arguments, and the name of the query's."""
+    tools = {each.name: each for each in scope.services.tools if is_retrieval(each)}
+    calls = (c for m in reversed(done) if isinstance(m, AIMessage) for c in m.tool_calls)
+    for call in calls:
+        if call["name"] in tools and (name := _query_name(tools[call["name"]].args)):
+            return call["name"], dict(call["args"]), name
+    return None
+
+
+def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
+    """Return a search without arguments of the first tool whose only required one is the query."""
+    for tool in scope.services.tools:
+        name = _query_name(tool.args) if is_retrieval(tool) else None
+        if name and not {n for n, each in tool.args.items() if "default" not in each} - {name}:
+            return tool.name, {}, name
+    return None
+
+
+def _query_name(properties: dict[str, Any]) -> str | None:
+    """Return the name of the argument with the query: a known one, or the only text; else `None`."""
+    texts = [name for name, each in properties.items() if each.get("type") == "string"]
+    return next((name for name in _QUERIES if name in texts), texts[0] if len(texts) == 1 else None)
+
+
+def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:
+    calls = (call for m in done if isinstance(m, AIMessage) for call in m.tool_calls)
+    return [str(call["args"][name]) for call in calls if name in call["args"]]
+
+
+def _rewritten(question: AnyMessage, found: Sequence[AnyMessage]) -> list[str]:
+    """Return other queries, the best first: the judge's, then the words of the question."""
+    suggested = [annotation_of(m).get("query") for m in reversed(found) if is_irrelevant(m)]
+    words = [*dict.fromkeys(word for word in _WORDS.findall(text_of(question)) if units(word))]
+    longest = sorted(words, key=len, reverse=True)
+    # A search that needs all words finds more with fewer of them.
+    local = (" ".join(w for w in words if w in longest[:n]) for n in (len(words), 2, 1))
+    return [*(each for each in suggested if isinstance(each, str)), *local]
+
+
+def _plain(query: str) -> str:
+    return " ".join(query.casefold().split())
