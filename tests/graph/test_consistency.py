@@ -70,7 +70,7 @@ def test_the_next_attempt_gets_the_advice_and_the_user_the_reason() -> None:
 
     newest = model.texts(1)[-1]
     assert "Keep the time 9:40." in newest
-    assert "This is draft 1" in newest, "what was rejected is named"
+    assert DRIFTED["reason"] in newest
     assert [DRIFTED["reason"]] == [event["reason"] for event in events]
 
 

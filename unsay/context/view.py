@@ -15,9 +15,6 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Offloaded, Provider
 
-REJECTED_CHARS = 200
-"""Characters of a rejected draft that the next attempt is shown."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
@@ -25,7 +22,6 @@ class Hints:
 
     attempt: int = 1  # number of the attempt in the turn
     rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
-    rejected: tuple[str, ...] = ()  # those drafts, whose beginnings are shown
     context_reason: str | None = None  # why messages before the question were rolled back
     guidance: str | None = None  # a person's instruction for this attempt
     earlier_answers: tuple[str, ...] = ()  # which a person wants replaced by another one
@@ -140,15 +136,8 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     return document.model_copy(update={"content": content})
 
 
-def _beginning(draft: str) -> str:
-    words = " ".join(draft.split())
-    return words if len(words) <= REJECTED_CHARS else f"{words[:REJECTED_CHARS]}…"
-
-
 def _hints(hints: Hints, texts: Texts) -> list[str]:
-    drafts = [_beginning(draft) for draft in hints.rejected]
     fence = Fence.around(
-        *drafts,
         *hints.rejections,
         hints.context_reason or "",
         hints.guidance or "",
@@ -159,8 +148,7 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
         reason = fence.wrap("reason", hints.context_reason)
         parts.append(texts.retry_context.format(reasons=reason))
     if hints.rejections:
-        shown = [fence.wrap("answer", draft) for draft in drafts if draft]
-        reasons = "\n".join([*shown, *(fence.wrap("reason", each) for each in hints.rejections)])
+        reasons = "\n".join(fence.wrap("reason", reason) for reason in hints.rejections)
         parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
     if hints.earlier_answers:
         answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)
