@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from unsay.state import State as State
     from unsay.storage.sqlite import open_database as open_database
     from unsay.tools import reversible as reversible
+    from unsay.tools import risky as risky
     from unsay.types import Checkpoint as Checkpoint
     from unsay.verdicts import TopicDetector as TopicDetector
     from unsay.verdicts import TopicMemory as TopicMemory
@@ -64,7 +65,7 @@ _NAMES_BY_MODULE = {
     "settings": "Context Settings",
     "state": "State",
     "storage.sqlite": "open_database",
-    "tools": "reversible",
+    "tools": "reversible risky",
     "types": "Checkpoint",
     "verdicts": "TopicDetector TopicMemory TopicShift",
 }

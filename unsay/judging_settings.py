@@ -49,9 +49,9 @@ class JudgingSettings(BaseSettings):
     on_exhausted: Literal["deliver", "ask"] = "deliver"
     """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
 
-    checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start"})
-    """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, a turn
-    with a `tool_step`, an `error` (the last good point before it). A person's `order` always does."""
+    checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start", "risky"})
+    """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, each
+    finished `tool_step`, a step with a `risky` tool, an `error`. A person's `order` always does."""
 
     topics: Literal["compaction", "off"] = "compaction"
     """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""

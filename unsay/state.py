@@ -208,14 +208,16 @@ class OwnWrites(TypedDict):
 
 
 class Input(TypedDict, total=False):
-    """What a host may write: new messages, and whether to roll back first.
+    """What a host may write: new messages, and whether to roll back or to start a task first.
 
-    `rollback_checkpoint_id` names the checkpoint to go back to; `None` is the newest.
+    `rollback_checkpoint_id` names the checkpoint to go back to; `None` is the newest. `start_task` is
+    a task's name: a checkpoint before the messages gets it.
     """
 
     messages: list[AnyMessage]
     should_rollback: bool
     rollback_checkpoint_id: str | None
+    start_task: str | None
 
 
 class Output(TypedDict, total=False):
@@ -239,6 +241,7 @@ class Working(TypedDict, total=False):
     checkpoint_metadata: dict[str, Any]  # describes the newest checkpoint
     should_rollback: bool  # a host or a node requests a rollback
     rollback_checkpoint_id: str | None  # its target, a name or id; `None`: the last good point
+    start_task: str | None  # name of the task that a host starts; `None`: none
     state_history: list[Note]  # newest last, at most `history_limit`
     offloaded: Offloaded | None  # `None`: the state has the whole transcript
     checkpoints: list[Checkpoint]
@@ -265,7 +268,9 @@ class Working(TypedDict, total=False):
     summary_failed_turn: int  # number of the turn in which the last summary failed
     spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
     last_order: SentCommand  # the newest command that was sent through `say`
-    entry_id: str  # changes when a host goes on from an earlier state, which asks a question again
+    entry_id: (
+        str  # changes when a question may be asked again: at a rollback, and where a host goes back
+    )
     home: str  # id of the thread; another one in the states of a thread that a server copied
 
 

@@ -1,4 +1,4 @@
-"""Tools with consequences: `@reversible` attaches to a tool the function that undoes its calls."""
+"""Tools with consequences: `@reversible` tells how to undo a call, `@risky` asks for a checkpoint before."""
 
 import asyncio
 import inspect
@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 KEY = "__unsay_reversal__"
 """Attribute of a tool, or of its function, that holds its reversal."""
+
+RISKY = "__unsay_risky__"
+"""Attribute of a tool, or of its function, that is marked as `risky`."""
 
 OURS = {"unsay": "memory"}  # the metadata of our own tools
 
@@ -125,22 +128,55 @@ def reversible(
         for function in (undo, describe):
             if callable(function):
                 _check(function, target)  # here, so that no rollback is the first to fail
-        # A LangChain tool is a pydantic model, which refuses new attributes.
-        try:
-            object.__setattr__(target, KEY, reversal)
-        except AttributeError as error:
-            raise ConfigurationError(
-                f"{target!r} is not a tool: decorate a function or a LangChain tool"
-            ) from error
+        _attach(target, KEY, value=reversal)
         return target
 
     return decorate
 
 
+def risky(target: T) -> T:
+    """Mark a tool as risky: a checkpoint is made before each step that calls it.
+
+    The argument is a function or a LangChain tool, which is returned. `checkpoint_on` must have
+    `risky`, as it has by default.
+
+    Raises:
+        ConfigurationError: The argument is neither.
+
+    Example:
+        >>> @risky
+        ... def drop(table: str) -> str:
+        ...     '''Delete a table.'''
+        ...     return "deleted"
+        >>> is_risky(drop)
+        True
+    """
+    _attach(target, RISKY, value=True)
+    return target
+
+
+def is_risky(target: Any) -> bool:
+    """Return whether a tool or its function is marked as `risky`."""
+    return any(getattr(each, RISKY, False) for each in _holders(target))
+
+
+def _attach(target: Any, name: str, *, value: Any) -> None:
+    # A LangChain tool is a pydantic model, which refuses new attributes.
+    try:
+        object.__setattr__(target, name, value)
+    except AttributeError as error:
+        raise ConfigurationError(
+            f"{target!r} is not a tool: decorate a function or a LangChain tool"
+        ) from error
+
+
+def _holders(target: Any) -> tuple[Any, ...]:
+    return target, getattr(target, "func", None), getattr(target, "coroutine", None)
+
+
 def reversal_of(target: Any) -> Reversal | None:
     """Return how to undo a tool's calls; `None` if that was never declared."""
-    holders = (target, getattr(target, "func", None), getattr(target, "coroutine", None))
-    reversals = (getattr(each, KEY, None) for each in holders)
+    reversals = (getattr(each, KEY, None) for each in _holders(target))
     return next((each for each in reversals if isinstance(each, Reversal)), None)
 
 

@@ -26,7 +26,9 @@ BranchKind = Literal[
     "rejected",
     "host",
 ]
-CheckpointReason = Literal["score", "task_start", "instruction", "tool_step", "error", "order"]
+CheckpointReason = Literal[
+    "score", "task_start", "instruction", "tool_step", "risky", "error", "order"
+]
 CommandName = Literal[
     "undo",
     "redo",
@@ -106,13 +108,11 @@ class Checkpoint(TypedDict):
     reason: CheckpointReason
     created_at: str  # ISO 8601, UTC
     offloaded: NotRequired[bool]
+    in_turn: NotRequired[bool]  # at a tool step: the turn's question is not answered before it
 
 
 class Segment(TypedDict):
-    """A part of the transcript on one topic, from the message `start` to the next segment's start.
-
-    It is not an offloaded segment, which is a page.
-    """
+    """A part of the transcript on one topic, from the message `start` to the next segment's start."""
 
     topic_id: str
     start: str
@@ -280,12 +280,11 @@ class Turn(TypedDict):
     branches: list[str]  # ids of the branches of the turn's rollbacks, oldest first
     draft_branches: list[str]  # those of `branches` that a rejected draft caused
     removed: NotRequired[list[Any]]  # what the rollbacks removed; see `Removal`
-    steps: NotRequired[
-        list[Any]
-    ]  # finished tool steps of the last draft, where the next one resumes
+    steps: NotRequired[list[Any]]  # finished ones of the last draft; the next one goes on from them
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
     new_topic: bool  # whether the question opened a topic
+    task: NotRequired[str | None]  # name of the task that starts with the question
     earlier_answers: NotRequired[list[str]]  # of a question asked again: a retry wants another one
     keep_names: NotRequired[list[str]]  # named checkpoints of the old answer, for the new one
     dropped_names: NotRequired[list[str]]  # named checkpoints that a retry or an edit removed

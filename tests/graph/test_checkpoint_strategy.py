@@ -33,6 +33,10 @@ CHAT = {
 }
 
 
+# A failed tool is marked at its result, too: the model can go on from the error.
+ERROR = ("error", "tool: Error: ValueError('no trains to Mars')\n Please fix your mistakes.", 1)
+
+
 def graph(*reasons: str, judge: Any = None, **settings: Any) -> Any:
     """A graph that marks for these reasons alone."""
     return make(
@@ -88,15 +92,17 @@ def test_retrieved_words_give_no_instruction(tmp_path: Path) -> None:
         assert () == talk.checkpoints()
 
 
-def test_a_tool_step_marks_the_end_of_its_turn() -> None:
-    """The place is behind the answer, where a transcript may be cut; call and result stay."""
+def test_a_tool_step_marks_its_result_and_the_end_of_its_turn() -> None:
+    """Both places may split a transcript; a rollback without a target goes to the end of a turn."""
     made = graph("tool_step")
     state = say(made, "Hello", "To Kyoto?", "Thanks")
-    place = [m.id for m in state["messages"]].index(state["checkpoints"][0]["message_id"]) + 1
+    ids = [m.id for m in state["messages"]]
+    places = [ids.index(each["message_id"]) + 1 for each in state["checkpoints"]]
     back = say(made, "/rollback")
 
-    assert [("tool_step", "ai: It leaves: 10:15.", 2)] == marks(state)
-    assert place in safe_indices(state["messages"])
+    after = ("tool_step", "ai: It leaves: 10:15.", 2)
+    assert [("tool_step", "tool: 10:15", 1), after] == marks(state)
+    assert {*places} <= {*safe_indices(state["messages"])}
     assert ["ai: ", "tool: 10:15", "ai: It leaves: 10:15."] == said(back["messages"])[3:6]
 
 
@@ -106,7 +112,7 @@ def test_a_failed_tool_marks_the_place_before_its_turn() -> None:
     state = say(made, "Hello", "To Mars?")
     back = say(made, "/rollback")
 
-    assert [("error", f"ai: {GOOD}", 1)] == marks(state)
+    assert [("error", f"ai: {GOOD}", 1), ERROR] == marks(state)
     assert ["human: Hello", f"ai: {GOOD}"] == said(back["messages"])[:2]
     assert "human: To Mars?" not in said(back["messages"])
 
@@ -118,7 +124,7 @@ def test_a_failed_tool_in_a_rejected_draft_counts() -> None:
     )
     made = make(chat, scores(0.9, 0.1, 0.9), tools=[trains], settings={"checkpoint_on": {"error"}})
 
-    assert [("error", f"ai: {GOOD}", 1)] == marks(say(made, "Hello", "To Mars?"))
+    assert [("error", f"ai: {GOOD}", 1), ERROR] == marks(say(made, "Hello", "To Mars?"))
 
 
 @pytest.mark.parametrize("again", ["Thanks", "Hello again"], ids=["said again", "something else"])
@@ -155,8 +161,9 @@ def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:
 
     state = say(made, "Hello", "Always tell me the train to Kyoto first.")
 
-    assert ["score", "instruction"] == [each["reason"] for each in state["checkpoints"]]
-    assert state["checkpoints"][1]["score"] is not None
+    reasons = [each["reason"] for each in state["checkpoints"]]
+    assert ["score", "tool_step", "instruction"] == reasons
+    assert state["checkpoints"][2]["score"] is not None
 
 
 def test_a_failed_answer_is_marked_for_no_reason() -> None:

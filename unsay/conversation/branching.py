@@ -370,7 +370,7 @@ def restore(
     if (source := source_of(branches, what)) is not None:
         state = yield from handle.reached(state, {source["base"]})
     update = yield from restoring.restore(state, scope, what, branches)
-    return (yield from settle(handle, state, scope, update))
+    return (yield from settle(handle, state, scope, update, event="restore"))
 
 
 def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[RollbackResult]:
@@ -397,4 +397,4 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
         else:
             messages = (yield from _reader(handle, from_).whole())["messages"]
     update = restoring.pick(state, messages, message_ids, from_)
-    return (yield from settle(handle, state, handle.scope(), update))
+    return (yield from settle(handle, state, handle.scope(), update, event="pick"))

@@ -14,9 +14,9 @@ from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
 from unsay.operations.automatic import turn_step
+from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
-from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import without_page_refs
@@ -39,6 +39,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
+from unsay.operations.state_history import add_note
 from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
@@ -96,6 +97,8 @@ def _add(
         log_checkpoints(state, scope, [new])
         metadata = metadata_of(kept, state["messages"], offloaded_of(state))
         made = Update(checkpoints=kept, checkpoint_metadata=metadata, **with_step(state, step))
+        node, score, number = "create_checkpoint", new["score"], new["turn"]
+        made["state_history"] = add_note(state, scope, node, "created", score, number=number)
         yield from thread.write(state, scope, made)
     return next(c for c in kept if c["id"] == new["id"])
 
@@ -160,7 +163,7 @@ def rollback(
     reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
     cause = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, base, cause, waiting)
-    return (yield from settle(thread, state, scope, update))
+    return (yield from settle(thread, state, scope, update, event="person"))
 
 
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
@@ -236,7 +239,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         **(yield from undo_last(state, scope, _kept(thread, state), "undo")),
     }
     change = change_made(state["messages"], update, operations[-1], undone=True)
-    return replace((yield from settle(thread, state, scope, update)), change=change)
+    return replace((yield from settle(thread, state, scope, update, event="undo")), change=change)
 
 
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
@@ -256,7 +259,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     waiting = _kept(thread, state)
     update = yield from redo_last(state, scope, waiting, "redo")
     change = change_made(state["messages"], update, last_undone(state, waiting), undone=False)
-    return replace((yield from settle(thread, state, scope, update)), change=change)
+    return replace((yield from settle(thread, state, scope, update, event="redo")), change=change)
 
 
 def remove(
@@ -282,7 +285,7 @@ def remove(
     pending = find_pending(state["messages"], state.get("turn"))
     waiting = [message.id or "" for message in state["messages"][pending.start :]]
     update = yield from remove_turn(state, scope, str(turn), waiting, f"removal of turn {turn}")
-    return (yield from settle(thread, state, scope, update))
+    return (yield from settle(thread, state, scope, update, event="remove"))
 
 
 def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omission]:
@@ -318,15 +321,21 @@ def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omiss
 
 
 def settle(
-    thread: ThreadHandle, state: State, scope: Scope, update: Update
+    thread: ThreadHandle, state: State, scope: Scope, update: Update, *, event: str | None = None
 ) -> Steps[RollbackResult]:
-    """Commit the update of an operation, end an open turn, and return where the thread then is."""
+    """Commit the update of an operation, end an open turn, and return where the thread then is.
+
+    `event` is the entry for `state_history`, `None` for none.
+    """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
     end = live_branch({**state, "messages": after}).id_at(len(after) - 1)
     at = place_name({**state, **update, "messages": after}, end, scope.texts(state["messages"]))
+    left = count_turns(after, offloaded_of(state))
+    if event is not None:
+        update["state_history"] = add_note(state, scope, "rollback", event, None, number=left)
     report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
@@ -336,7 +345,7 @@ def settle(
     new_texts = {text_of(m) for m in after if m.id not in old_ids}
     asked = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
     return RollbackResult(
-        turns=count_turns(after, offloaded_of(state)),
+        turns=left,
         removed=removed,
         restored=restored,
         at=at.strip(),

@@ -205,6 +205,7 @@ class TimelineTurn:
         question: Empty for an answer that was added without one.
         answer: `None` while the question waits.
         message_id: The answer's id; the question's while it waits.
+        step_ids: Ids of the messages of its tool steps, oldest first.
         outcome: `None` also for an answer that was not judged.
         flag: Also `by_person`, for an answer that a person wrote.
     """
@@ -222,6 +223,7 @@ class TimelineTurn:
     rollbacks: int
     pinned: bool = False
     forgotten: bool = False
+    step_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,6 +224,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     color = _FAILED if row.turn.outcome == "failed" else _INK
     panel.text(_TEXT - 8, y + 4, score_text(row.turn.score), color, text_anchor="end")
     tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
+    tails += [(f"◇ {one_line(name, 24)}", _MARK) for name in row.step_checkpoints]
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
     tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn)]
     left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
@@ -297,7 +298,7 @@ def _table(timeline: TimelineData) -> ET.Element:
     _put(details, "summary", "The turns as a table")
     rows = []
     for row in outline(timeline).rows:
-        turn, names = row.turn, ", ".join(row.checkpoints)
+        turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
         score = score_text(turn.score)
         rows.append((str(turn.number), score, _result(turn), topic, asked, names))

@@ -44,6 +44,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
     pinned = {entry["message_id"] for entry in state.get("pins", [])}
     turns: list[TimelineTurn] = []
     waiting: AnyMessage | None = None
+    step_ids: list[str] = []
 
     def add(question: AnyMessage | None, answer: AnyMessage | None) -> None:
         annotation = annotation_of(answer) if answer is not None else {}
@@ -64,7 +65,9 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
             rollbacks=annotation.get("rollbacks", 0),
             pinned=not pinned.isdisjoint(ids),
             forgotten=not forgotten.isdisjoint(ids),
+            step_ids=tuple(step_ids),
         )
+        step_ids.clear()
         turns.append(turn)
 
     for message in spoken(messages):
@@ -73,6 +76,8 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
         elif is_answer(message):
             add(waiting, message)
             waiting = None
+        elif message.type in ("ai", "tool"):
+            step_ids.append(message.id or "")
     if waiting is not None:
         add(waiting, None)
     return turns

@@ -70,9 +70,13 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn with its checkpoints, by name or else by id, and its branches."""
+    """A turn with its checkpoints, by name or else by id, and its branches.
+
+    `step_checkpoints` are those at its tool steps.
+    """
 
     turn: TimelineTurn
+    step_checkpoints: tuple[str, ...]
     checkpoints: tuple[str, ...]
     branches: Sequence[BranchRef]
 
@@ -108,6 +112,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
         rows=tuple(
             TurnRow(
                 turn=turn,
+                step_checkpoints=_step_checkpoints_at(timeline.checkpoints, turn),
                 checkpoints=_checkpoints_at(timeline.checkpoints, turn, placed),
                 branches=_branches_at(kept, *_names(turn)),
             )
@@ -122,15 +127,30 @@ def _checkpoints_at(
 ) -> tuple[str, ...]:
     # A checkpoint at a question or a notice is shown at the turn before it.
     return tuple(
-        one_line(checkpoint["name"] or checkpoint["id"], _NAME_CELLS)
+        _label(checkpoint)
         for checkpoint in checkpoints
-        if checkpoint["message_id"] == turn.message_id
-        or (checkpoint["message_id"] not in placed and checkpoint["turn"] == turn.number)
+        if not checkpoint.get("in_turn")
+        and (
+            checkpoint["message_id"] == turn.message_id
+            or (checkpoint["message_id"] not in placed and checkpoint["turn"] == turn.number)
+        )
     )
 
 
+def _step_checkpoints_at(checkpoints: Sequence[Checkpoint], turn: TimelineTurn) -> tuple[str, ...]:
+    names = _names(turn)
+    return tuple(
+        _label(each) for each in checkpoints if each.get("in_turn") and each["message_id"] in names
+    )
+
+
+def _label(checkpoint: Checkpoint) -> str:
+    return one_line(checkpoint["name"] or checkpoint["id"], _NAME_CELLS)
+
+
 def _names(turn: TimelineTurn) -> tuple[str | None, ...]:
-    return tuple(name for name in (turn.message_id, turn.question_id) if name is not None)
+    names = (turn.message_id, turn.question_id, *turn.step_ids)
+    return tuple(name for name in names if name is not None)
 
 
 def _branches_at(branches: Sequence[BranchRef], *bases: str | None) -> list[BranchRef]:
@@ -261,6 +281,7 @@ def _turn_lines(timeline: TimelineData, tree: Outline, pen: "_Pen") -> Iterator[
                 pen.score(row.turn, timeline),
                 *([pen.write("faint", topic) + gap] if width else []),
                 question_of(row.turn, 40, pen.texts),
+                *(pen.write("mark", f"◇ {name}") for name in row.step_checkpoints),
                 *(pen.write("mark", f"◆ {name}") for name in row.checkpoints),
                 *(pen.write("bad", f"[{note}]") for note in notes_of(row.turn, pen.texts)),
             ]

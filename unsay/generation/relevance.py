@@ -24,7 +24,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.rollback import add_note
+from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import is_retrieval

@@ -110,6 +110,7 @@ class ToolInput(BaseModel):
     ] = []
     should_rollback: bool = False
     rollback_checkpoint_id: str | None = None
+    start_task: str | None = None
 
 
 def _complete(message: BaseMessage) -> BaseMessage:
@@ -198,10 +199,19 @@ def _read_checkpoint_id(value: Any) -> str | None:
     )
 
 
+def _read_task(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InputError(
+        f"start_task must be the task's name or null, got {_shown(value)}. Nothing was stored"
+    )
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "messages": read_messages,
     "should_rollback": _read_flag,
     "rollback_checkpoint_id": _read_checkpoint_id,
+    "start_task": _read_task,
 }
 
 

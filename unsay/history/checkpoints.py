@@ -63,9 +63,13 @@ def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoi
         return {**new, "id": same["id"]}
     if new["name"] is None or not any(each["id"] == new["id"] and each["name"] for each in there):
         return new
-    seed = f"{new['message_id']}\x00{new['name']}".encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(seed).hexdigest()
-    return {**new, "id": f"cp-{digest[:10]}"}
+    return {**new, "id": id_with_name(new["message_id"], new["name"])}
+
+
+def id_with_name(message_id: str | None, name: str) -> str:
+    """Return the id of a checkpoint that is at one message beside another one."""
+    seed = f"{message_id}\x00{name}".encode("utf-8", "surrogatepass")
+    return f"cp-{hashlib.sha256(seed).hexdigest()[:10]}"
 
 
 def check_name(name: str) -> str:

@@ -3,7 +3,7 @@
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.operations.compensate import run_compensations
-from unsay.operations.rollback import add_note
+from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 
@@ -26,5 +26,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
         checkpoints=checkpoints,
         checkpoint_metadata=metadata_of(checkpoints, state["messages"], offloaded_of(state)),
         turn={**turn, "checkpoints_due": []},
-        state_history=add_note(state, scope, "create_checkpoint", "created", newest["score"]),
+        state_history=add_note(
+            state, scope, "create_checkpoint", "created", newest["score"], number=newest["turn"]
+        ),
     )

@@ -10,7 +10,8 @@ from unsay.judging.topic_detector import check_shift, label_of
 from unsay.messages.content import text_of
 from unsay.operations.compact import compact
 from unsay.operations.restore import COMPARED
-from unsay.operations.rollback import add_note, live_branch
+from unsay.operations.rollback import live_branch
+from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Segment, Topic

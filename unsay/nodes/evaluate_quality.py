@@ -27,7 +27,8 @@ from unsay.operations.pending import (
     unjudged,
     with_hand_offs,
 )
-from unsay.operations.rollback import add_note, archive_steps, live_branch, load_archived_steps
+from unsay.operations.rollback import archive_steps, live_branch, load_archived_steps
+from unsay.operations.state_history import add_note
 from unsay.operations.stopped import branch_of_deleted, stopped_questions
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
@@ -62,7 +63,11 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     if not is_order:
         draft.apply((yield from judge_documents(draft.state, scope, turn)))
     opened = Update(
-        turn=turn, rollback_request=orders.rollback, notice=None, rollback_checkpoint_id=None
+        turn=turn,
+        rollback_request=orders.rollback,
+        notice=None,
+        rollback_checkpoint_id=None,
+        start_task=None,
     )
     if orders.notice is not None:
         opened["notice"] = NoticeDue(text=orders.notice, answers=turn["pending"])
@@ -84,7 +89,7 @@ def _show(
     draft.apply(Update(notice=NoticeDue(text=orders.notice or "", answers=answers)))
     if draft.state.get("turn") is None:
         draft.apply(Update(turn=turn))
-    draft.apply(Update(rollback_checkpoint_id=None))
+    draft.apply(Update(rollback_checkpoint_id=None, start_task=None))
     return {**draft.update, "should_rollback": draft.state.get("rollback_request") is not None}
 
 

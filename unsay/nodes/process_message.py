@@ -35,7 +35,7 @@ from unsay.operations.offload import load_opened
 from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waiting
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
-from unsay.operations.rollback import add_note
+from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update
 from unsay.types import Rejection, Turn

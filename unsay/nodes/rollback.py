@@ -24,11 +24,11 @@ from unsay.operations.command_table import in_terms_of
 from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
+from unsay.operations.pending import turn_left_open
 from unsay.operations.remove import remove_turn
 from unsay.operations.retry import ask_again
 from unsay.operations.reversal import change_made, step_notice
 from unsay.operations.rollback import (
-    add_note,
     count_changes,
     go_back,
     last_undone,
@@ -39,15 +39,10 @@ from unsay.operations.rollback import (
     undo_last,
     with_step,
 )
+from unsay.operations.state_history import add_note
 from unsay.operations.targets import target_of
 from unsay.runtime import Scope
-from unsay.state import (
-    NoticeDue,
-    RollbackRequest,
-    State,
-    Update,
-    with_update,
-)
+from unsay.state import NoticeDue, RollbackRequest, State, Update, with_update
 from unsay.types import Turn
 
 
@@ -139,8 +134,10 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
     # A typed command is the whole turn; with a host's flag the question is still to be answered.
-    done = turn["done"] or request["reason"].startswith("/")
-    after: Turn = {**turn, "base": request["to"], "done": done}
+    typed = request["reason"].startswith("/")
+    after: Turn = {**turn, "base": request["to"], "done": turn["done"] or typed}
+    if turn["done"] and not typed:
+        after = turn_left_open(with_update(state, update), after)
     return {**update, "turn": {**after, "number": turns_after(state, update) + 1}}
 
 
@@ -161,8 +158,9 @@ def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Updat
     update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    update["turn"] = {**turn, "number": turns_after(state, update) + 1, "done": True}
-    update["state_history"] = add_note(state, scope, "rollback", "remove", None)
+    left = turns_after(state, update)
+    update["turn"] = {**turn, "number": left + 1, "done": True}
+    update["state_history"] = add_note(state, scope, "rollback", "remove", None, number=left)
     return update
 
 
@@ -182,7 +180,9 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     data = {"to": where, "message_id": turn["base"], "removed": removed, "removals": parts}
     scope.emit("rollback", kind=kind, reason=request["reason"], **data)
     score = state.get("quality_score") if kind in ("draft", "context") else None
-    update["state_history"] = add_note({**state, "turn": turn}, scope, "rollback", kind, score)
+    # A rollback after which nothing is answered is about the turn that is now the last one.
+    number = turn["number"] - turn["done"]
+    update["state_history"] = add_note(state, scope, "rollback", kind, score, number=number)
 
 
 def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -206,8 +206,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     update["turn"] = {**turn, "number": left + 1, "done": True}
     counts = {"removed": change.removed, "restored": change.restored}
     scope.emit("undone" if undoes else "redone", **counts)
-    state = {**state, "turn": update["turn"]}
-    update["state_history"] = add_note(state, scope, "rollback", request["kind"], None)
+    update["state_history"] = add_note(state, scope, "rollback", request["kind"], None, number=left)
     return update
 
 

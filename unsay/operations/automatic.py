@@ -112,12 +112,19 @@ def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operati
     turn, live = state["turn"], live_branch(state)
     kind: OperationKind = "turn" if ids else "rollback"
     removed = [each for each in turn.get("removed", []) if each["branch"] in names]
+    earlier, start = turn["pending"], turn["base"]
+    # Where a rollback left a question and its tool steps waiting, they are not the turn's own.
+    steps = (each for each in reversed(state.get("operations", [])) if each["kind"] == "rollback")
+    left = next((each["base"] for each in steps if each["base"] in earlier), None)
+    if left is not None:
+        start, earlier = left, earlier[: earlier.index(left) + 1]
+        ids = [name for name in ids if name not in earlier]
     if not removed:
-        return Operation(kind=kind, base=turn["base"], branches=list(names))
+        return Operation(kind=kind, base=start, branches=list(names))
     # An undo needs all messages from the first place from which one was removed.
     places = {**live.positions(), live.before: -1}
     bases = [each["base"] for each in removed if each["base"] in places]
-    base = min([turn["base"], *bases], key=lambda name: places.get(name, -1))
+    base = min([start, *bases], key=lambda name: places.get(name, -1))
     return Operation(kind=kind, base=base, branches=list(names), ids=list(ids))
 
 

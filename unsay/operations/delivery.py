@@ -1,40 +1,17 @@
-"""Delivery of an answer: a draft enters the transcript, and the turn makes its checkpoints.
+"""Delivery of an answer: a draft enters the transcript, and the turn makes its checkpoints."""
 
-A checkpoint is always at the end of a turn, so that a rollback to it separates no tool call from
-its result. `checkpoint_on` says for which reasons one is made:
+from collections.abc import Sequence
 
-- `task_start`: before the question that opened a topic.
-- `error`: before the turn in which a tool or the model failed. A failed step commits nothing, so
-  the checkpoint is made with the next answer.
-- `instruction`: after the answer to an instruction for all later turns.
-- `tool_step`: after the answer of a turn that called tools.
-- `score`: after an answer that scored `checkpoint_threshold` or more.
-"""
-
-from collections.abc import Iterator, Sequence
-
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import EmptyAnswerError, UnknownCheckpointError
+from unsay.errors import EmptyAnswerError
 from unsay.history.branch import Label, replace_tail
-from unsay.history.checkpoints import (
-    add_checkpoint,
-    beside_named,
-    check_name,
-    make_checkpoint,
-)
 from unsay.history.parts import as_one
-from unsay.history.runs import find_run
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer
-from unsay.judging.instructions import is_lasting
 from unsay.messages.annotations import (
     annotate,
-    annotation_of,
-    found_nothing,
-    is_answer,
     notice,
-    spoken,
     with_verdict,
 )
 from unsay.messages.content import has_other_content, text_of
@@ -45,19 +22,19 @@ from unsay.operations.automatic import (
     without_base,
     without_retries,
 )
+from unsay.operations.checkpoints_due import checkpoints_due
 from unsay.operations.compensate import keeps_effects, note_own_calls
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
-    add_note,
-    count_turns,
     live_branch,
     save_branch,
     settle,
     with_step,
 )
+from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import BranchRef, Checkpoint, CheckpointReason, Rejection, Turn
+from unsay.types import BranchRef, Rejection, Turn
 from unsay.verdicts import Verdict
 
 
@@ -81,7 +58,7 @@ def deliver(
     messages = [*removal_notice(state, scope), *draft[:-1], answer]
     added = [*turn["pending"], *(message.id or "" for message in messages)]
     step = turn_step(state, turn["branches"], added)
-    due = yield from _checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
+    due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
     known = {each["id"] for each in state.get("checkpoints", [])}
     if before := [e for e in due if e["message_id"] == turn["base"] and e["id"] not in known]:
@@ -222,109 +199,3 @@ def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchR
     label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)
     return (yield from save_branch(change, scope, state.get("branches", [])))
-
-
-def _checkpoints_due(
-    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
-) -> Steps[list[Checkpoint]]:
-    """Return the checkpoints that a turn earned, oldest first: at most one before and one after it."""
-    turn, wanted = state["turn"], scope.settings.checkpoint_on
-    turns, topic = turn["number"], state.get("current_topic", "")
-
-    def checkpoint(at: str, turn: int, score: float | None, reason: CheckpointReason) -> Checkpoint:
-        now = scope.now()
-        return make_checkpoint(
-            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=now
-        )
-
-    due = []
-    before: CheckpointReason | None = None
-    if "error" in wanted and (yield from _failed(state, scope, draft)):
-        before = "error"
-    elif turn["new_topic"] and "task_start" in wanted:
-        before = "task_start"
-    if before is not None and turn["base"]:
-        due.append(checkpoint(turn["base"], turns - 1, None, before))
-    after = next(
-        (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
-    )
-    asked = [message for message in state["messages"] if message.id in turn["pending"]]
-    if found_nothing([*asked, *draft]) and not knew_of_search(verdict):
-        after = None
-    if after is not None and verdict.outcome != "failed":
-        due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
-    for name in turn.get("keep_names", []):
-        again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
-        due.append(beside_named(due, {**again, "name": name}))
-    return due
-
-
-def knew_of_search(verdict: Verdict) -> bool:
-    """Return whether an answer passed a judge that was informed of a search without a result."""
-    return verdict.outcome == "passed" and verdict.source == "model"
-
-
-def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool or the run failed in this turn, or an earlier try of it never ended."""
-    turn = state["turn"]
-    drafts = (draft, *(each["messages"] for each in turn["rejections"]))
-    if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):
-        return True
-    refs = [each for each in state.get("branches", []) if each["id"] not in turn["branches"]]
-    if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
-        return True
-    if scope.address is None or not scope.run_id:
-        return False
-    run = yield from find_run(*scope.address, scope.run_id)
-    return run is not None and run.attempt > 1
-
-
-def _reasons_after(
-    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
-) -> Iterator[CheckpointReason]:
-    """Yield the reasons for a checkpoint after the answer, the most important first."""
-    asked = state["turn"]["pending"]
-    questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
-    if any(is_lasting(text_of(question)) for question in questions if question.name is None):
-        yield "instruction"
-    # Not after the last tool result: a rollback to it would keep calls without their answer.
-    if len(draft) > 1:
-        yield "tool_step"
-    passed = verdict.outcome == "passed"
-    if passed and (verdict.score or 0.0) >= scope.settings.checkpoint_threshold:
-        yield "score"
-
-
-def checkpoint_by_order(
-    state: State,
-    scope: Scope,
-    name: str | None,
-    *,
-    pending: Sequence[str] = (),
-    reason: CheckpointReason = "order",
-) -> Checkpoint:
-    """Return a checkpoint at the newest answer, for the caller to store.
-
-    With the reason `task_start` and without an answer it is at the beginning.
-
-    Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
-    `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
-    """
-    messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
-    while messages and not is_answer(messages[-1]):
-        messages.pop()
-    if not messages and reason != "task_start":
-        raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
-    checkpoint = make_checkpoint(
-        message_id=messages[-1].id if messages else None,
-        turn=count_turns(messages, offloaded_of(state)),
-        score=annotation_of(messages[-1]).get("score") if messages else None,
-        topic=state.get("current_topic", ""),
-        reason=reason,
-        created_at=scope.now(),
-        name=None if name is None else check_name(name),
-    )
-    checkpoint = beside_named(state.get("checkpoints", []), checkpoint)
-    # Called for its errors only: a name in use, or too many checkpoints with names.
-    add_checkpoint(state.get("checkpoints", []), checkpoint, limit=scope.settings.checkpoint_limit)
-    return checkpoint

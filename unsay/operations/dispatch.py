@@ -7,6 +7,7 @@ from functools import partial
 from unsay.effects import Steps
 from unsay.errors import ConflictError, UnsayError
 from unsay.operations import visibility
+from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of
 from unsay.operations.commands import (
     ALONE,
@@ -20,7 +21,6 @@ from unsay.operations.commands import (
     timeline_labels,
     timeline_text,
 )
-from unsay.operations.delivery import checkpoint_by_order
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
@@ -85,8 +85,22 @@ def read_orders(
             base = target_of(live_branch(state), target, pending=turn["pending"])
             reason = target or "the host's order"
             return Orders(rollback=RollbackRequest(kind="person", to=base, reason=reason))
+        if name := state.get("start_task"):
+            return (yield from _start_task(state, scope, turn, name))
     except UnsayError as error:
         return Orders(notice=texts.refusal(in_terms_of("chat", str(error))))
+    return Orders()
+
+
+def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orders]:
+    """Start the task that a host names: before the question, in place in `turn`, else as `/task` does.
+
+    The errors are those of `checkpoint_by_order`.
+    """
+    if turn["done"]:
+        return (yield from obey(state, scope, turn["pending"], Command(verb="task", argument=name)))
+    made = checkpoint_by_order(state, scope, name, pending=turn["pending"], reason="task_start")
+    turn["task"] = made["name"]
     return Orders()
 
 

@@ -180,6 +180,12 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
     )
 
 
+def turn_left_open(state: State, turn: Turn) -> Turn:
+    """Return the turn that answers the question at whose steps a transcript ends, else `turn`."""
+    entry = find_pending(state["messages"], None)
+    return turn if entry.question is None else open_turn(state, entry, turn["run_id"])
+
+
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool, stopped: bool
 ) -> Steps[Update]:

@@ -43,7 +43,6 @@ from unsay.storage.pages import Chain, make_page
 from unsay.types import (
     BranchRef,
     ExpandedTopic,
-    Note,
     Offloaded,
     Operation,
     StoredBranch,
@@ -72,22 +71,6 @@ def live_branch(state: State) -> LiveBranch:
         segments=tuple(state.get("segments", ())),
         topics=tuple(state.get("topics", ())),
     )
-
-
-def add_note(state: State, scope: Scope, node: str, event: str, score: float | None) -> list[Note]:
-    """Return `state_history` with one more entry, cut to the newest `history_limit` entries."""
-    turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
-    added = Note(
-        node=node,
-        event=event,
-        description=texts.history.get(event, event),
-        turn=turn["number"] if turn else 0,
-        score=score,
-        topic=state.get("current_topic", ""),
-        at=scope.now(),
-    )
-    limit = scope.settings.history_limit
-    return [*state.get("state_history", []), added][-limit:] if limit else []
 
 
 def last_operation(operations: Sequence[Operation]) -> Operation:
@@ -182,6 +165,8 @@ def go_back(
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
+    # A question that waits at its tool steps is asked anew: the stored steps of its old draft are over.
+    update["entry_id"] = change.branch["id"]
     if label.kind == "person" and spoken(change.branch["messages"]):
         step = Operation(kind="rollback", base=base, branches=[change.branch["id"]])
         update.update(with_step(state, step))
@@ -299,6 +284,7 @@ def _reversed(
     made = [each.branch["id"] for each in changes if each.branch["messages"]]
     change = as_one(live, changes, label)
     update = settle(state, change, refs)
+    update["entry_id"] = change.branch["id"]
     if step["kind"] == "remove":
         update.update(reversed_part(state, scope, change.live, step, back=not again))
     if "made" in step:  # the checkpoint that the turn made before itself

@@ -42,9 +42,10 @@ def target_of_context(live: LiveBranch, start: int) -> str | None:
 def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
     """Return the message id of the newest checkpoint up to index `through`, else `otherwise`.
 
-    Either is moved back, so that no call stays without its result. `None` is the start.
+    Checkpoints within a turn do not count. Either is moved back, so that no call stays without its result. `None` is the start.
     """
-    checkpoints = by_age(live.checkpoints, live.positions(), through=through)
+    whole = [each for each in live.checkpoints if not each.get("in_turn")]
+    checkpoints = by_age(whole, live.positions(), through=through)
     return safe_base(live, checkpoints[0]["message_id"] if checkpoints else otherwise)
 
 
@@ -140,8 +141,9 @@ def rollback_targets(
         except (UnknownCheckpointError, AmbiguousCheckpointError):
             return set(), 0
     newest = next((m.id for m in reversed(spoken(live.messages)) if is_answer(m)), None)
-    offloaded = [each for each in live.checkpoints if each.get("offloaded")]
-    if any(not each.get("offloaded") and each["message_id"] != newest for each in live.checkpoints):
+    whole = [each for each in live.checkpoints if not each.get("in_turn")]
+    offloaded = [each for each in whole if each.get("offloaded")]
+    if any(not each.get("offloaded") and each["message_id"] != newest for each in whole):
         return set(), 2
     # Two of them: one may be at the newest answer itself, which is no target.
     return {each["message_id"] for each in sorted(offloaded, key=lambda each: each["turn"])[-2:]}, 2

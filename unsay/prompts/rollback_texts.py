@@ -58,6 +58,8 @@ class RollbackTexts(ModelTexts):
             "retry": ("The last question is asked again.", "最後の質問に再回答"),
             "edit": ("A question was edited and asked again.", "質問を編集して再回答"),
             "remove": ("A turn was removed by a person.", "利用者の指示でターンを取り除き"),
+            "restore": ("Restored removed messages.", "取り除いたメッセージを復元"),
+            "pick": ("Copied messages of a branch.", "ブランチのメッセージを複写"),
             "undo": ("Undid the last step.", "直前の操作を取り消し"),
             "redo": ("Redid the last undone step.", "取り消した操作をやり直し"),
         }

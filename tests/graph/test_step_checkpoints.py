@@ -1,0 +1,263 @@
+"""Checkpoints within a turn: after tool steps, before risky tools and after errors; tasks of a host."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.tools import tool
+
+from tests.graph.kit import config, make, said, say, scores, transcript, whole
+from unsay import risky
+from unsay.conversation.conversation import Conversation
+from unsay.errors import InputError
+from unsay.messages.boundaries import safe_indices
+from unsay.messages.validation import validate
+from unsay.testing import ScriptedChat
+
+CALLS = ["find", "check", "delete"]
+QUESTION = "Delete the old invoice, please."
+ANSWER = "The old invoice is deleted, as you asked."
+
+
+class Desk:
+    """Three tools, of which the last is risky, and a model that calls them in turn."""
+
+    def __init__(self, *, broken: str = "") -> None:
+        self.ran: list[str] = []
+        self.broken = broken
+
+    def tools(self) -> list[Any]:
+        """The tools, which note that they ran."""
+
+        def make_tool(name: str) -> Any:
+            def run(invoice: str) -> str:
+                """Do it."""
+                self.ran.append(name)
+                if name == self.broken:
+                    raise ValueError("out of order")
+                return f"{name}: {invoice}"
+
+            return tool(name)(run)
+
+        return [make_tool("find"), make_tool("check"), risky(make_tool("delete"))]
+
+    def script(self, messages: list[AnyMessage]) -> AIMessage:
+        """The next call of the turn, or the answer after all three."""
+        done = 0
+        for message in reversed(messages):
+            if message.type == "human":
+                break
+            done += message.type == "tool"
+        if done == len(CALLS):
+            return AIMessage(ANSWER)
+        call = {"name": CALLS[done], "args": {"invoice": "7"}, "id": f"call-{len(self.ran)}-{done}"}
+        return AIMessage("", tool_calls=[call])
+
+
+ALL = {"score", "task_start", "tool_step", "risky", "error"}
+
+
+def opened(desk: Desk, **settings: Any) -> Conversation:
+    """A conversation at the desk, which has answered once."""
+    made = Conversation.open(
+        ":memory:",
+        model=ScriptedChat(script=desk.script),
+        judge=scores(),
+        tools=desk.tools(),
+        settings={"checkpoint_on": ALL, "topics": "off", **settings},
+    )
+    made.say(QUESTION)
+    return made
+
+
+def places(talk: Conversation) -> list[tuple[str, str]]:
+    """The reason of each checkpoint, and the message before it."""
+    words = {m.id: said([m])[0] for m in talk.messages()}
+    return [(each["reason"], words[each["message_id"] or ""]) for each in talk.checkpoints()]
+
+
+def test_each_finished_step_has_a_checkpoint() -> None:
+    """Several strategies work together: steps, the risky tool, and the score of the answer."""
+    expected = [
+        ("tool_step", "tool: find: 7"),
+        ("tool_step", "tool: check: 7"),
+        ("tool_step", "tool: delete: 7"),
+        ("tool_step", f"ai: {ANSWER}"),
+    ]
+    assert expected == places(opened(Desk()))
+
+
+@pytest.mark.parametrize("front", ["conversation", "graph"])
+def test_a_risky_tool_has_a_checkpoint_before_it_by_default(front: str) -> None:
+    """It is at the last message before the call."""
+    desk = Desk()
+    if front == "conversation":
+        talk = Conversation.open(
+            ":memory:", model=ScriptedChat(script=desk.script), judge=scores(), tools=desk.tools()
+        )
+        talk.say(QUESTION)
+        before, reasons = talk.messages(), talk.checkpoints()
+    else:
+        state = say(make(ScriptedChat(script=desk.script), tools=desk.tools()), QUESTION)
+        before, reasons = state["messages"], state["checkpoints"]
+    (made,) = [each for each in reasons if each["reason"] == "risky"]
+    assert "tool: check: 7" == said([m for m in before if m.id == made["message_id"]])[0]
+
+
+def test_a_risky_first_step_has_its_checkpoint_at_the_question() -> None:
+    """From there the question is asked again, and nothing that it did is left."""
+    ran: list[str] = []
+
+    @risky
+    @tool
+    def wipe() -> str:
+        """Delete everything."""
+        ran.append("wipe")
+        return "gone"
+
+    def script(messages: list[AnyMessage]) -> AIMessage:
+        if messages[-1].type == "tool" or ran:
+            return AIMessage("Nothing else is to be done here, all is in order.")
+        return AIMessage("", tool_calls=[{"name": "wipe", "args": {}, "id": "call"}])
+
+    talk = Conversation.open(
+        ":memory:", model=ScriptedChat(script=script), judge=scores(), tools=[wipe]
+    )
+    talk.say("Tidy up, please.")
+    (made,) = [each for each in talk.checkpoints() if each["reason"] == "risky"]
+    talk.rollback(made["id"])
+    assert ["human: Tidy up, please."] == said(talk.messages())
+
+    talk.retry()
+
+    assert ["human", "ai"] == [m.type for m in talk.messages()]
+    assert ["wipe"] == ran
+
+
+def test_a_failed_tool_has_a_checkpoint_after_its_error() -> None:
+    """The step is no finished one: its reason is the error."""
+    talk = opened(Desk(broken="check"))
+    (_, after, *_) = places(talk)
+    assert "error" == after[0]
+    assert after[1].startswith("tool: Error: ValueError('out of order')")
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_person_rolls_back_to_a_step_and_goes_on_from_there(step: int) -> None:
+    """The question waits with its finished steps; a retry runs only what was after them."""
+    desk = Desk()
+    talk = opened(desk)
+    whole_talk, checkpoint = talk.messages(), talk.checkpoints()[step]
+
+    talk.rollback(checkpoint["id"])
+    left = talk.messages()
+    assert said(whole_talk)[: 3 + 2 * step] == said(left)
+    assert len(left) in safe_indices(left)
+    assert "[waits for an answer]" in str(talk.timeline())
+    desk.ran.clear()
+    talk.retry()
+
+    assert said(whole_talk) == said(talk.messages())
+    assert CALLS[step + 1 :] == desk.ran
+    validate(talk.messages())
+
+
+def test_undo_and_redo_go_through_a_rollback_to_a_step() -> None:
+    """Each undo takes back one deed: what was asked then, then the rollback."""
+    talk = opened(Desk())
+    first = talk.messages()
+    talk.rollback(talk.checkpoints()[0]["id"])
+    second = talk.messages()
+    talk.say("Go on, please.")
+    third = talk.messages()
+
+    talk.undo()
+    assert second == talk.messages()
+    talk.undo()
+    assert first == talk.messages()
+    talk.redo()
+    talk.redo()
+    assert [m.id for m in third] == [m.id for m in talk.messages()]
+
+
+def test_a_host_rolls_back_to_a_step_and_the_turn_goes_on() -> None:
+    """With the flag and the id, the graph answers the question from the step on."""
+    desk = Desk()
+    graph = make(
+        ScriptedChat(script=desk.script), tools=desk.tools(), settings={"checkpoint_on": ALL}
+    )
+    state = say(graph, QUESTION)
+    before, (step, *_) = said(state["messages"]), state["checkpoints"]
+    desk.ran.clear()
+
+    given = {"should_rollback": True, "rollback_checkpoint_id": step["id"]}
+    graph.invoke(given, config())
+
+    assert before == transcript(graph)
+    assert ["check", "delete"] == desk.ran
+
+
+def test_a_rollback_without_a_target_stays_out_of_turns() -> None:
+    """A checkpoint at a step is a place for those who name it."""
+    talk = opened(Desk())
+    talk.say("Thanks")
+    talk.rollback()
+    assert f"ai: {ANSWER}" == said(talk.messages())[-1]
+    talk.rollback()
+    assert [] == talk.messages()
+
+
+def test_the_timeline_shows_steps_at_their_turn() -> None:
+    """A hollow mark, before the one of the answer; the turn knows the messages of its steps."""
+    talk = opened(Desk())
+    timeline = talk.timeline()
+    (turn,) = timeline.turns
+    steps = [each["id"] for each in talk.checkpoints()[:3]]
+    assert [m.id for m in talk.messages()[1:-1]] == list(turn.step_ids)
+    assert all(f"◇ {name}" in str(timeline) for name in steps)
+    assert f"◆ {talk.checkpoints()[3]['id']}" in str(timeline)
+    assert "◇" in timeline._repr_mimebundle_()["image/svg+xml"]
+
+
+@pytest.mark.parametrize("earlier", [(), ("What is a list?",)])
+def test_a_host_starts_a_task_by_a_field(earlier: tuple[str, ...]) -> None:
+    """The checkpoint is before the message; a rollback by its name goes there, undo takes it back."""
+    graph = make(lambda _: "An answer about what was asked, long enough.")
+    before = say(graph, *earlier)["messages"] if earlier else []
+
+    state = say_task(graph, "Plan the move.", "the move")
+
+    (made,) = [each for each in state["checkpoints"] if each["name"] == "the move"]
+    assert (len(earlier), "task_start") == (made["turn"], made["reason"])
+    assert state["start_task"] is None
+    undone = say(graph, "/undo")
+    assert "the move" not in [each["name"] for each in undone["checkpoints"]]
+    say(graph, "/redo", "And the boxes?", "/rollback the move")
+    assert said(before) == [row for row in transcript(graph) if "/" not in row]
+
+
+def say_task(graph: Any, text: str, task: str) -> dict[str, Any]:
+    """Say a text that starts a task."""
+    return whole(
+        graph, graph.invoke({"messages": [("user", text)], "start_task": task}, config()), "t"
+    )
+
+
+def test_a_task_without_a_message_is_started_at_once() -> None:
+    """It says so like the command."""
+    graph = make(lambda _: "An answer about what was asked, long enough.")
+    say(graph, "What is a list?")
+    graph.invoke({"start_task": "two"}, config())
+    assert "ai: Created checkpoint two." == transcript(graph)[-1]
+    state = graph.get_state(config()).values
+    assert "two" in [each["name"] for each in state["checkpoints"]]
+
+
+def test_a_task_with_an_impossible_name_is_refused() -> None:
+    """A name in use changes nothing; another type is no input."""
+    graph = make(lambda _: "An answer about what was asked, long enough.")
+    say_task(graph, "Plan the move.", "the move")
+    state = say_task(graph, "Plan another move.", "the move")
+    assert "exists already" in said(state["messages"])[-1]
+    with pytest.raises(InputError, match="start_task"):
+        graph.invoke({"messages": [("user", "Hello")], "start_task": 3}, config())

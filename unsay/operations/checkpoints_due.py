@@ -1,0 +1,177 @@
+"""Checkpoints that a turn earned, and those that a person orders.
+
+`checkpoint_on` says for which reasons a turn makes one:
+
+- `task_start`: before the question that opened a topic.
+- `instruction`: after the answer to an instruction for all later turns.
+- `score`: after an answer that scored `checkpoint_threshold` or more.
+- `tool_step`: after each finished tool step, and after the answer of its turn.
+- `risky`: before each step that calls a tool marked as `risky`.
+- `error`: after a step in which a tool failed, and before the turn in which a tool or the model
+  failed. A failed model call commits nothing, so the latter is made with the next answer.
+
+A checkpoint at a step is within its turn (`in_turn`). A rollback goes there only if a person or host
+names it; the question then waits, and the next attempt goes on from the finished steps. No call
+is separated from its results: a step ends with its last result.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from unsay.effects import Steps
+from unsay.errors import UnknownCheckpointError
+from unsay.history.checkpoints import (
+    add_checkpoint,
+    beside_named,
+    check_name,
+    id_with_name,
+    make_checkpoint,
+)
+from unsay.history.runs import find_run
+from unsay.judging.instructions import is_lasting
+from unsay.messages.annotations import annotation_of, found_nothing, is_answer, spoken
+from unsay.messages.boundaries import steps
+from unsay.messages.content import text_of
+from unsay.operations.rollback import count_turns
+from unsay.runtime import Scope
+from unsay.state import State, offloaded_of
+from unsay.tools import is_risky
+from unsay.types import Checkpoint, CheckpointReason, Turn
+from unsay.verdicts import Verdict
+
+
+def checkpoints_due(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Steps[list[Checkpoint]]:
+    """Return the checkpoints that a turn earned, oldest first: before it, at its steps, and after it."""
+    turn, wanted = state["turn"], scope.settings.checkpoint_on
+    turns, topic = turn["number"], state.get("current_topic", "")
+
+    def checkpoint(
+        at: str | None, turn: int, score: float | None, reason: CheckpointReason
+    ) -> Checkpoint:
+        now = scope.now()
+        return make_checkpoint(
+            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=now
+        )
+
+    due: list[Checkpoint] = []
+    if task := turn.get("task"):
+        start = checkpoint(turn["base"], turns - 1, None, "task_start")
+        due.append({**start, "name": task, "id": id_with_name(turn["base"], task)})
+    before: CheckpointReason | None = None
+    if "error" in wanted and (yield from _failed(state, scope, draft)):
+        before = "error"
+    elif turn["new_topic"] and "task_start" in wanted:
+        before = "task_start"
+    if before is not None and turn["base"]:
+        due.append(checkpoint(turn["base"], turns - 1, None, before))
+    for at, reason in _places_within(turn, draft, scope):
+        due.append({**checkpoint(at, turns - 1, None, reason), "in_turn": True})
+    after = next(
+        (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
+    )
+    asked = [message for message in state["messages"] if message.id in turn["pending"]]
+    if found_nothing([*asked, *draft]) and not _knew_of_search(verdict):
+        after = None
+    if after is not None and verdict.outcome != "failed":
+        due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
+    for name in turn.get("keep_names", []):
+        again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
+        due.append(beside_named(due, {**again, "name": name}))
+    return due
+
+
+def _knew_of_search(verdict: Verdict) -> bool:
+    """Return whether an answer passed a judge that was informed of a search without a result."""
+    return verdict.outcome == "passed" and verdict.source == "model"
+
+
+def _places_within(
+    turn: Turn, draft: Sequence[AnyMessage], scope: Scope
+) -> Iterator[tuple[str, CheckpointReason]]:
+    """Yield the places of checkpoints within a turn, each once, as the id of the last message before.
+
+    They are at the tool steps of its draft, the oldest first.
+    """
+    wanted, tools = scope.settings.checkpoint_on, scope.services.tools
+    risky = {tool.name for tool in tools if is_risky(tool)}
+    before = turn["pending"][-1]  # a step follows the one before it, the first one the question
+    for step in steps(draft[:-1]):
+        messages = [draft[index] for index in step]
+        calls = [call for m in messages if isinstance(m, AIMessage) for call in m.tool_calls]
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        after: CheckpointReason = "tool_step"
+        if any(result.status == "error" for result in results):
+            after = "error"
+        if "risky" in wanted and any(call["name"] in risky for call in calls):
+            yield before, "risky"
+        before = messages[-1].id or ""
+        if results and after in wanted:
+            yield before, after
+
+
+def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
+    """Return whether a tool or the run failed in this turn, or an earlier try of it never ended."""
+    turn = state["turn"]
+    drafts = (draft, *(each["messages"] for each in turn["rejections"]))
+    if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):
+        return True
+    refs = [each for each in state.get("branches", []) if each["id"] not in turn["branches"]]
+    if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
+        return True
+    if scope.address is None or not scope.run_id:
+        return False
+    run = yield from find_run(*scope.address, scope.run_id)
+    return run is not None and run.attempt > 1
+
+
+def _reasons_after(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Iterator[CheckpointReason]:
+    """Yield the reasons for a checkpoint after the answer, the most important first."""
+    asked = state["turn"]["pending"]
+    questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    if any(is_lasting(text_of(question)) for question in questions if question.name is None):
+        yield "instruction"
+    if len(draft) > 1:
+        yield "tool_step"
+    passed = verdict.outcome == "passed"
+    if passed and (verdict.score or 0.0) >= scope.settings.checkpoint_threshold:
+        yield "score"
+
+
+def checkpoint_by_order(
+    state: State,
+    scope: Scope,
+    name: str | None,
+    *,
+    pending: Sequence[str] = (),
+    reason: CheckpointReason = "order",
+) -> Checkpoint:
+    """Return a checkpoint at the newest answer, for the caller to store.
+
+    With the reason `task_start` and without an answer it is at the beginning.
+
+    Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
+    `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
+    """
+    messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while messages and not is_answer(messages[-1]):
+        messages.pop()
+    if not messages and reason != "task_start":
+        raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
+    checkpoint = make_checkpoint(
+        message_id=messages[-1].id if messages else None,
+        turn=count_turns(messages, offloaded_of(state)),
+        score=annotation_of(messages[-1]).get("score") if messages else None,
+        topic=state.get("current_topic", ""),
+        reason=reason,
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
+    checkpoint = beside_named(state.get("checkpoints", []), checkpoint)
+    # Called for its errors only: a name in use, or too many checkpoints with names.
+    add_checkpoint(state.get("checkpoints", []), checkpoint, limit=scope.settings.checkpoint_limit)
+    return checkpoint
