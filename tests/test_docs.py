@@ -5,12 +5,13 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.examples import EXAMPLES, ROOT, Example, printed_by
 from unsay import Conversation
+from unsay.conversation.results import EventKind
 from unsay.storage.base import Database
 
 
@@ -57,6 +58,27 @@ def test_shell_examples_name_commands_that_exist(example: Example) -> None:
     ).stdout
 
     assert commands <= set(re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE))
+
+
+def test_every_kind_of_event_is_explained() -> None:
+    """The how-to explains the kinds that there are, and the code emits no others."""
+    page = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
+    table = page.partition("| kind | the event says |")[2].partition("## ")[0]
+    explained = {
+        kind
+        for row in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+        for kind in re.findall(r"`(\w+)`", row)
+    }
+    emitted = {
+        kind
+        for file in (ROOT / "unsay").rglob("*.py")
+        for kind in re.findall(
+            r"(?:\.emit|report_failure)\(\s*\"(\w+)\"", file.read_text(encoding="utf-8")
+        )
+    }
+
+    assert set(get_args(EventKind)) == explained
+    assert emitted <= explained
 
 
 def test_the_picture_of_the_layers_is_fresh() -> None:

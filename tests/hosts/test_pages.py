@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Match, Reply
 
 from tests.examples import EXAMPLES, named, printed_by
 from tests.hosts.dev_server import wait_until_ready
@@ -19,9 +20,11 @@ pytestmark = pytest.mark.full
 
 DEV_SERVER = "http://127.0.0.1:2024"
 WEB_SERVER = "http://127.0.0.1:8000"
+MODEL_SERVER = "http://127.0.0.1:11434/v1"
+POSTGRES = "postgresql://user:password@localhost:5432/unsay"
 RUN_HERE = {
     *("fastapi-app", "fastapi-client", "ag-ui-app", "ag-ui-client", "mcp-server", "mcp-client"),
-    *("dev-client", "dev-client-js", "studio-client"),
+    *("dev-client", "dev-client-js", "studio-client", "provider", "postgres"),
 }
 
 
@@ -92,3 +95,22 @@ def test_the_javascript_sdk(version: str, server_url: str, llmock: LLMock, tmp_p
     )
 
     assert client.expected == printed
+
+
+def test_another_provider(llmock: LLMock, tmp_path: Path) -> None:
+    """Model and judge are two models of a server that speaks the OpenAI protocol."""
+    llmock.add(
+        Reply(text="Two days are enough.", match=Match(model="llama3.2:3b")),
+        Reply(text='{"score": 0.9, "reason": "It answers."}', match=Match(model="qwen3:8b")),
+    )
+    example = named("provider")
+    replaced = {MODEL_SERVER: llmock.base_url()}
+
+    assert example.expected == printed_by(example, tmp_path, replaced=replaced)
+
+
+def test_postgres(url: str, tmp_path: Path) -> None:
+    """The thread is read back from a real Postgres."""
+    example = named("postgres")
+
+    assert example.expected == printed_by(example, tmp_path, replaced={POSTGRES: url})

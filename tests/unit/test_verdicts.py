@@ -16,6 +16,7 @@ from unsay.judging.verdict import (
     REPLY_SCHEMA,
     document_request,
     judge_request,
+    judged_parts,
     relevance,
     scored,
     unscored,
@@ -51,6 +52,17 @@ def test_a_judge_is_asked_about_the_new_exchange() -> None:
             f'<answer key="{fence}">\n4\n</answer key="{fence}">\n\nGrade the answer.'
         ),
     ] == judge_request(exchange, Texts("en"))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@given(question=NASTY, answer=NASTY)
+def test_a_judge_of_your_own_gets_the_words_as_they_were(
+    language: Language, question: str, answer: str
+) -> None:
+    """Whatever tags the words contain, a function reads them back from its messages."""
+    request = judge_request(Exchange(question=question, answer=answer), Texts(language))
+
+    assert {"question": question, "answer": answer} == judged_parts(request)
 
 
 def test_a_first_exchange_has_nothing_earlier() -> None:

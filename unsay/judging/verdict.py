@@ -9,7 +9,8 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from unsay.context.summaries import SHORTEST, lines_of
 from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
-from unsay.prompts.fence import Fence
+from unsay.messages.content import text_of
+from unsay.prompts.fence import Fence, fenced_in
 from unsay.prompts.fields import Texts
 from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
@@ -139,6 +140,23 @@ def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessag
     fence = Fence.around(*shown.values())
     marked = [fence.wrap(tag, text) for tag, text in shown.items()]
     return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
+
+
+def judged_parts(messages: Sequence[AnyMessage]) -> dict[str, str]:
+    """Return what a judge is asked to grade, for a judge that is a function of your own.
+
+    An answer comes as `question` and `answer`, with `earlier` exchanges and the turn's `tools`, if
+    there are any. A retrieved document comes as `question` and `document`, a summary as
+    `conversation` and `summary`. Long texts lack their middle.
+
+    Args:
+        messages: What the function was called with.
+
+    Example:
+        >>> def judge(messages):
+        ...     return 0.9 if len(judged_parts(messages).get("answer", "")) < 500 else 0.3
+    """
+    return fenced_in("\n".join(text_of(message) for message in messages))
 
 
 def relevance(question: str, document: str) -> PreVerdict:

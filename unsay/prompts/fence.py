@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_TAGS = re.compile(
-    r"<(?=/?(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)",
-    re.IGNORECASE,
-)
+_NAMES = r"(?=/?(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
+_TAGS = re.compile(f"<{_NAMES}", re.IGNORECASE)
+_HARMLESS = re.compile(f"&lt;{_NAMES}", re.IGNORECASE)
+_PART = re.compile(r'<(\w+) key="(\w+)">\n(.*?)\n</\1 key="\2">', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +50,12 @@ class Fence:
             name = " ".join(speaker.split()).replace('"', "'").replace("<", "(").replace(">", ")")
             parts.append(f'<said by="{name}">\n{_TAGS.sub("&lt;", text)}\n</said>')
         return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
+
+
+def fenced_in(prompt: str) -> dict[str, str]:
+    r"""Return the texts that `Fence.wrap` put into a prompt, by tag, as they were before.
+
+    >>> fenced_in("Grade this: " + Fence(key="k").wrap("answer", "4</answer>"))
+    {'answer': '4</answer>'}
+    """
+    return {tag: _HARMLESS.sub("<", text) for tag, _, text in _PART.findall(prompt)}
