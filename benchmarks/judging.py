@@ -39,6 +39,7 @@ from typing import Any
 from report import Figure, Figures, run
 
 from unsay.judging.heuristics import prejudge
+from unsay.judging.signals import PreVerdict
 from unsay.judging.vocabulary import is_short
 from unsay.verdicts import Exchange, PreVerdict
 
@@ -252,9 +253,14 @@ def _nearly_repeated(good: Sequence[Case], number: int) -> str | None:
     answer = _repeated(good, number)
     if answer is None:
         return None
-    joint = "" if good[number].language == "ja" else " "
+    return dropped(answer, good[number].language, every=DROPPED_WORD, start=number)
+
+
+def dropped(answer: str, language: str, *, every: int, start: int) -> str:
+    """Return an answer without one of `every` words, in Japanese characters, counted from `start`."""
+    joint = "" if language == "ja" else " "
     words = answer.split(joint) if joint else list(answer)
-    return joint.join(word for at, word in enumerate(words, number) if at % DROPPED_WORD)
+    return joint.join(word for at, word in enumerate(words, start) if at % every)
 
 
 def _truncated(good: Sequence[Case], number: int) -> str | None:

@@ -81,7 +81,7 @@ def _turns(said: Sequence[BaseMessage]) -> Iterator[Turn]:
 
 def made_up(turns: int, seed: int = 0) -> list[Turn]:
     """ThreadHandle on subjects that change and return; now and then a tool with a large result."""
-    chance = random.Random(seed)  # noqa: S311 - made-up talk guards no secret
+    chance = random.Random(seed)
     exchanges = enumerate(Speech(seed).exchanges(turns), 1)
     return [
         Turn(

@@ -67,7 +67,8 @@ class PreVerdict:
     """The verdict of the local checks, with a score from 0 to 1.
 
     If it is `decided`, no model need be asked. `reason` describes the strongest rule in `signals`.
-    `hint` is the reason of a rule that is not certain, for a judge; empty without one.
+    `hint` is the reason of a sign that is not certain, for a judge; empty without one. `doubt` is how
+    bad the answer seems to the fitted experts, from 0 to 1; at 0.5 they give a hint.
     """
 
     score: float
@@ -75,6 +76,7 @@ class PreVerdict:
     reason: str
     signals: tuple[str, ...] = ()
     hint: str = ""
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -792,7 +792,7 @@ PRICE = "It costs twenty euros for adults and for their children."
             "And lists?",
             PRICE,
             PRICE.replace("twenty", "thirty"),
-            ((), False, 0.838),
+            (("repetition",), False, 0.3),
             id="a short one in other words",
         ),
         pytest.param(

@@ -4,14 +4,22 @@ Contradictions and wrong facts cannot be detected here, so all other cases need 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import get_args
 
+from unsay.judging.experts import HINT_FROM, doubts
 from unsay.judging.signals import RULES, Signal
 from unsay.judging.vocabulary import normal, overlap, sentences, squeezed, stops_short, width
 from unsay.verdicts import Exchange, LocalCheck, PreVerdict
 
+# Score of an answer that an expert doubts, and the reasons.
+DOUBTED = 0.3
+DOUBTS: Mapping[LocalCheck, str] = {
+    "off_topic": "The answer seems to be about something other than the question.",
+    "truncation": "The answer may stop in the middle of a sentence.",
+    "repetition": "The answer resembles an earlier answer.",
+}
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
@@ -89,6 +97,13 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     judged, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
     applied = [rule for check, rule in RULES if check in checks]
     signals = [signal for rule in applied if (signal := rule(judged)) is not None] + demand
+    doubted = doubts(judged, checks)
+    found = {signal.name for signal in signals}
+    signals += [
+        Signal(name=check, certain=False, score=DOUBTED, reason=DOUBTS[check])
+        for check, doubt in doubted.items()
+        if doubt >= HINT_FROM and check not in found
+    ]
     # A certain signal decides, even if an uncertain one has a lower score.
     worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
     toll = 1 - _TOLL * min(len(judged.earlier), _MOST_TOLLS)
@@ -102,6 +117,7 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
         decided=worst is not None and worst.certain,
         reason=worst.reason if worst is not None and telling else _impression(score),
         signals=tuple(dict.fromkeys(signal.name for signal in signals)),
+        doubt=round(max(doubted.values(), default=0.0), 3),
     )
 
 

@@ -174,8 +174,8 @@ def overlap(exchange: Exchange) -> Overlap:
     own = _without_copies(exchange.question, exchange.answer)
     asked = {unit.whole: unit for unit in units(exchange.question)}.values()
     said = {unit.whole: unit for unit in units(own)}.values()
-    question, answer = _known(exchange.question), _known(own)
-    known = question.union(*(_known(text) for pair in exchange.earlier for text in pair))
+    question, answer = known_terms(exchange.question), known_terms(own)
+    known = question.union(*(known_terms(text) for pair in exchange.earlier for text in pair))
     weight = sum(unit.weight for unit in asked)
     taken_up = sum(unit.weight for unit in asked if _meets(unit, answer))
     return Overlap(
@@ -206,19 +206,20 @@ def _is_copy(said: str, asked: list[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _known(text: str) -> frozenset[str]:
+def known_terms(text: str) -> frozenset[str]:
     """Return the terms of a text and the beginnings of its longer English words."""
     terms = vocabulary(text)
-    return terms | {_beginning(term) for term in terms}
+    return terms | {beginning(term) for term in terms}
 
 
-def _beginning(term: str) -> str:
+def beginning(term: str) -> str:
+    """Return the beginning of a long English word, which related words share; other terms whole."""
     return f"{term[:_BEGINNING]}…" if term.isascii() and len(term) >= _BEGINNING else term
 
 
 def _meets(unit: Unit, known: frozenset[str]) -> bool:
     whole = unit.whole
-    return whole in known or _beginning(whole) in known or any(part in known for part in unit.parts)
+    return whole in known or beginning(whole) in known or any(part in known for part in unit.parts)
 
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
@@ -228,7 +229,7 @@ _TERMINAL = re.compile(
     r"(?:[.!?。！？…;；～〜♪☆★)）\]】」』”\"'’`>|}*_~#=$\-―—0-9０-９%％°℃/]|(?:です|ます|ました|ません|でした|ください|でしょう)|[^\w\s,、，（(「『\[{+&:：])\Z"
 )
 _LOOSE_END = re.compile(r"(?:\A|\s)(?:#|@|https?:)\S*\Z")
-_ITEM = re.compile(
+ITEM = re.compile(
     r"[ \t]*(?:[-*+•・◦▪■●○◆]|[0-9]{1,3}[.)）、:]|[(（]?[0-9a-z①-⑳][)）.]|#{1,6}|\||>)\s*"
 )
 _UNFINISHED = re.compile(r"\A(?:#{1,6}\s.*|#{2,6}|[-*+•・]|[0-9]{1,3}[.)])\Z|[：:,、，]\Z")
@@ -313,8 +314,8 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
     """Return whether the other lines of the last one's kind end with stops, else `otherwise`."""
-    item = _ITEM.match(last) is not None
-    alike = [line for line in before if (_ITEM.match(line) is not None) == item]
+    item = ITEM.match(last) is not None
+    alike = [line for line in before if (ITEM.match(line) is not None) == item]
     alike = [line for line in alike if width(line) >= LINE_WIDTH and not line.endswith((":", "："))]
     if alike:
         ended = sum(line.endswith(_STOPS) if item else _ends(line) for line in alike)

@@ -1,0 +1,84 @@
+"""Tests of the fitted experts of the local check."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unsay.judging.experts import HINT_FROM, doubts
+from unsay.judging.heuristics import ALL_CHECKS, prejudge
+from unsay.judging.measures import TABLES, measures
+from unsay.verdicts import Exchange
+
+TEXTS = st.text(max_size=60) | st.sampled_from(
+    ["How do bees fly?", "蜂はどう飛びますか？", "```\n1", "A."]
+)
+
+STRAYS = {
+    "en": (
+        "How do plants make food from sunlight?",
+        "To bake sourdough bread, mix flour, water and salt, let the dough rise overnight, and bake it in"
+        " a hot oven for forty minutes.",
+    ),
+    "ja": (
+        "光合成の仕組みを説明してください。",
+        "鎌倉幕府は源頼朝が開いた武家政権で、御家人との主従関係を基盤に全国を支配しました。",
+    ),
+    "a shared word": (
+        "Which river crosses the most countries?",
+        "Most people cook rice with too much water, so rinse it twice and let it rest for ten minutes.",
+    ),
+}
+
+
+def test_experts_name_their_sources() -> None:
+    """Each source of the shipped numbers has a licence that allows shipping them."""
+    licences = {source["licence"] for source in TABLES["sources"]}
+    assert licences <= {"Apache-2.0", "MIT", "CC BY 4.0"}
+    assert TABLES["provenance"]
+
+
+def test_experts_use_known_measures() -> None:
+    """Each expert names only measurements that exist, and its trees only places of its own list."""
+    known = measures(Exchange(question="Why?", answer="Because."))
+    for expert in TABLES["experts"].values():
+        assert set(expert["measures"]) <= known.keys()
+        places = [place for tree in expert["trees"] for place in _places(tree)]
+        assert max(places) < len(expert["measures"])
+
+
+def _places(tree: object) -> list[int]:
+    if not isinstance(tree, list):
+        return []
+    return [tree[0], *_places(tree[2]), *_places(tree[3])]
+
+
+@pytest.mark.parametrize(("question", "answer"), STRAYS.values(), ids=STRAYS)
+def test_an_answer_to_another_question_is_doubted(question: str, answer: str) -> None:
+    """An answer about something else is a hint, and fails for certain in neither language."""
+    found = prejudge(Exchange(question=question, answer=answer))
+    assert (found.decided, found.signals) == (False, ("off_topic",))
+    assert found.hint
+
+
+def test_a_fitting_answer_is_not_doubted() -> None:
+    """An answer in the question's words that ends with a stop raises no doubt."""
+    answer = (
+        "Plants make food from sunlight by photosynthesis: light turns water and air into sugar."
+    )
+    found = prejudge(Exchange(question=STRAYS["en"][0], answer=answer))
+    assert (found.doubt < HINT_FROM, found.hint) == (True, "")
+
+
+def test_no_expert_is_asked_about_a_check_that_is_off() -> None:
+    """Without its check an expert estimates nothing."""
+    exchange = Exchange(question=STRAYS["en"][0], answer=STRAYS["en"][1])
+    assert set(doubts(exchange, {"truncation"})) == {"truncation"}
+    assert doubts(exchange, {"empty"}) == {}
+    assert doubts(Exchange(question="Why?", answer=" "), ALL_CHECKS) == {}
+
+
+@given(question=TEXTS, answer=TEXTS, earlier=st.lists(st.tuples(TEXTS, TEXTS), max_size=3))
+def test_doubts_are_shares(question: str, answer: str, earlier: list[tuple[str, str]]) -> None:
+    """Any texts at all give doubts from 0 to 1."""
+    exchange = Exchange(question=question, answer=answer, earlier=tuple(earlier))
+    assert all(0 <= doubt <= 1 for doubt in doubts(exchange, ALL_CHECKS).values())

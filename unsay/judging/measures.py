@@ -1,0 +1,292 @@
+"""What the experts know about an exchange: numbers about its words, its ending and its repetitions.
+
+The words are those of `vocabulary.units`. A word that few conversations have tells more about the
+subject, so words count by their rarity. Shares and likenesses are from 0 to 1; -1 means that there
+was nothing to measure.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from unsay.judging.vocabulary import (
+    FENCED,
+    ITEM,
+    JAPANESE,
+    beginning,
+    is_casual,
+    known_terms,
+    normal,
+    sentences,
+    similarity,
+    squeezed,
+    stops_short,
+    units,
+    width,
+)
+from unsay.verdicts import Exchange
+
+# Fitted by `benchmarks/fit_experts.py`; the file names its sources and their licences.
+TABLES = json.loads(Path(__file__).with_name("experts.json").read_text("utf-8"))
+RARITY: Mapping[str, float] = TABLES["rarity"]  # of common words; `UNCOMMON` is that of all others
+UNCOMMON: float = TABLES["uncommon"]
+
+READ = 600  # letters of a text whose likeness to another is measured
+READ_AGAIN = 1_500  # the same for repetitions, which are long
+LINE_WIDTH = 12  # width from which a line shows whether its kind ends with stops
+ANSWER_WIDTH = 16  # width from which an answer does
+LEAST_WIDTH = 30  # width from which an answer can stop short
+
+_ALIKE = 0.8  # what a word counts if only one with the same beginning is known
+_BUDGET = 400  # words whose pairs are compared
+
+_CLOSED = re.compile(
+    r"(?:\A|[.!?,]\s*)(?:do|does|did|are|is|am|was|were|can|could|will|would|should|have|has|had|may)"
+    r"(?:n't)?\b[^.?!]*\?\W*\Z|(?:ます|です|でしょう|ません)か[。?]*\Z"
+)
+_AFFIRMS = re.compile(
+    r"\A\W*(?:yes|yeah|no\b|sure|certainly|absolutely|of course|correct|はい|いいえ|もちろん)"
+)
+_REFERS = re.compile(
+    r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|here|それ|そう|これ|彼|この|その)"
+)
+_WHY = re.compile(r"\b(?:why|how|explain|describe)\b|なぜ|どうして|どのように|説明")
+_BECAUSE = re.compile(
+    r"\b(?:because|due to|since|by|as a result|therefore|so that|caused?)\b|ため|から|ので|により|によって"
+)
+_DOUBTS = re.compile(
+    r"\b(?:are you sure|incorrect|correct|wrong|mistaken?|doesn't (?:sound|seem)|don't think|i thought"
+    r"|i believe|isn't|aren't|wasn't|actually|check)\b|違|間違|本当"
+)
+_APOLOGIZES = re.compile(
+    r"\b(?:apologi[sz]e|sorry|mistake|confus\w+|correct(?:ed|ion)?|you're right|indeed)\b"
+    r"|申し訳|訂正|失礼|おっしゃる通り"
+)
+_REWORKS = re.compile(
+    r"\b(?:re(?:phras|format|formulat|writ|structur|organi[sz]|word|stat)\w*|paraphras\w*|condens\w*"
+    r"|summari[sz]\w*|simplif\w*|simpler|short(?:en\w*|er)|concise\w*|bullet\w*|translat\w*|analogy"
+    r"|format|tone|version|in the style)\b"
+    r"|書き直|言い換え|要約|まとめ|箇条書き|形式|口調|短く|簡潔|修正|翻訳|訳し"
+)
+_WRITES = re.compile(
+    r"\b(?:write|compose|create|draft|poem|story|essay|email|letter|dialogue|imagine|role ?play)\b"
+    r"|書いて|作成|作って|物語|詩|メール|想像"
+)
+_AGAIN = re.compile(r"\bagain\b|\brepeat|\bsame\b|繰り返|もう一度|再度|同じ")
+_SPEAKER = re.compile(r"\bi(?:'m|'ve|'d|'ll)?\b|私|僕")
+_HEARER = re.compile(r"\byou(?:r|'re)?\b|あなた")
+_NAME = re.compile(r"(?<![.!?:\n]\s)(?<!\A)\b[A-Z][a-z]{2,}")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+_STOP = re.compile(r"[.!?。！？…]\W*\Z")
+_NEEDS_MORE = re.compile(
+    r"(?:\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
+    r"|has|have|had|its|their|your|our|his|than|into|while|because|such|including|can|will|would"
+    r"|should|could|may|not|but|if|when|where|who|whose|more|most|very|also|these|those|this|between"
+    r"|about|through|during|without|like)|[はがをにへとのでもやし])\Z"
+)
+_JAPANESE_END = re.compile(
+    r"(?:ます|です|ました|ません|でした|ください|でしょう|う|た|る|い|だ|ね|よ|か|ん)\Z"
+)
+# Kinds of a last character, from a sure end to a sure interruption.
+_LAST_KINDS = (".!?。！？…", ")]}）」』】\"'”’`*_|>")
+_OPENING = ",、，:：;；(（「『[{-–—=+/&"
+_PAIRS = ("()", "[]", "{}", "（）", "「」", "『』")
+_MARKS = ('"', "**", "`", "$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    weights: Mapping[str, float]  # of each distinct word
+    known: frozenset[str]  # the words, their parts and beginnings, by which another text meets them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    share: float  # of the weight of a text's words, that another text has too
+    best: float  # weight of the heaviest shared word
+
+
+def measures(exchange: Exchange) -> dict[str, float]:
+    """Return all measurements of an exchange by their names."""
+    return {**_subject(exchange), **_manner(exchange), **_ending(exchange), **_repeated(exchange)}
+
+
+def _subject(exchange: Exchange) -> dict[str, float]:
+    question, answer = _words(exchange.question), _words(exchange.answer)
+    newest = exchange.earlier[-1] if exchange.earlier else ("", "")
+    last = _known(newest)
+    older = _known([text for pair in exchange.earlier[:-1] for text in pair])
+    thread = question.known | last | older
+    opening = _words(next(iter(sentences(exchange.answer)), ""))
+    asked, shown = _shared(question, answer.known), _shared(answer, question.known)
+    from_last, from_thread = _shared(answer, last), _shared(answer, thread)
+    return {
+        "question_in_answer": asked.share,
+        "question_in_answer_best": asked.best,
+        "answer_in_question": shown.share,
+        "answer_in_last": from_last.share,
+        "answer_in_last_best": from_last.best,
+        "answer_in_older": _shared(answer, older).share,
+        "answer_in_thread": from_thread.share,
+        "answer_in_thread_best": from_thread.best,
+        "question_in_last": _shared(question, last).share,
+        "question_in_older": _shared(question, older).share,
+        "opening_in_question": _shared(opening, question.known).share,
+        "opening_in_thread": _shared(opening, thread).share,
+        "asked": math.log1p(sum(question.weights.values())),
+        "said": math.log1p(sum(answer.weights.values())),
+    }
+
+
+def _manner(exchange: Exchange) -> dict[str, float]:
+    question, answer = normal(exchange.question), normal(exchange.answer)
+    thread = " ".join([question, *(normal(text) for pair in exchange.earlier for text in pair)])
+    names = {name.lower() for name in _NAME.findall(exchange.answer)}
+    letters = [squeezed(text)[:READ] for text in (question, answer)]
+    return {
+        "japanese": _has(JAPANESE, question),
+        "earlier": float(len(exchange.earlier)),
+        "length": math.log1p(width(answer)),
+        "question_length": math.log1p(width(question)),
+        "like_question": similarity(*letters) if all(letters) else 0.0,
+        "new_names": sum(name not in thread for name in names) / len(names) if names else -1.0,
+        "numbers": float(len(set(_NUMBER.findall(answer)))),
+        "closed": _has(_CLOSED, question) - _has(_AFFIRMS, answer),
+        "refers": _has(_REFERS, answer),
+        "why": _has(_WHY, question) + 2 * _has(_BECAUSE, answer),
+        "doubt": _has(_DOUBTS, question) + 2 * _has(_APOLOGIZES, answer),
+        "rework": _has(_REWORKS, question),
+        "writes": _has(_WRITES, question),
+        "hearer": _has(_HEARER, question) + 2 * _has(_SPEAKER, answer),
+        "speaker": _has(_SPEAKER, question) + 2 * _has(_HEARER, answer),
+    }
+
+
+def _ending(exchange: Exchange) -> dict[str, float]:
+    answer = exchange.answer.rstrip()
+    plain = FENCED.sub("\n```\n", answer)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()] or [""]
+    last, parts = lines[-1], [width(part) for part in sentences(plain)] or [0]
+    item = ITEM.match(last) is not None
+    alike = [
+        line
+        for line in lines[:-1]
+        if (ITEM.match(line) is not None) == item and width(line) >= LINE_WIDTH
+    ]
+    earlier = [text.rstrip() for _, text in exchange.earlier if width(text) >= ANSWER_WIDTH]
+    before = sorted(parts[:-1])
+    usual = before[len(before) // 2] if before else parts[-1]
+    return {
+        "last_kind": _kind(answer[-1:]),
+        "stops_short": float(stops_short(answer, enough=LEAST_WIDTH)),
+        "needs_more": _has(_NEEDS_MORE, last.lower()),
+        "japanese_end": _has(_JAPANESE_END, last),
+        "casual": float(is_casual(exchange)),
+        "item": float(item),
+        "alike": float(len(alike)),
+        "alike_end": _ended(alike),
+        "earlier_end": _ended(earlier),
+        "lines": float(len(lines)),
+        "sentences": float(len(parts)),
+        "last_length": math.log1p(parts[-1]),
+        "last_over_usual": math.log((1 + parts[-1]) / (1 + usual)),
+        "open_pairs": float(sum(answer.count(a) > answer.count(b) for a, b in _PAIRS)),
+        "odd_marks": float(sum(answer.count(mark) % 2 for mark in _MARKS)),
+        "open_formula": float(
+            any(answer.count(f"\\{a}") > answer.count(f"\\{b}") for a, b in _PAIRS[:2])
+        ),
+        "capital": float(last[:1].isupper()),
+    }
+
+
+def _repeated(exchange: Exchange) -> dict[str, float]:
+    """Measure how far the answer is the earlier answer that it resembles most."""
+    question, answer = normal(exchange.question), normal(exchange.answer)
+    letters, runs = squeezed(answer)[:READ_AGAIN], _runs(answer)
+    found = [
+        (similarity(letters, squeezed(normal(said))[:READ_AGAIN]), _held(runs, said), asked, place)
+        for place, (asked, said) in enumerate(exchange.earlier, 1 - len(exchange.earlier))
+    ]
+    like, held, asked, place = max(
+        found, key=lambda row: row[0] + row[1], default=(0.0, 0.0, "", -1)
+    )
+    return {
+        "like_earlier": like,
+        "held_earlier": held,
+        "same_question": similarity(squeezed(normal(asked))[:READ], squeezed(question)[:READ]),
+        "newest": float(place == 0),
+        "held_question": _held(runs, question),
+        "runs": math.log1p(len(runs)),
+        "again": _has(_AGAIN, question),
+    }
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> _Words:
+    weights = {
+        unit.whole: RARITY.get(unit.whole, UNCOMMON) * (unit.weight if unit.parts else 1.0)
+        for unit in units(text)
+    }
+    return _Words(weights=weights, known=known_terms(text))
+
+
+def _known(texts: Sequence[str]) -> frozenset[str]:
+    return frozenset[str]().union(*(_words(text).known for text in texts))
+
+
+def _shared(words: _Words, known: frozenset[str]) -> _Shared:
+    met = [weight * _met(word, known) for word, weight in words.weights.items()]
+    total = sum(words.weights.values())
+    return _Shared(share=sum(met) / total if total else 0.0, best=max(met, default=0.0))
+
+
+def _met(word: str, known: frozenset[str]) -> float:
+    if word in known:
+        return 1.0
+    if word.isascii():
+        return _ALIKE * (beginning(word) in known)
+    pairs = [word[start : start + 2] for start in range(len(word) - 1)]
+    return sum(pair in known for pair in pairs) / len(pairs) if pairs else 0.0
+
+
+def _runs(text: str) -> list[str]:
+    """Return each pair of words that follow one another, in Japanese three characters."""
+    if JAPANESE.search(text):
+        letters = squeezed(text)[:READ_AGAIN]
+        return [letters[start : start + 3] for start in range(len(letters) - 2)]
+    words = re.findall(r"\w+", text)[:_BUDGET]
+    return [" ".join(words[start : start + 2]) for start in range(len(words) - 1)] or words
+
+
+def _held(runs: Sequence[str], text: str) -> float:
+    known = set(_runs(normal(text)))
+    return sum(run in known for run in runs) / len(runs) if runs else 0.0
+
+
+def _ended(texts: Sequence[str]) -> float:
+    ended = sum(_STOP.search(text) is not None for text in texts)
+    return ended / len(texts) if texts else -1.0
+
+
+def _kind(last: str) -> float:
+    if not last:
+        return -1.0
+    for kind, characters in enumerate(_LAST_KINDS):
+        if last in characters:
+            return float(kind)
+    if last in _OPENING:
+        return 6.0
+    if last.isdigit():
+        return 3.0
+    if "ぁ" <= last <= "ゟ":
+        return 4.0
+    return 5.0 if last.isalpha() else 2.0
+
+
+def _has(pattern: re.Pattern[str], text: str) -> float:
+    return float(pattern.search(text) is not None)
