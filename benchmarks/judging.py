@@ -39,7 +39,6 @@ from typing import Any
 from report import Figure, Figures, run
 
 from unsay.judging.heuristics import prejudge
-from unsay.judging.signals import PreVerdict
 from unsay.judging.vocabulary import is_short
 from unsay.verdicts import Exchange, PreVerdict
 

@@ -97,7 +97,8 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     judged, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
     applied = [rule for check, rule in RULES if check in checks]
     signals = [signal for rule in applied if (signal := rule(judged)) is not None] + demand
-    doubted = doubts(judged, checks)
+    decided = any(signal.certain for signal in signals)
+    doubted = {} if decided else doubts(judged, checks)
     found = {signal.name for signal in signals}
     signals += [
         Signal(name=check, certain=False, score=DOUBTED, reason=DOUBTS[check])
@@ -114,10 +115,10 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     return PreVerdict(
         hint=worst.reason if worst is not None and doubtful else "",
         score=score,
-        decided=worst is not None and worst.certain,
+        decided=decided,
         reason=worst.reason if worst is not None and telling else _impression(score),
         signals=tuple(dict.fromkeys(signal.name for signal in signals)),
-        doubt=round(max(doubted.values(), default=0.0), 3),
+        doubt=1.0 if decided else round(max(doubted.values(), default=0.0), 3),
     )
 
 

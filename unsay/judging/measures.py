@@ -37,7 +37,7 @@ UNCOMMON: float = TABLES["uncommon"]
 
 READ = 600  # letters of a text whose likeness to another is measured
 READ_AGAIN = 1_500  # the same for repetitions, which are long
-LINE_WIDTH = 12  # width from which a line shows whether its kind ends with stops
+ROW_WIDTH = 12  # width from which a line shows whether its kind ends with stops
 ANSWER_WIDTH = 16  # width from which an answer does
 LEAST_WIDTH = 30  # width from which an answer can stop short
 
@@ -95,7 +95,7 @@ _JAPANESE_END = re.compile(
 # Kinds of a last character, from a sure end to a sure interruption.
 _LAST_KINDS = (".!?。！？…", ")]}）」』】\"'”’`*_|>")
 _OPENING = ",、，:：;；(（「『[{-–—=+/&"
-_PAIRS = ("()", "[]", "{}", "（）", "「」", "『』")
+_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"), ("（", "）"), ("「", "」"), ("『", "』"))
 _MARKS = ('"', "**", "`", "$")
 
 
@@ -176,7 +176,7 @@ def _ending(exchange: Exchange) -> dict[str, float]:
     alike = [
         line
         for line in lines[:-1]
-        if (ITEM.match(line) is not None) == item and width(line) >= LINE_WIDTH
+        if (ITEM.match(line) is not None) == item and width(line) >= ROW_WIDTH
     ]
     earlier = [text.rstrip() for _, text in exchange.earlier if width(text) >= ANSWER_WIDTH]
     before = sorted(parts[:-1])
