@@ -25,7 +25,7 @@ from typing import Any
 from report import Figure, Figures, run
 
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.verdicts import TopicDetector, TopicMemory, TopicShift
+from unsay.topic_shift import TopicDetector, TopicMemory, TopicShift
 
 KEPT = 8
 """Texts that a topic remembers, the newest of them."""

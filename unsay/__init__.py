@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from unsay.storage.sqlite import open_database as open_database
     from unsay.tools import reversible as reversible
     from unsay.tools import risky as risky
+    from unsay.topic_shift import TopicDetector as TopicDetector
+    from unsay.topic_shift import TopicMemory as TopicMemory
+    from unsay.topic_shift import TopicShift as TopicShift
     from unsay.types import Checkpoint as Checkpoint
-    from unsay.verdicts import TopicDetector as TopicDetector
-    from unsay.verdicts import TopicMemory as TopicMemory
-    from unsay.verdicts import TopicShift as TopicShift
 
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
@@ -69,7 +69,7 @@ _NAMES_BY_MODULE = {
     "storage.sqlite": "open_database",
     "tools": "reversible risky",
     "types": "Checkpoint",
-    "verdicts": "TopicDetector TopicMemory TopicShift",
+    "topic_shift": "TopicDetector TopicMemory TopicShift",
 }
 _MODULES = {
     name: f"unsay.{home}" for home, names in _NAMES_BY_MODULE.items() for name in names.split()

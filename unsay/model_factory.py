@@ -132,11 +132,16 @@ def refuse_class(value: object, name: str) -> None:
 
 
 def check_model(model: ModelLike | None, name: str) -> None:
-    """Raise `ConfigurationError` for a class, and for a function that cannot take the messages.
+    """Raise `ConfigurationError` for a model that can never answer; `name` is the argument's.
 
-    A graph with its own checkpointer is refused too.
+    That is a class, an empty name, a function that cannot take the messages, and a graph with its own
+    checkpointer.
     """
     refuse_class(model, name)
+    if isinstance(model, str) and not model.strip():
+        raise ConfigurationError(
+            f"{name}={model!r} is empty: give a model's name, such as 'gpt-4.1-mini', or leave it out"
+        )
     if callable(model) and not isinstance(model, Runnable):
         check_arity(model, 1, name, "the messages")
     graph = inner_of(model) if isinstance(model, Runnable) else None

@@ -42,8 +42,8 @@ from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
+from unsay.topic_shift import TopicDetector
 from unsay.types import Language, PendingCompensation, Provider
-from unsay.verdicts import TopicDetector
 
 
 @dataclass(slots=True)

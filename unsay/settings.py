@@ -250,8 +250,10 @@ class Settings(JudgingSettings):
     _given: dict[str, Any] = PrivateAttr(default={})
     """Arguments, overridden by a run's."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, *unnamed: Any, **given: Any) -> None:
         """Read the file and the environment, and put the preset and the arguments over them."""
+        if unnamed:
+            raise ConfigurationError(f"Settings: give each value with its name, got {unnamed[0]!r}")
         kind = type(self)
         with refusing(type(self).model_fields):
             file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")

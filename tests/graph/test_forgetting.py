@@ -25,7 +25,7 @@ from unsay.messages.content import text_of
 from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES
 from unsay.operations.pin import PINS
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.verdicts import TopicMemory, TopicShift
+from unsay.topic_shift import TopicMemory, TopicShift
 
 WINDOW = {"live_messages": 4}
 

@@ -21,7 +21,7 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
-from unsay.verdicts import TopicShift
+from unsay.topic_shift import TopicShift
 
 QUICK = {"judge_timeout_seconds": 0.2, "part_timeout_seconds": 0.2, "recall_floor": 0.0}
 END = [threading.Event()]

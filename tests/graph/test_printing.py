@@ -100,10 +100,13 @@ def test_lists_print_one_line_for_each_item(talk: Conversation) -> None:
 
 
 def test_a_closed_conversation(talk: Conversation) -> None:
-    """It says that it is closed, and what to do."""
+    """It says that it is closed, and what to do; so does a registry over the same database."""
+    assert talk._database is not None
+    registry = Registry.open(talk._database)
     talk.close()
-    for use in (talk.messages, talk.undo, talk.timeline, lambda: talk.say("Hi?")):
-        with pytest.raises(InputError, match="The conversation is closed: open it again"):
+    reads = (registry.sessions, registry.runs, lambda: registry.purge("trip"))
+    for use in (talk.messages, talk.undo, talk.timeline, lambda: talk.say("Hi?"), *reads):
+        with pytest.raises(InputError, match="':memory:' was closed: open it again"):
             use()
 
 
@@ -151,6 +154,7 @@ def test_a_branch_counts_what_a_rollback_counts(talk: Conversation) -> None:
         ("/unpin", "ピン留めされていません"),
         ("/forget 大阪", "'大阪'に一致するメッセージや話題はありません。"),
         ("/checkpoint live", "'live'は予約されています。"),
+        (f"/checkpoint {'x' * 80}", f"'{'x' * 80}'はチェックポイントの名前に使えません。"),
     ],
 )
 def test_a_refusal_in_japanese(command: str, reason: str) -> None:
@@ -159,4 +163,8 @@ def test_a_refusal_in_japanese(command: str, reason: str) -> None:
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge(default=0.6)) as opened:
         opened.say("京都には何日必要ですか?")
         assert opened.say(command).text.startswith(f"何も変更していません: {reason}")
+        assert str(opened.preview(turns=1)).splitlines() == [
+            "会話の先頭に戻ると、1ターン、メッセージ2件、13トークンを取り除きます。",
+            "  質問: 京都には何日必要ですか?",
+        ]
         assert str(opened.rollback(turns=1)).startswith("現在地: 会話の先頭(0ターン)")

@@ -19,7 +19,7 @@ from unsay.graph import build_graph
 from unsay.presets import PRESETS
 from unsay.settings import Context
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
-from unsay.verdicts import TopicShift
+from unsay.topic_shift import TopicShift
 
 INSTRUCTIONS = ("You summarize", "あなたは会話の")
 SUMMARY = "They chose the Hakone Maru at 9:15."

@@ -15,7 +15,7 @@ from tests.transcripts import REDACTED, SIGNED
 from unsay.context.reminders import Reminder
 from unsay.storage.base import Database
 from unsay.testing import ScriptedChat
-from unsay.verdicts import TopicMemory, TopicShift
+from unsay.topic_shift import TopicMemory, TopicShift
 
 ANSWERS = (
     "A fine answer, about what was asked.",

@@ -379,7 +379,7 @@ def test_what_a_tool_did_is_taken_back_once(talks: Talks) -> None:
 
     @reversible(undo=lambda result: world.append(f"-{result}"), describe="a booking")
     def book() -> str:
-        """UsageAccount."""
+        """Book a seat."""
         world.append("+seat")
         return "seat"
 
@@ -387,7 +387,7 @@ def test_what_a_tool_did_is_taken_back_once(talks: Talks) -> None:
         "model": ScriptedChat(script=lambda _: ToolCalls(calls=[{"name": "book"}], then="Done.")),
         "tools": [book],
     }
-    talks(**options).say("UsageAccount a seat.")
+    talks(**options).say("Book a seat.")
     talks(**options).undo()
     with pytest.raises(UnsayError):
         talks(**options).undo()

@@ -1,6 +1,8 @@
 """Wrong arguments of public functions and constructors are our errors, with what to do."""
 
-from collections.abc import Callable
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,15 +10,21 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from unsay import (
+    AsyncConversation,
+    AsyncRegistry,
     ByTurns,
     Composed,
     Conversation,
+    Null,
+    Registry,
     Reminder,
     Settings,
     SlidingWindow,
     Summarizing,
     ThreeStage,
+    TopicMemory,
     TopicScoped,
+    TopicShift,
     build_graph,
     reversible,
 )
@@ -27,7 +35,9 @@ from unsay.testing import Delay, Fault, ScriptedChat, ScriptedDetector, Scripted
 WRONG: dict[Any, list[dict[str, Any]]] = {
     build_graph: [
         {"model": 3},
+        {"model": ""},
         {"judge": 3},
+        {"judge": " "},
         {"summarizer": 3},
         {"tools": 3},
         {"tools": [3]},
@@ -55,6 +65,9 @@ WRONG: dict[Any, list[dict[str, Any]]] = {
     Summarizing: [{"summary_ratio": "x"}, {"x": 1}],
     ByTurns: [{"keep_turns": "x"}, {"x": 1}],
     Composed: [{"strategies": 3}, {}],
+    Null: [{"per_turn": "x"}, {"x": 1}],
+    TopicMemory: [{"topic_id": 3, "texts": ()}, {"topic_id": "x", "texts": "x"}, {}],
+    TopicShift: [{"kind": 3, "similarity": 0.5}, {"kind": "new", "similarity": "x"}, {}],
     TopicScoped: [{"within": "x"}, {"x": 1}],
     Reminder: [{"reminder_id": 3, "text": "x"}, {"reminder_id": "x"}],
     reversible: [{"undo": 3}, {}],
@@ -79,6 +92,67 @@ def test_a_wrong_argument_is_our_error(
         name in str(raised.value) or repr(value) in str(raised.value)
         for name, value in options.items()
     )
+
+
+def test_settings_without_a_name() -> None:
+    """A value without its name is refused, as by the other constructors."""
+    with pytest.raises(ConfigurationError, match="with its name, got 3"):
+        Settings(3)
+
+
+VERBS = [
+    pytest.param(cls, name, parameter, id=f"{cls.__name__}.{name}-{parameter.name}")
+    for cls in (Conversation, AsyncConversation, Registry, AsyncRegistry)
+    for name, verb in inspect.getmembers(cls, callable)
+    if not name.startswith("_")
+    for parameter in inspect.signature(verb).parameters.values()
+    if parameter.name != "self" and parameter.annotation is not Any
+]
+
+
+def used(made: Any) -> None:
+    """Run what a verb returns: a coroutine, or an iterator that does nothing before it is read."""
+
+    async def read() -> None:
+        async for _ in made:
+            pass
+
+    if isinstance(made, Coroutine):
+        asyncio.run(made)
+    elif isinstance(made, AsyncIterator):
+        asyncio.run(read())
+    elif isinstance(made, Iterator):
+        list(made)
+
+
+@pytest.mark.parametrize(("cls", "name", "parameter"), VERBS)
+def test_a_wrong_type_in_a_verb_is_our_error(
+    cls: Any, name: str, parameter: inspect.Parameter
+) -> None:
+    """Each parameter of each public method refuses an object of a foreign class, by its name."""
+    others = inspect.signature(getattr(cls, name)).parameters.values()
+    examples: dict[Any, Any] = {int: 1, Sequence[str]: ["1"]}
+    given = {
+        each.name: examples.get(each.annotation, "1")
+        for each in others
+        if each.name != "self" and each.default is each.empty and each.kind is not each.VAR_KEYWORD
+    }
+    options = {} if issubclass(cls, Registry | AsyncRegistry) else {"model": ScriptedChat()}
+    facade = cls.open(":memory:", **options)
+    with pytest.raises(InputError, match=f"{name}: {parameter.name} |no option '{parameter.name}'"):
+        used(getattr(facade, name)(**{**given, parameter.name: object()}))
+    facade._database.close()
+
+
+@pytest.mark.parametrize("decision", [object(), {3: 4}], ids=["object", "keys"])
+def test_a_decision_that_cannot_be_read(decision: Any) -> None:
+    """It is refused, and the thread still waits for one."""
+    options = {"settings": {"on_exhausted": "ask"}, "judge": ScriptedJudge(default=0.1)}
+    with Conversation.open(":memory:", model=ScriptedChat(default="Bad."), **options) as opened:
+        assert "decision" == opened.say("A question?").kind
+        with pytest.raises(InputError):
+            opened.resume(decision)
+        assert "answer" == opened.resume("approve").kind
 
 
 def test_a_text_that_is_unknown() -> None:

@@ -15,8 +15,8 @@ from unsay.context.topics import (
     opened_topics,
 )
 from unsay.messages.annotations import notice, spoken
+from unsay.topic_shift import TopicMemory
 from unsay.types import ExpandedTopic, Segment
-from unsay.verdicts import TopicMemory
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
 TALK: list[AnyMessage] = [

@@ -13,7 +13,7 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.testing.scripted_models import ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Fault
-from unsay.verdicts import TopicMemory, TopicShift
+from unsay.topic_shift import TopicMemory, TopicShift
 
 KYOTO = TopicMemory(topic_id="kyoto", texts=("Kyoto?",))
 NARA = TopicMemory(topic_id="nara", texts=("Nara?",))

@@ -88,6 +88,12 @@ def human(words: Any) -> HumanMessage:
         pytest.param([human("こんにちは"), human("Hi")], "en", id="the newest counts"),
         pytest.param([human("こんにちは"), human([IMAGE])], "ja", id="an image has no language"),
         pytest.param([human("こんにちは"), human(" \n")], "ja", id="neither have blanks"),
+        pytest.param([human("こんにちは"), human("asdf")], "ja", id="random letters"),
+        pytest.param([human("こんにちは"), human("OK")], "ja", id="a word of both"),
+        pytest.param([human("こんにちは"), human("for x in y:")], "ja", id="code"),
+        pytest.param([human("こんにちは"), human("Wo ist das Hotel")], "en", id="a sentence"),
+        pytest.param([human("こんにちは"), human("Où ?")], "en", id="accents"),
+        pytest.param([human("asdf")], "en", id="nothing but random letters"),
         pytest.param([human("こんにちは"), AIMessage("Hi")], "ja", id="the user's words count"),
         pytest.param(
             [human("/undo"), AIMessage("取り除きました。")], "ja", id="only a notice is left"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.judging.topic_detector import CUES, WEIGHTS, LexicalDetector
-from unsay.verdicts import ShiftKind, TopicDetector, TopicMemory, TopicShift
+from unsay.topic_shift import ShiftKind, TopicDetector, TopicMemory, TopicShift
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

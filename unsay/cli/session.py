@@ -93,9 +93,11 @@ class Opened:
 
 @contextmanager
 def existing_thread(
-    db: str | None, thread: str | None, *, as_json: bool = False
+    db: str | None, thread: str | None, *, as_json: bool = False, names_thread: bool = False
 ) -> Iterator[Opened]:
     """Open an existing thread; without an id the newest, whose id is noted on standard error.
+
+    A command whose output `names_thread` gets no such note.
 
     Raises `UnknownThreadError` if there is no database or no thread yet.
     """
@@ -112,15 +114,18 @@ def existing_thread(
                     f"There is no thread in {database.path!r} yet; `unsay chat` starts one"
                 )
             thread = entries[0].thread_id
-            note(f"thread {thread}")
+            if not names_thread:
+                note(f"thread {thread}")
         yield Opened(database=database, thread_id=thread, as_json=as_json)
 
 
-def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], Command]:
+def on_thread(
+    check: Callable[..., None] | None = None, *, names_thread: bool = False
+) -> Callable[[Command], Command]:
     """Turn a function of an opened thread into a command.
 
-    `check` refuses options that exclude each other before anything is opened. The errors are those
-    of `existing_thread`.
+    `check` refuses options that exclude each other before anything is opened. `names_thread` and the
+    errors are those of `existing_thread`.
     """
 
     def decorate(command: Command) -> Command:
@@ -128,7 +133,7 @@ def on_thread(check: Callable[..., None] | None = None) -> Callable[[Command], C
         def run(*, thread: str | None, db: str | None, as_json: bool, **options: Any) -> None:
             if check is not None:
                 check(**options)
-            with existing_thread(db, thread, as_json=as_json) as opened:
+            with existing_thread(db, thread, as_json=as_json, names_thread=names_thread) as opened:
                 command(opened, **options)
 
         return run

@@ -55,10 +55,11 @@ def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
         return Slice(items=tuple(sessions.list_threads(database.store)), cursor=None)
 
 
-@on_thread()
+@on_thread(names_thread=True)
 def timeline(opened: Opened, *, context: int | None) -> None:
     conversation = opened.conversation
     if context is not None:
+        note(f"thread {opened.thread_id}")
         print_context(opened, conversation.context(context))
         return
     seen, totals = conversation.timeline(), conversation.tokens()

@@ -15,8 +15,8 @@ from unsay.errors import ConfigurationError
 from unsay.messages.annotations import spoken
 from unsay.messages.boundaries import safe_split
 from unsay.messages.content import text_of
+from unsay.topic_shift import TopicMemory
 from unsay.types import ExpandedTopic, Segment, Topic
-from unsay.verdicts import TopicMemory
 
 MEMORY_TEXTS = 12  # newest texts of a topic that a detector gets
 MEMORY_TOPICS = 8  # most recent topics that a detector gets

@@ -163,7 +163,8 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
         if isinstance(message, ToolMessage) and message.tool_call_id == tool_call_id:
             return text_of(message)
     raise UnknownToolResultError(
-        f"No tool call {tool_call_id!r} is on this thread's record; the ids stand in its messages"
+        f"No tool result in this thread has the tool_call_id {tool_call_id!r}: take an id from the "
+        "messages of the transcript"
     )
 
 

@@ -179,6 +179,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         'Hello!'
     """
 
+    @checked
     async def stream(
         self,
         text: str,
@@ -244,6 +245,7 @@ class _Listed:
     def __init__(self, place: Database | BaseStore, opened: Database | None = None) -> None:
         self._place = place
         self._store = place if isinstance(place, BaseStore) else place.store
+        self._path = "the store" if isinstance(place, BaseStore) else place.path
         self._database = opened
 
     @classmethod

@@ -159,21 +159,30 @@ class Preview:
     tokens: Tokens
 
     def __str__(self) -> str:
-        turns, tokens = counted(self.turns, "turn"), counted(self.tokens.total, "token")
-        removed = f"{turns}, {counted(len(self.message_ids), 'message')}, {tokens}"
         names = (checkpoint["name"] or checkpoint["id"] for checkpoint in self.checkpoints)
-        rows = {
-            "Checkpoints": ", ".join(names),
-            "Tool calls": ", ".join(self.tool_calls),
-            "To undo": "; ".join(call.description for call in self.compensations),
-        }
-        return "\n".join(
-            [
-                f"A rollback to {self.at} removes {removed}.",
-                *(f"  Question: {preview(question)}" for question in self.questions),
-                *(f"  {label}: {text}" for label, text in rows.items() if text),
-            ]
+        texts = (
+            ", ".join(names),
+            ", ".join(self.tool_calls),
+            "; ".join(call.description for call in self.compensations),
         )
+        messages, tokens = len(self.message_ids), self.tokens.total
+        if language_of(self.at) == "ja":
+            first = (
+                f"{self.at}に戻ると、{self.turns}ターン、メッセージ{messages}件、"
+                f"{tokens}トークンを取り除きます。"
+            )
+            question, *labels = "質問", "チェックポイント", "ツール呼び出し", "取り消す呼び出し"
+        else:
+            counts = (
+                counted(self.turns, "turn"),
+                counted(messages, "message"),
+                counted(tokens, "token"),
+            )
+            first = f"A rollback to {self.at} removes {', '.join(counts)}."
+            question, *labels = "Question", "Checkpoints", "Tool calls", "To undo"
+        rows = [(question, preview(each)) for each in self.questions]
+        rows += [(label, text) for label, text in zip(labels, texts, strict=True) if text]
+        return "\n".join([first, *(f"  {label}: {text}" for label, text in rows)])
 
 
 class Rows(tuple[T, ...]):

@@ -274,7 +274,11 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     Raises:
         NothingToUndoError: No turn was stopped.
         ConflictError: The turn waits for a decision, and none is given.
+        InputError: The decision is a mapping with a key that is not text, or cannot be stored.
     """
+    # LangGraph searches such keys for the ids of interrupts.
+    if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
+        raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
     snapshot = yield from thread.snapshot()
     if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
         refuse_undecided(snapshot)

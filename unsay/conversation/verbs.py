@@ -37,7 +37,7 @@ from unsay.errors import InputError
 from unsay.history.runs import children as children_of
 from unsay.history.runs import get_run, list_runs
 from unsay.history.threads import get_session, search_sessions
-from unsay.storage.base import Database
+from unsay.storage.base import Database, translated
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -109,10 +109,14 @@ class Verb(Generic[P, T]):
     ) -> None:
         self.steps: Callable[..., Steps[Any]] = steps
         self._run = run
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
     def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
         """Check the arguments of one call and return its steps, not yet run."""
-        check_call(self.steps, args, kwargs)
+        check_call(self.steps, args, kwargs, label=self._name)
         return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
 
     @overload
@@ -199,7 +203,8 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
 
     def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
         try:
-            return (yield from ask(facade._store))
+            with translated(facade._path):
+                return (yield from ask(facade._store))
         # LangGraph refuses an empty part of a namespace, and thread ids are parts of namespaces.
         except InvalidNamespaceError as error:
             raise InputError("thread_id must not be empty, got ''") from error
@@ -208,8 +213,13 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
 
 
 def _purges(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
-    """A verb over the database of a registry, or over a host's store."""
-    return Verb(steps, lambda facade, ask: ask(facade._place))
+    """Make a verb over the database of a registry, or over a host's store."""
+
+    def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
+        with translated(facade._path):
+            return (yield from ask(facade._place))
+
+    return Verb(steps, run)
 
 
 def _opens(steps: Callable[Concatenate[ThreadHandle, P], Steps[ThreadHandle]]) -> Opener[P]:

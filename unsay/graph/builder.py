@@ -42,8 +42,8 @@ from unsay.retrieval.vectors import FunctionEmbeddings
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import Input, Output, PlainState, State, Update
+from unsay.topic_shift import TopicDetector
 from unsay.types import AllowedCommands
-from unsay.verdicts import TopicDetector
 
 CHANNEL = "messages"
 

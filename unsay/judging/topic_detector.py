@@ -17,7 +17,7 @@ from unsay.arguments import check_arity
 from unsay.errors import ConfigurationError
 from unsay.judging.vocabulary import Unit, normal, terms, units, vocabulary
 from unsay.messages.content import preview
-from unsay.verdicts import ShiftKind, TopicMemory, TopicShift
+from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 
 LABEL_CHARS = 40  # longest label, in characters
 

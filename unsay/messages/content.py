@@ -78,16 +78,29 @@ def cells_of(text: str) -> int:
     return width(text, control_codes="ignore")
 
 
-def newest_language(messages: list[AnyMessage]) -> Language:
-    """Return the language of the user's newest message that is not a command.
+# Words of English sentences that are neither words of code nor names.
+_ENGLISH = frozenset({
+    "are", "can", "could", "do", "does", "hello", "hey", "hi", "how", "me", "my", "of", "please", "thanks",
+    "that", "the", "there", "these", "this", "those", "to", "was", "were", "what", "when", "where", "which",
+    "who", "why", "would", "you", "your",
+})  # fmt: skip
+# A text of ASCII letters with this many words is a sentence.
+_SENTENCE = 4
 
-    Without such a message it is the language of the newest answer or notice, else English.
+
+def newest_language(messages: list[AnyMessage]) -> Language:
+    """Return the language of the user's newest message that is a sentence.
+
+    Commands, names, pasted code and random letters are skipped. If no message is left, it is the
+    language of the newest answer or notice, else English.
     """
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
-        # Digits, signs and pasted code without a sentence say nothing about the language.
+        # Digits, signs, a name or pasted code say nothing about the language.
         if not text.startswith("/") and re.search(r"[^\W\d_]{2}", text):
-            return language_of(text)
+            words = re.findall("[a-z]{2,}", text.lower())
+            if not text.isascii() or len(words) >= _SENTENCE or _ENGLISH.intersection(words):
+                return language_of(text)
     # An undo can remove every question; the notice that is left is in their language.
     answers = (text_of(message) for message in reversed(messages) if message.type == "ai")
     return language_of(next(filter(None, answers), ""))

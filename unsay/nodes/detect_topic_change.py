@@ -14,8 +14,8 @@ from unsay.operations.rollback import live_branch
 from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
+from unsay.topic_shift import TopicMemory, TopicShift
 from unsay.types import Segment, Topic
-from unsay.verdicts import TopicMemory, TopicShift
 
 # Most segments of a thread; beyond that the oldest are merged.
 SEGMENTS = 48

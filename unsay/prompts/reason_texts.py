@@ -59,6 +59,41 @@ class ReasonTexts(RollbackTexts):
             "Not pinned: {}; {}": "ピン留めされていません",
             "{} is not a turn and a text: write a turn number N and the text": "{}には、ターン番号と新しい質問を入力してください",
             "Turn {} cannot be removed alone: {}": "ターン{}だけを取り除くことはできません。/rollback で前に戻ってください",
+            "{} is not a name for a checkpoint: use 1 to 64 printable characters, and do not begin with a slash": (
+                "{}はチェックポイントの名前に使えません。1文字以上64文字以内で、先頭に / のない名前を指定してください"
+            ),
+            "The thread has {} named checkpoints, which is the limit: save this one unnamed": (
+                "名前付きのチェックポイントが上限の{}件に達しています。名前なしで保存してください"
+            ),
+            "{} checkpoint ids begin with {}: {}; give more of the id": (
+                "{1}で始まるチェックポイントのIDが{0}件あります。IDをもう少し長く入力してください"
+            ),
+            "Message {} is forgotten: restore it first, then pin it": (
+                "送信対象から外れているメッセージです。先に /undo などで元に戻してください"
+            ),
+            "Message {} is a command or a notice, which no model is sent: pin a question or an answer": (
+                "コマンドと通知はモデルに送られないため、ピン留めできません。質問か回答を指定してください"
+            ),
+            "A thread may have {} pins, and this would make {}: unpin some first": (
+                "ピン留めは{}件までです。先にいくつか外してください"
+            ),
+            "Topic {} is forgotten already; restore it to show it again": "この話題はすでに送信対象から外れています",
+            "Topic {} has only the question that waits for its answer: undo it instead": (
+                "この話題には回答待ちの質問しかありません。/undo で取り消してください"
+            ),
+            "Message {} waits for its answer and cannot be forgotten: undo it instead": (
+                "回答待ちの質問は送信対象から外せません。/undo で取り消してください"
+            ),
+            "{} are system messages, which every context includes: forget questions, answers or tool results": (
+                "システムメッセージは常に送信されるため、外せません。質問、回答またはツールの結果を指定してください"
+            ),
+            "{} is the label of {} topics: give the id of one: {}": (
+                "{}という話題は{}件あります。次のIDのいずれかを指定してください: {}"
+            ),
+            "A turn of this thread was stopped: resume it, say something else, or undo it first": (
+                "停止中のターンがあります。先に再開するか、別のメッセージを送るか、/undo で取り消してください"
+            ),
+            "Branch {} is no longer kept: {}": "ブランチ{}はもう保存されていません",
             "The query is empty: give words to search for": "検索語を入力してください",
             "No message or topic of this thread matches {}; {} lists them": (
                 "{}に一致するメッセージや話題はありません。{} で一覧を表示できます"

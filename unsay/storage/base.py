@@ -129,7 +129,7 @@ def _translated(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         waited = getattr(error, "busy_seconds", BUSY_SECONDS)
         if "closed database" in str(error):
-            raise InputError("The conversation is closed: open it again") from error
+            raise InputError(f"{path!r} was closed: open it again") from error
         if str(error) == LOST:
             raise ThreadBusyError(LOST_ADVICE) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -45,7 +45,7 @@ from unsay.testing.scripts import (
     results_after_question,
     tokens_of,
 )
-from unsay.verdicts import ShiftKind, TopicMemory, TopicShift
+from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 
 _ANSWER = re.compile(r"<answer\b[^>]*>(.*?)</answer\b[^>]*>", re.DOTALL)
 
