@@ -9,9 +9,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
@@ -43,6 +44,7 @@ from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
 from unsay.topic_shift import TopicDetector
+from unsay.tracing import labeled, with_handler
 from unsay.types import Language, PendingCompensation, Provider
 
 
@@ -79,13 +81,6 @@ Part = Literal["answerer", "judge_forms", "judge_panel", "summarizer", "titler",
 
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: the parent of our own agent's run inside."""
-
-ASIDE = "unsay:aside"
-"""Tag of calls beside the answer: judges, summaries, titles."""
-
-QUIET = "nostream"
-"""Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
-
 
 LOG = logging.getLogger(__name__)
 
@@ -329,51 +324,42 @@ class Scope:
         value: Any,
         *,
         quiet: bool,
-        aside: bool = False,
+        aside: str | None = None,
         timeout_seconds: float | None = None,
         configurable: dict[str, Any] | None = None,
         handler: BaseCallbackHandler | None = None,
     ) -> Call:
         """Return a call of a model, judge, agent or graph with `value`, for a step to yield.
 
-        `quiet` keeps its tokens from the user, `aside` tags a call beside the answer,
-        `configurable` is added to the configuration, and `handler` receives the callbacks of
+        `quiet` and `aside` are those of `labeled`, `configurable` is added to the configuration, and `handler` receives the callbacks of
         everything inside. After `timeout_seconds` the step gets a `TimeoutError`.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.
-        config: RunnableConfig = {**self.config}
-        tags = [*([QUIET] if quiet else []), *([ASIDE] if aside else [])]
-        config["tags"] = [*(config.get("tags") or []), *tags]
+        config = labeled(self.config, quiet=quiet, aside=aside)
         if configurable:
             config["configurable"] = {**config.get("configurable", {}), **configurable}
         if handler is not None:
             config["callbacks"] = with_handler(config.get("callbacks"), handler)
 
         def blocking() -> Any:
-            with self._calling():
+            with self._calling(config):
                 return runnable.invoke(value, config)
 
         async def awaitable() -> Any:
-            with self._calling():
+            with self._calling(config):
                 return await runnable.ainvoke(value, config)
 
         return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
 
     @contextmanager
-    def _calling(self) -> Iterator[None]:
+    def _calling(self, config: RunnableConfig) -> Iterator[None]:
         """Make this run the parent of runs that start inside the call."""
-        token = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
+        run = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
+        # LangGraph adds the callbacks of the configuration that is kept here to those of the call.
+        ambient = var_child_runnable_config.set(config)
         try:
             yield
         finally:
-            PARENT_RUN.reset(token)
-
-
-def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
-    """Return the callbacks with one more handler, which also hears everything inside the call."""
-    if not isinstance(callbacks, BaseCallbackManager):
-        return [*(callbacks or []), handler]
-    manager = callbacks.copy()
-    manager.add_handler(handler, inherit=True)
-    return manager
+            var_child_runnable_config.reset(ambient)
+            PARENT_RUN.reset(run)

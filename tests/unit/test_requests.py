@@ -24,9 +24,9 @@ from unsay.history.failed_requests import (
     list_requests,
     requests_namespace,
 )
-from unsay.runtime import ASIDE
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat
+from unsay.tracing import ASIDE
 
 SENT = [SystemMessage("Be brief."), HumanMessage("How warm is it in 京都?", id="q1")]
 BODY = [

@@ -10,8 +10,9 @@ from langchain_core.runnables import Runnable, RunnableBinding
 from unsay.effects import Steps
 from unsay.history.failed_requests import FailedRequest, keep_request
 from unsay.messages.content import text_of
-from unsay.runtime import ASIDE, Scope
+from unsay.runtime import Scope
 from unsay.state import State
+from unsay.tracing import ASIDE
 from unsay.types import Turn
 from unsay.verdicts import Verdict
 

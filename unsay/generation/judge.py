@@ -24,6 +24,7 @@ from unsay.judging.verdict import (
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
+from unsay.model_factory import is_graph
 from unsay.operations.commands import answered_turns, as_sent
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -263,10 +264,9 @@ def _reply(
     plain = ModelRequest(
         scope=scope,
         model=last.model,
-        value=request,
+        value={"messages": request} if is_graph(last.model) else request,
         purpose="judge",
         key=f"{key}{last.name}",
-        aside=True,
         timeout_seconds=limit,
     )
     for form in others:

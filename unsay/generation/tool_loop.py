@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Required, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import ParentCommand
 from langgraph.graph import END, START, StateGraph
@@ -60,18 +60,27 @@ def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Compile the tool loop; it uses the checkpointer of the graph around it."""
     builder = StateGraph(Draft)
-    step = RunnableLambda[Draft, Draft](
-        lambda draft, config: drive(_step(draft, config)),
-        afunc=lambda draft, config: adrive(_step(draft, config)),
-        name="call_model",
-    )
-    builder.add_node("call_model", step)
+    builder.add_node("call_model", CallModel())
     callable_tools = [also_blocking(each) for each in tools]
     builder.add_node("tools", ConversationToolNode(callable_tools, handle_tool_errors=True))
-    builder.add_conditional_edges(START, _next, ["call_model", "tools", END])
-    builder.add_conditional_edges("call_model", _next, ["tools", END])
+    builder.add_conditional_edges(START, next_step, ["call_model", "tools", END])
+    builder.add_conditional_edges("call_model", next_step, ["tools", END])
     builder.add_edge("tools", "call_model")
     return builder.compile(name="tool_loop")
+
+
+class CallModel(Runnable[Draft, Draft]):
+    """The node that calls the model once."""
+
+    # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
+
+    def invoke(self, input: Draft, config: RunnableConfig | None = None, **_: Any) -> Draft:  # noqa: A002 - its name
+        """Return the draft's next message."""
+        return drive(_step(input, config or {}))
+
+    async def ainvoke(self, input: Draft, config: RunnableConfig | None = None, **_: Any) -> Draft:  # noqa: A002 - its name
+        """Return the draft's next message, on an event loop."""
+        return await adrive(_step(input, config or {}))
 
 
 class ConversationToolNode(ToolNode):
@@ -111,8 +120,8 @@ def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
     return ParentCommand(replace(command, graph=Command.PARENT))
 
 
-def _next(draft: Draft) -> str:
-    """Choose the next step; a draft that a crash stopped begins with its stored messages."""
+def next_step(draft: Draft) -> str:
+    """Return the node that comes next; a draft that a crash stopped begins with its stored messages."""
     last = draft["messages"][-1] if draft["messages"] else None
     if not isinstance(last, AIMessage):
         return "call_model"

@@ -77,7 +77,8 @@ class ScoreReply:
 def read_reply(reply: object) -> ScoreReply:
     """Return the score and the reason in a judge's reply; the score is `None` if it is not certain.
 
-    The reply may be a number, a text, a mapping, an object with `score` and `reason`, or a message.
+    The reply may be a number, a text, a mapping, an object with `score` and `reason`, a message, or
+    the state of an agent.
     """
     reason: object = ""
     structure: object = reply
@@ -89,6 +90,10 @@ def read_reply(reply: object) -> ScoreReply:
         # LangChain's structured output with `include_raw` has this form.
         if "parsed" in reply and "raw" in reply:
             return _read_structured(reply["raw"], reply["parsed"])
+        if reply.get("structured_response") is not None:
+            return read_reply(reply["structured_response"])
+        if isinstance(reply.get("messages"), list) and reply["messages"]:
+            return read_reply(reply["messages"][-1])
         reading, reason = _read_structure(reply), _reason_of(reply)
     elif hasattr(reply, "score"):
         reading, reason = _read_number(reply.score), getattr(reply, "reason", "")

@@ -26,10 +26,11 @@ from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_graph, resolve_model
 from unsay.prompts.fields import Texts
-from unsay.runtime import Scope, with_handler
+from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, tally_of, usage_of
+from unsay.tracing import with_handler
 
 T = TypeVar("T")
 
@@ -60,7 +61,6 @@ class ModelRequest:
     key: str  # of the call in its thread; the same when the call is repeated after a crash
     tokens: Callable[[], int] | None = None  # counts the prompt; `None` estimates it
     quiet: bool = True  # whether the user's stream lacks the reply
-    aside: bool = False  # see `Scope.ask`
     timeout_seconds: float | None = None  # without the queue; `None` sets no limit
     handler: BaseCallbackHandler | None = None  # see `Scope.ask`
     fallback: Callable[[Model], Model] | None = None  # such as binding tools; `None` allows none
@@ -236,7 +236,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
             model,
             request.value,
             quiet=request.quiet,
-            aside=request.aside,
+            aside=None if request.purpose == "answer" else request.purpose,
             timeout_seconds=request.timeout_seconds,
             handler=request.handler,
         )

@@ -38,6 +38,7 @@ from unsay.operations.record_events import log_checkpoints
 from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update
+from unsay.tracing import send_score
 from unsay.types import Rejection, Turn
 from unsay.verdicts import Verdict
 
@@ -178,6 +179,7 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
     verdict = yield from judge_exchange(exchange, answer, scope, key=key)
     scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
+    send_score(scope.config, verdict.score, of_graph=False)
     return verdict
 
 

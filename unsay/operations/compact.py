@@ -136,7 +136,6 @@ def ask_summarizer(
         value=list(request),
         purpose="summary",
         key=key,
-        aside=True,
         timeout_seconds=settings.judge_timeout_seconds,
     )
     options: dict[str, Any] = {"max_tokens": tokens or settings.summary_tokens}
@@ -159,7 +158,6 @@ def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Ste
             value=request,
             purpose="title",
             key=key,
-            aside=True,
             timeout_seconds=scope.settings.judge_timeout_seconds,
         )
         reply = yield from ask_model(asked)

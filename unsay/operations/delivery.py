@@ -34,6 +34,7 @@ from unsay.operations.rollback import (
 from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
+from unsay.tracing import send_score
 from unsay.types import BranchRef, Rejection, Turn
 from unsay.verdicts import Verdict
 
@@ -44,6 +45,7 @@ def deliver(
     """Return the update that ends a turn with a draft: its verdict, its checkpoints, and its `flag`."""
     turn, topic = state["turn"], state.get("current_topic", "")
     keep_unsaved(state, scope, draft, verdict, flag)
+    send_score(scope.config, verdict.score, of_graph=True)
     removed = turn.get("removed", [])
     told = {"removed": [without_base(each) for each in removed]} if removed else {}
     answer = with_verdict(

@@ -1,0 +1,141 @@
+"""Tracing: names and tags of model calls in traces and streams, and scores as LangSmith feedback."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import BoundedSemaphore
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tracers.langchain import LangChainTracer
+from langgraph.pregel._messages import StreamMessagesHandler
+
+ASIDE = "unsay:aside"
+"""Tag of all calls beside the answer. A second tag says which: `unsay:judge`, `unsay:summary` or
+`unsay:title`. The calls inside of them have both tags, too."""
+
+QUIET = "nostream"
+"""Tag of calls whose tokens must not reach the user. Source: langgraph TAG_NOSTREAM."""
+
+SCORE = "quality_score"
+"""Key of the feedback; the state's channel has the same name."""
+
+MOST_WAITING = 100
+"""Scores that wait to be sent at most; further ones are dropped."""
+
+ATTEMPTS = 4
+FLUSH_SECONDS = 10.0
+
+LOG = logging.getLogger(__name__)
+_PLACES = BoundedSemaphore(MOST_WAITING)
+
+
+def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
+    """Return the callbacks with one more handler, which also hears everything inside the call."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [*(callbacks or []), handler]
+    manager = callbacks.copy()
+    manager.add_handler(handler, inherit=True)
+    return manager
+
+
+def labeled(config: RunnableConfig, *, quiet: bool, aside: str | None) -> RunnableConfig:
+    """Return the configuration of a model call, with its tags and its name in traces.
+
+    `quiet` keeps its messages out of the `messages` stream. `aside` names a call beside the answer,
+    such as `judge`; `None` is the answer, whose call has the model's own name.
+    """
+    call: RunnableConfig = {**config}
+    call["tags"] = [*(config.get("tags") or []), *([QUIET] if quiet else [])]
+    if quiet:
+        call["callbacks"] = _without_messages(config.get("callbacks"))
+    if aside is not None:
+        call["tags"] += [ASIDE, f"unsay:{aside}"]
+        call["run_name"] = aside
+    return call
+
+
+def _without_messages(callbacks: Callbacks) -> Callbacks:
+    """Return the callbacks without the `messages` stream, which shows agents in spite of the tag."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return callbacks
+    manager = callbacks.copy()
+    for handler in callbacks.handlers:
+        if isinstance(handler, StreamMessagesHandler):
+            manager.remove_handler(handler)
+    return manager
+
+
+def send_score(config: RunnableConfig, score: float | None, *, of_graph: bool) -> None:
+    """Send a score to LangSmith as feedback on a run, if LangSmith traces the run.
+
+    A Python thread sends it later, so that nobody waits for LangSmith. A score that cannot be sent
+    is logged and dropped. `None`, the score of a verdict that is unscored, is not sent.
+
+    Args:
+        config: Of the node that gives the score.
+        score: From 0 to 1.
+        of_graph: Whether the feedback is on the graph's run; else it is on the node's run.
+    """
+    manager = config.get("callbacks")
+    if score is None or not isinstance(manager, BaseCallbackManager):
+        return
+    for tracer in (each for each in manager.handlers if isinstance(each, LangChainTracer)):
+        node = tracer.run_map.get(str(manager.parent_run_id))
+        if node is None or node.extra.get("__disabled"):
+            continue
+        run_id = node.parent_run_id if of_graph and node.parent_run_id else node.id
+        _later(_feedback(tracer, node, run_id, score))
+
+
+def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) -> Callable[[], None]:
+    client, trace_id, project = tracer.client, node.trace_id, node.session_name
+
+    def send() -> None:
+        client.create_feedback(
+            run_id,
+            SCORE,
+            score=score,
+            trace_id=trace_id,
+            session_id=_project_id(client, project),
+            feedback_source_type="model",
+            stop_after_attempt=ATTEMPTS,
+        )
+
+    return send
+
+
+@cache
+def _project_id(client: Any, project: str) -> UUID:
+    """Return the id of a project; LangSmith makes the project when the first run arrives."""
+    client.flush(FLUSH_SECONDS)
+    found: UUID = client.read_project(project_name=project).id
+    return found
+
+
+@cache
+def _sender() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="unsay-feedback")
+
+
+def _later(send: Callable[[], None]) -> None:
+    """Do the sending in another Python thread, in order; Python waits for it at exit."""
+    if not _PLACES.acquire(blocking=False):
+        LOG.warning("reason='%d scores wait' a score was not sent to LangSmith", MOST_WAITING)
+        return
+
+    def run() -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of LangSmith's client, about its own versions
+                send()
+        except Exception as error:  # noqa: BLE001 - of anyone's server; a score is optional
+            LOG.warning("reason=%r a score was not sent to LangSmith", error)
+        finally:
+            _PLACES.release()
+
+    _sender().submit(run)
