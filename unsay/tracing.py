@@ -1,11 +1,13 @@
 """Tracing: names and tags of model calls in traces and streams, and scores as LangSmith feedback."""
 
+import atexit
 import logging
-import warnings
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
-from threading import BoundedSemaphore
+from queue import Full, Queue
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, C
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.pregel._messages import StreamMessagesHandler
+from langsmith.utils import LangSmithNotFoundError
 
 ASIDE = "unsay:aside"
 """Tag of all calls beside the answer. A second tag says which: `unsay:judge`, `unsay:summary` or
@@ -28,10 +31,11 @@ MOST_WAITING = 100
 """Scores that wait to be sent at most; further ones are dropped."""
 
 ATTEMPTS = 4
-FLUSH_SECONDS = 10.0
+PROJECT_SECONDS = 2.0
+EXIT_SECONDS = 5.0
+"""How long Python waits at exit for scores that are not sent yet."""
 
 LOG = logging.getLogger(__name__)
-_PLACES = BoundedSemaphore(MOST_WAITING)
 
 
 def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
@@ -89,7 +93,7 @@ def send_score(config: RunnableConfig, score: float | None, *, of_graph: bool) -
         if node is None or node.extra.get("__disabled"):
             continue
         run_id = node.parent_run_id if of_graph and node.parent_run_id else node.id
-        _later(_feedback(tracer, node, run_id, score))
+        SENDER.put(_feedback(tracer, node, run_id, score))
 
 
 def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) -> Callable[[], None]:
@@ -112,30 +116,47 @@ def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) ->
 @cache
 def _project_id(client: Any, project: str) -> UUID:
     """Return the id of a project; LangSmith makes the project when the first run arrives."""
-    client.flush(FLUSH_SECONDS)
-    found: UUID = client.read_project(project_name=project).id
-    return found
+    for _ in range(ATTEMPTS - 1):
+        with suppress(LangSmithNotFoundError):
+            return UUID(str(client.read_project(project_name=project).id))
+        time.sleep(PROJECT_SECONDS)
+    return UUID(str(client.read_project(project_name=project).id))
 
 
-@cache
-def _sender() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="unsay-feedback")
+class Sender:
+    """Sends scores one after another in a Python thread, so that no turn waits for LangSmith."""
 
+    def __init__(self) -> None:
+        self._waiting: Queue[Callable[[], None]] = Queue(MOST_WAITING)
+        self._thread: Thread | None = None
 
-def _later(send: Callable[[], None]) -> None:
-    """Do the sending in another Python thread, in order; Python waits for it at exit."""
-    if not _PLACES.acquire(blocking=False):
-        LOG.warning("reason='%d scores wait' a score was not sent to LangSmith", MOST_WAITING)
-        return
-
-    def run() -> None:
+    def put(self, send: Callable[[], None]) -> None:
+        """Let the thread call a function later; if too many wait, the function is dropped."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of LangSmith's client, about its own versions
-                send()
-        except Exception as error:  # noqa: BLE001 - of anyone's server; a score is optional
-            LOG.warning("reason=%r a score was not sent to LangSmith", error)
-        finally:
-            _PLACES.release()
+            self._waiting.put_nowait(send)
+        except Full:
+            LOG.warning("reason='%d scores wait' a score was not sent to LangSmith", MOST_WAITING)
+        if self._thread is None or not self._thread.is_alive():  # a forked process has no thread
+            self._thread = Thread(target=self._work, daemon=True, name="unsay-feedback")
+            self._thread.start()
 
-    _sender().submit(run)
+    def drain(self, seconds: float) -> None:
+        """Wait until all is sent, at most some seconds."""
+        with self._waiting.all_tasks_done:
+            self._waiting.all_tasks_done.wait_for(
+                lambda: not self._waiting.unfinished_tasks, seconds
+            )
+
+    def _work(self) -> None:
+        while True:
+            send = self._waiting.get()
+            try:
+                send()
+            except Exception as error:  # noqa: BLE001 - of anyone's server; a score is optional
+                LOG.warning("reason=%r a score was not sent to LangSmith", error)
+            finally:
+                self._waiting.task_done()
+
+
+SENDER = Sender()
+atexit.register(SENDER.drain, EXIT_SECONDS)

@@ -14,6 +14,8 @@ from tests.graph.kit import config
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConflictError, InputError, StorageError
 from unsay.graph import build_graph
+from unsay.history.unsaved_answers import UnsavedAnswer, UnsavedAnswers
+from unsay.judging.verdict import unscored
 from unsay.storage.sqlite import FileDatabase, FileSaver, FileStore, open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -320,3 +322,20 @@ def test_tools_do_not_run_again(database: FileDatabase, fault: Fault, good: int)
     assert "It is red." == raised.value.answer == reply.text
     assert (["key"], 2) == (ran, len(chat.calls))
     assert ["human", "ai", "tool", "ai"] == [m.type for m in talk.messages()]
+
+
+def test_an_answer_is_for_a_later_run_only() -> None:
+    """Runs at once, as two of one step of a parent graph, each give their own answer."""
+    known, store = UnsavedAnswers(), InMemoryStore()
+    verdict = unscored("nobody judged it")
+    answer = UnsavedAnswer(question="How long?", draft=[AIMessage("Two days.")], verdict=verdict)
+
+    def run() -> None:
+        with known.run(store, "t"):
+            known.keep(store, "t", "1", answer)
+            assert known.find(store, "t", "1", "How long?") is None
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        run()
+    assert answer == known.find(store, "t", "1", "How long?")

@@ -122,7 +122,7 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
         draft = (AIMessage(answer, id=str(uuid4())),)
         verdict = unscored("the answer could not be saved, and was handed back")
         kept = UnsavedAnswer(question=question, draft=draft, verdict=verdict)
-    UNSAVED.keep(thread.store, thread.thread_id, question_id, kept)
+    UNSAVED.keep(thread.store, thread.thread_id, question_id, kept, is_of_run=False)
 
 
 def _resume_stopped(

@@ -49,11 +49,22 @@ class UnsavedAnswers:
         self._most, self._lock = most, Lock()
         self._known: OrderedDict[tuple[object, str, str], _Entry] = OrderedDict()
 
-    def keep(self, owner: object, thread_id: str, question_id: str, answer: UnsavedAnswer) -> None:
-        """Keep an answer until `run` ends; replace an earlier one."""
+    def keep(
+        self,
+        owner: object,
+        thread_id: str,
+        question_id: str,
+        answer: UnsavedAnswer,
+        *,
+        is_of_run: bool = True,
+    ) -> None:
+        """Keep an answer until `run` ends; replace an earlier one.
+
+        One that is not of the run under way (`is_of_run`) is for the next run to deliver.
+        """
         key = (*_place(owner, thread_id), question_id)
         with self._lock:
-            self._known[key] = _Entry(owner=weakref.ref(owner), answer=answer, is_of_run=True)
+            self._known[key] = _Entry(owner=weakref.ref(owner), answer=answer, is_of_run=is_of_run)
             self._known.move_to_end(key)
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
@@ -61,12 +72,16 @@ class UnsavedAnswers:
     def find(
         self, owner: object, thread_id: str, question_id: str, question: str
     ) -> UnsavedAnswer | None:
-        """Return the answer that an earlier run gave to a question; `None` if none is kept."""
+        """Return the answer that an earlier run gave to a question; `None` if none is kept.
+
+        Runs at once, as in a parent graph, do not get each other's answers.
+        """
         key = (*_place(owner, thread_id), question_id)
         with self._lock:
             entry = self._known.get(key)
             # Python reuses the ids of deleted objects.
-            if entry is None or (isinstance(key[0], int) and entry.owner() is not owner):
+            is_others = entry and isinstance(key[0], int) and entry.owner() is not owner
+            if entry is None or entry.is_of_run or is_others:
                 return None
             return entry.answer if entry.answer.question == question else None
 
