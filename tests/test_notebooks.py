@@ -28,6 +28,16 @@ SHOWN = {
         "取り消した処理: seat 7C。",
         "Score of each turn",
     ),
+    "04_judge_and_rollback": (
+        "0.90  0.85  0.80  0.90         6            4",
+        "0.60  low_quality  Two days.",
+        "frf",
+        "removed 1 turn (It does not answer.)",
+        "removed 2 messages: Kyoto is in Japan.",
+        "2ターン、メッセージ4件",
+        "4 turns, as before the rollback",
+        "Score of each turn",
+    ),
     "06_retrieval": (
         "searched for: capital Australia",
         "kept in the transcript: Whisk three eggs",
