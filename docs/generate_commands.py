@@ -5,14 +5,15 @@ from pathlib import Path
 import click
 
 from unsay.cli.main import cli
-from unsay.operations.command_table import COMMANDS, SLASH_COMMANDS, CommandEntry
+from unsay.operations.command_entries import COMMANDS, CommandEntry
+from unsay.operations.command_table import SLASH_COMMANDS
 
 PAGE = Path(__file__).with_name("commands.md")
 
 INTRODUCTION = """\
 # Commands
 
-`docs/generate_commands.py` writes this page from the table in `unsay/operations/command_table.py`,
+`docs/generate_commands.py` writes this page from the table in `unsay/operations/command_entries.py`,
 which also makes `/help`, the completion in the chat and `unsay --help`.
 
 ## In the chat

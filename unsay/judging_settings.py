@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from unsay.types import CheckpointReason
+from unsay.types import CheckpointReason, Language
 from unsay.verdicts import LocalCheck
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -26,6 +26,9 @@ class JudgingSettings(BaseSettings):
 
     quality_threshold: Share = 0.5
     """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
+
+    quality_thresholds: dict[Language, Share] = Field(default={})
+    """By language (`en`, `ja`), instead of `quality_threshold`; `unsay calibrate --write` sets them."""
 
     consistency_threshold: Share = 0.4
     """An answer that a judge finds less consistent with what was said fails as well. Source: own."""
@@ -68,6 +71,9 @@ class JudgingSettings(BaseSettings):
 
     judge_timeout_seconds: Positive = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""
+
+    max_lessons: Annotated[int, Field(ge=0, le=20)] = 3
+    """How many reasons of earlier rejections on this topic the model is sent; 0 sends none."""
 
     max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
     """How many of the newest injected answers one turn judges; older ones stay unscored."""

@@ -36,7 +36,7 @@ from unsay.presets import (
     without_aliases,
 )
 from unsay.run_context import BudgetMode, Context, context_of
-from unsay.types import CommandName
+from unsay.types import CommandName, Language
 
 __all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
 
@@ -292,9 +292,10 @@ class Settings(JudgingSettings):
         costs = (self.session_budget_cost, self.task_budget_cost, self.agent_budget_cost)
         if any(cost is not None for cost in costs) and not self.prices:
             raise ValueError("a budget of cost needs prices; give those of the models")
-        if self.quality_threshold > self.checkpoint_threshold:
+        quality = max(self.quality_threshold, *self.quality_thresholds.values(), 0.0)
+        if quality > self.checkpoint_threshold:
             raise ValueError(
-                f"quality_threshold {self.quality_threshold!r} lies over "
+                f"quality_threshold {quality!r} lies over "
                 f"checkpoint_threshold {self.checkpoint_threshold!r}; lower the first"
             )
         if self.target_ratio >= self.trigger_ratio:
@@ -310,6 +311,10 @@ class Settings(JudgingSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read only the arguments, in which `_read` has merged all sources."""
         return (sources["init_settings"],)
+
+    def quality_in(self, language: Language) -> float:
+        """Return the score under which an answer in a language fails."""
+        return self.quality_thresholds.get(language, self.quality_threshold)
 
     def allows(self, command: str) -> bool:
         """Return whether users may send a slash command."""

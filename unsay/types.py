@@ -48,6 +48,11 @@ CommandName = Literal[
     "unpin",
     "forget",
     "forgotten",
+    "good",
+    "bad",
+    "lessons",
+    "lesson",
+    "unlearn",
     "help",
 ]
 AllowedCommands = Literal["all", "none"] | Collection[CommandName]  # which users of a host may use

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from unsay.cli.main import HOMES, PARAMETERS, cli
-from unsay.operations.command_table import COMMANDS, SLASH_COMMANDS
+from unsay.operations.command_entries import COMMANDS
+from unsay.operations.command_table import SLASH_COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")

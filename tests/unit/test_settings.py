@@ -26,6 +26,8 @@ OTHER: dict[str, Any] = {
     "judge_format": "text",
     "quality_threshold": 0.25,
     "consistency_threshold": 0.25,
+    "quality_thresholds": {"ja": 0.25},
+    "max_lessons": 1,
     "judge_rubric": ["Answers name their source."],
     "judge_samples": 3,
     "judge_panel": ["a-second-judge"],

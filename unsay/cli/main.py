@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import click
 
-from unsay.operations.command_table import COMMANDS
+from unsay.operations.command_entries import COMMANDS
 from unsay.types import EventType, RunPhase, RunStatus
 
 INTERRUPTED = 130
@@ -93,6 +93,7 @@ class Number(click.FloatRange):
 
 COUNT = Number(int, least=1)
 SHARE = Number(float, least=0, most=1)
+COST = Number(float, least=0)
 
 
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
@@ -257,6 +258,32 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         click.Argument(["message_ids"], metavar="ID...", nargs=-1, required=True),
         _option("--from BRANCH", "Id of a branch or of a thread.", into="branch", required=True),
         _thread(),
+    ),
+    "lesson": (
+        click.Argument(["number"], metavar="N", type=COUNT),
+        click.Argument(["text"]),
+        _thread(),
+    ),
+    "unlearn": (click.Argument(["number"], metavar="N", type=COUNT), _thread()),
+    "rate": (
+        click.Argument(["turn"], metavar="N", type=COUNT),
+        click.Argument(["label"], type=click.Choice(["good", "bad"])),
+        _option("--reason TEXT", "Why; that of a bad answer is a lesson.", default=""),
+        _thread(),
+    ),
+    "ratings": (
+        _option(
+            "--import FILE", "Give these ratings to the turns of the conversation.", into="source"
+        ),
+        _thread(),
+    ),
+    "judge": (_option("--turn N", "Only the answer of turn N.", type=COUNT), _thread(), *MODELS),
+    "bisect": (_option("--yes", "Roll back to before the turn."), _thread(), *MODELS),
+    "calibrate": (
+        click.Argument(["file"]),
+        _option("--alarm-cost X", "Cost of a good answer that fails.", type=COST, default=1.0),
+        _option("--miss-cost X", "Cost of a bad answer that passes.", type=COST, default=1.0),
+        _option("--write", "Store the thresholds in unsay.toml."),
     ),
     "runs": (
         _thread(),

@@ -22,6 +22,7 @@ class Hints:
 
     attempt: int = 1  # number of the attempt in the turn
     rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
+    lessons: tuple[str, ...] = ()  # why drafts of earlier turns were rejected, oldest first
     context_reason: str | None = None  # why messages before the question were rolled back
     guidance: str | None = None  # a person's instruction for this attempt
     earlier_answers: tuple[str, ...] = ()  # which a person wants replaced by another one
@@ -140,10 +141,14 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     fence = Fence.around(
         *hints.rejections,
         hints.context_reason or "",
+        *hints.lessons,
         hints.guidance or "",
         *hints.earlier_answers,
     )
     parts = [texts.found_nothing] if hints.found_nothing else []
+    if hints.lessons:
+        listed = "\n".join(fence.wrap("reason", lesson) for lesson in hints.lessons)
+        parts.append(texts.lessons.format(lessons=listed))
     if hints.context_reason is not None:
         reason = fence.wrap("reason", hints.context_reason)
         parts.append(texts.retry_context.format(reasons=reason))

@@ -24,6 +24,7 @@ from unsay.conversation import (
     asking_again,
     audit,
     branching,
+    judgements,
     memory,
     model_calls,
     navigation,
@@ -264,6 +265,15 @@ class ConversationVerbs:
     forget_tool_results = _changes(memory.forget_tool_results)
     forgotten = _reads(memory.forgotten)
     recall = _changes(navigation.recall)
+
+    rate = _changes(judgements.rate)
+    ratings = _reads(judgements.ratings)
+    import_ratings = _changes(judgements.import_ratings)
+    lessons = _reads(judgements.lessons)
+    edit_lesson = _changes(judgements.edit_lesson)
+    remove_lesson = _changes(judgements.remove_lesson)
+    judge = _changes(judgements.judge)
+    bisect = _changes(judgements.bisect)
 
     context = _reads(model_calls.context)
     replay = _reads(model_calls.replay)

@@ -28,6 +28,7 @@ from unsay.model_factory import is_graph
 from unsay.operations.commands import answered_turns, as_sent
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
+from unsay.types import Language
 from unsay.verdicts import Exchange, ToolUse, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
@@ -125,9 +126,10 @@ def judge_exchange(
     openly = {"refusal", "off_topic"} if exchange.found_nothing else set()
     rules = prejudge(exchange, settings.local_checks - openly)
     text = exchange.question or exchange.answer
+    text_language = language_of(text)
     if rules.decided or settings.judging == "local":
         texts = texts_for(text, scope)
-        return verdict_of_checks(rules, texts, quality_threshold=settings.quality_threshold)
+        return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
     request = partial(
         judge_request,
         exchange,
@@ -185,11 +187,12 @@ def ask_judge(
         warm = [form for form in forms if not form.steady]
         request = make_request(texts_for(sample, scope))
         first = warm if judge is not None and judge.number else forms
-        verdict = yield from _verdict(first, request, scope, key, threshold)
+        language = language_of(sample)
+        verdict = yield from _verdict(first, request, scope, key, threshold, language)
         for retry in range(scope.settings.judge_retries):
             if verdict.outcome == "unscored":
                 again = f"{key}-again{retry + 1}"
-                verdict = yield from _verdict(warm, request, scope, again, threshold)
+                verdict = yield from _verdict(warm, request, scope, again, threshold, language)
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
@@ -227,6 +230,7 @@ def _verdict(
     scope: Scope,
     key: str,
     threshold: float | None,
+    language: Language,
 ) -> Steps[Verdict]:
     """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails.
 
@@ -239,7 +243,7 @@ def _verdict(
             return verdict_of(reply, quality_threshold=threshold)
         return verdict_of(
             reply,
-            quality_threshold=settings.quality_threshold,
+            quality_threshold=settings.quality_in(language),
             consistency_threshold=settings.consistency_threshold,
         )
     except BudgetExceededError:

@@ -31,6 +31,7 @@ from unsay.operations.compensate import (
     schedule_draft_compensations,
 )
 from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
+from unsay.operations.lessons import applying
 from unsay.operations.offload import load_opened
 from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waiting
 from unsay.operations.recall import recall_for_turn
@@ -115,6 +116,7 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
         guidance=turn["guidance"],
         earlier_answers=tuple(turn.get("earlier_answers", ())),
         found_nothing=nothing_relevant(state),
+        lessons=tuple(applying(state, scope)),
     )
 
 

@@ -218,6 +218,15 @@ def forgotten_text(state: State, texts: Texts) -> str:
     return "\n".join(lines) or texts.no_forgotten
 
 
+def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:
+    """Return the lessons, one per line with its number, or a text that says there are none."""
+    lines = [
+        texts.lesson_row.format(number=number, text=each["text"], rejected=each["rejected"])
+        for number, each in enumerate(lessons, 1)
+    ]
+    return "\n".join(lines) or texts.no_lessons
+
+
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
     """Return the label of an entry's topic, or the first words of its messages; empty if not loaded."""
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}

@@ -24,6 +24,7 @@ from unsay.operations.automatic import (
 )
 from unsay.operations.checkpoints_due import checkpoints_due
 from unsay.operations.compensate import keeps_effects, note_own_calls
+from unsay.operations.lessons import LESSONS, lessons_of_turn
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
     live_branch,
@@ -51,6 +52,8 @@ def deliver(
     answer = with_verdict(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"], **told
     )
+    if lessons := lessons_of_turn(turn, answer.id or ""):
+        answer = annotate(answer, **{LESSONS: lessons})
     if flag is not None:
         answer = annotate(answer, flag=flag)
     if turn.get("earlier_answers"):

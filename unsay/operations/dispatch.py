@@ -17,13 +17,16 @@ from unsay.operations.commands import (
     branches_text,
     checkpoints_text,
     forgotten_text,
+    lessons_text,
     questions_text,
     timeline_labels,
     timeline_text,
 )
 from unsay.operations.forget import Cause, forget_topic
+from unsay.operations.lessons import changed, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
+from unsay.operations.ratings import rated, typed_rating
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.remove import removable
 from unsay.operations.retry import edited, retried
@@ -206,6 +209,23 @@ def _compact(order: _Order) -> Steps[Orders]:
     return Orders(notice=notice, update=update)
 
 
+def _rate(order: _Order, *, label: str) -> Steps[Orders]:
+    yield from ()  # only a generator is a step
+    number, why = typed_rating(order.argument)
+    turn = visibility.turns_named(order.state, number, order.pending)
+    update = rated(turn, order.scope, label, why)
+    return Orders(notice=order.texts.rated[label].format(words=questions_text(turn)), update=update)
+
+
+def _change_lesson(order: _Order, *, remove: bool) -> Steps[Orders]:
+    yield from ()  # only a generator is a step
+    number, _, text = order.argument.partition(" ")
+    lesson = lesson_named(order.state, number)
+    update = changed(order.state, order.scope, lesson, None if remove else text)
+    template = order.texts.lesson_removed if remove else order.texts.lesson_changed
+    return Orders(notice=template.format(number=number, text=text.strip()), update=update)
+
+
 def _recall(order: _Order) -> Steps[Orders]:
     messages = order.state["messages"]
     # Without the command itself, whose words would match best.
@@ -235,6 +255,7 @@ _TEXTS: dict[str, Callable[[_Order], str]] = {
     "timeline": _timeline,
     "branches": lambda o: branches_text(o.state.get("branches", []), o.texts),
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
+    "lessons": lambda o: lessons_text(lessons_in(o.state["messages"]), o.texts),
     "help": lambda o: chat_help(
         o.scope.language(o.state["messages"]), allows=o.scope.settings.allows
     ),
@@ -253,6 +274,10 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "unpin": partial(_pins, remove=True),
     "forget": _forget,
     "compact": _compact,
+    "good": partial(_rate, label="good"),
+    "bad": partial(_rate, label="bad"),
+    "lesson": partial(_change_lesson, remove=False),
+    "unlearn": partial(_change_lesson, remove=True),
     "recall": _recall,
     "tokens": _tokens,
 }
@@ -275,8 +300,9 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb in ("edit", "remove"):
         # The message before the turn as well, which the rest then follows.
         return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1
-    if verb in ("pin", "unpin", "forget"):
-        return set(), visibility.turns_needed(state, argument or None)
+    if verb in ("pin", "unpin", "forget", "good", "bad"):
+        number = typed_rating(argument)[0] if verb in ("good", "bad") else argument
+        return set(), visibility.turns_needed(state, number or None)
     if verb in ("checkpoint", "task", "retry"):
         return set(), 1
     if verb == "timeline":

@@ -198,6 +198,22 @@ class Texts(ReasonTexts):
     )
     no_forgotten: Text = Text("Nothing has been forgotten.", "送信対象外のメッセージはありません。")
 
+    # Lessons and ratings.
+    lesson_row: Text = Text(
+        "{number}. {text}  (rejected: “{rejected}”)", "{number}. {text}  (不合格: 「{rejected}」)"
+    )
+    no_lessons: Text = Text("There are no lessons yet.", "注意点はまだありません。")
+    lesson_changed: Text = Text(
+        "Changed lesson {number}: {text}", "注意点{number}を変更しました: {text}"
+    )
+    lesson_removed: Text = Text("Removed lesson {number}.", "注意点{number}を取り除きました。")
+    rated: Table = Table.of(
+        {
+            "good": ("Rated as good: “{words}”.", "良い回答として記録しました: 「{words}」。"),
+            "bad": ("Rated as bad: “{words}”.", "悪い回答として記録しました: 「{words}」。"),
+        }
+    )
+
     # Matches of a recall. The reasons are named as in `recall.Why`.
     recalled_list: Text = Text(
         "Found these messages. The next prompt includes them:",

@@ -157,6 +157,12 @@ class ModelTexts(Catalogue):
         "会話の一部は、評価で不合格となり取り除かれました。理由(データ):\n{reasons}\n"
         "同じ誤りを繰り返さず、このことには触れないでください。",
     )
+    lessons: Text = Text(
+        "Earlier answers in this conversation were rejected. The reasons (data):\n{lessons}\n"
+        "Where they apply, avoid these faults. Do not mention them.",
+        "この会話の以前の回答は不合格になったことがあります。理由(データ):\n{lessons}\n"
+        "当てはまる場合は同じ誤りを避け、このことには触れないでください。",
+    )
     another_answer: Text = Text(
         "You answered this question before (data):\n{answers}\nThe user wants another answer: give a different one.",
         "この質問には以前、次のように回答しています(データ):\n{answers}\n利用者は別の回答を求めています。異なる回答をしてください。",

@@ -1,0 +1,95 @@
+"""Lessons, ratings, old scores, bisection and calibration on the command line, over real HTTP."""
+
+import json
+import tomllib
+from pathlib import Path
+
+from tests.cli.conftest import Run, Serve, found
+from tests.cli.talk import DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from unsay.settings import load_settings
+
+
+def asked(run: Run, serve: Serve) -> None:
+    """Two turns, the second with a rejected draft."""
+    serve(DRAFTS, SCORES)
+    assert 0 == run("say", LISTS, "--thread", "t").exit_code
+    assert 0 == run("say", NESTED, "--thread", "t").exit_code
+
+
+def test_lessons_are_listed_changed_and_removed(run: Run, serve: Serve) -> None:
+    """The numbers of the list name them."""
+    asked(run, serve)
+    (lesson,) = found(run, "lessons")["lessons"]
+    assert lesson["rejected"].startswith("Buy a car.")
+
+    assert "Changed lesson 1" in run("lesson", "1", "No cars.").stdout
+    assert "1. No cars." in run("lessons").stdout
+    assert "Removed lesson 1." in run("unlearn", "1").stdout
+    assert "There are no lessons yet." in run("lessons").stdout
+    assert 2 == run("unlearn", "1").exit_code
+
+
+def test_ratings_are_printed_as_json_lines_and_read_again(run: Run, serve: Serve) -> None:
+    """What `ratings` prints, `ratings --import` takes."""
+    asked(run, serve)
+    assert "Rated as good" in run("rate", "1", "good").stdout
+    run("rate", "2", "bad", "--reason", "It is about cars.")
+
+    printed = run("ratings").stdout
+    rows = [json.loads(row) for row in printed.splitlines()]
+    assert [("good", ON_LISTS), ("bad", ON_NESTED)] == [(r["label"], r["answer"]) for r in rows]
+
+    Path("ratings.jsonl").write_text(printed, encoding="utf-8")
+    run("fork", "--as", "copy")
+    assert (
+        "Imported 2 ratings."
+        in run("ratings", "--import", "ratings.jsonl", "--thread", "copy").stdout
+    )
+
+
+def test_an_old_thread_is_judged_and_bisected(run: Run, serve: Serve) -> None:
+    """Another judge finds the second turn bad, and the rollback is offered and made."""
+    asked(run, serve)
+    serve(DRAFTS, {ON_NESTED: 0.1})
+
+    judged = found(run, "judge")["turns"]
+    assert ["passed", "failed"] == [each["verdict"]["outcome"] for each in judged]
+    seen = run("bisect")
+    assert "It went wrong in turn 2 (2 judgements of 2 turns)" in seen.stdout
+    assert "unsay rollback --turns 1" in seen.stderr
+    assert found(run, "bisect", "--yes")["rolled_back"]
+    assert 1 == len(found(run, "timeline")["turns"])
+
+
+def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
+    """The threshold of each language goes to the settings file, whose other lines stay."""
+    rows = [
+        {"question": f"q{n}", "answer": "a", "lang": "en", "label": label, "score": score}
+        for n in range(60)
+        for label, score in (("good", 0.8), ("bad", 0.55))
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    Path("unsay.toml").write_text('language = "en"\n[presets.x]\nrecents = 4\n', encoding="utf-8")
+
+    shown = run("calibrate", "labels.jsonl", "--write")
+    assert 0 == shown.exit_code
+    assert "at most 5% of good answers fail" in shown.stdout
+    assert "false alarms   0.0% (95 %: 0.0% to 6.0%; 60 labels)" in shown.stdout
+    stored = tomllib.loads(Path("unsay.toml").read_text(encoding="utf-8"))
+    assert {"en": 0.6} == stored["quality_thresholds"]
+    assert {"x": {"recents": 4}} == stored["presets"]
+    settings = load_settings()
+    assert [0.6, 0.5] == [settings.quality_in("en"), settings.quality_in("ja")]
+
+    few = [*rows[:10]]
+    Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
+    assert "No claim: 59 good labels" in run("calibrate", "few.jsonl").stdout
+    assert found(run, "calibrate", "few.jsonl")["languages"][0]["claim"] is None
+
+
+def test_calibrate_refuses_other_files(run: Run) -> None:
+    """The line that is no label is named."""
+    Path("bad.jsonl").write_text('{"label": "good"}\n{"label": "fine"}\n', encoding="utf-8")
+    refused = run("calibrate", "bad.jsonl")
+    assert (2, True) == (refused.exit_code, "bad.jsonl, line 2" in refused.stderr)
+    assert 2 == run("calibrate", "missing.jsonl").exit_code

@@ -1,0 +1,108 @@
+"""Ratings, scores of an old thread, and the turn from which a thread went wrong."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from tests.graph.kit import Numbered
+from unsay import Conversation
+from unsay.errors import InputError, UnknownTurnError
+from unsay.messages.content import text_of
+
+
+class Reader:
+    """A judge that fails the answers of some turns, by the number in the question."""
+
+    def __init__(self, bad: Collection[int] = ()) -> None:
+        self.bad, self.asked = bad, 0
+
+    def __call__(self, messages: list[BaseMessage]) -> Any:
+        """A verdict on the newest question."""
+        self.asked += 1
+        question = text_of(messages[-1]).partition("<question")[2].partition("</question")[0]  # type: ignore[arg-type]
+        turn = int(question.split()[-1].rstrip("?"))
+        return {"score": 0.1 if turn in self.bad else 0.9, "reason": f"about turn {turn}"}
+
+
+def long_talk(path: Path, turns: int = 12) -> None:
+    """A thread of numbered questions, judged by nobody."""
+    settings = {"judging": "off"}
+    with Conversation.open(path, thread="t", model=Numbered(), settings=settings) as talk:
+        for number in range(1, turns + 1):
+            talk.say(f"Question number {number}?")
+
+
+@pytest.mark.parametrize(
+    ("bad", "turn", "most"),
+    [
+        pytest.param(range(5, 13), 5, 7, id="from-the-middle"),
+        pytest.param(range(1, 13), 1, 7, id="from-the-start"),
+        pytest.param([12], 12, 7, id="the-last"),
+        pytest.param([4, 6, 7, 8, 9, 10, 11, 12], 4, 8, id="a-good-answer-between"),
+        pytest.param([], None, 1, id="nothing"),
+    ],
+)
+def test_bisect_finds_the_turn(
+    tmp_path: Path, bad: Collection[int], turn: int | None, most: int
+) -> None:
+    """Few judgements find the first turn that fails; the thread is as it was."""
+    long_talk(tmp_path / "t.db")
+    judge = Reader(bad)
+    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=judge) as talk:
+        before = talk.messages()
+        found = talk.bisect()
+
+        assert turn == found.turn
+        assert judge.asked == found.judgements <= most
+        assert before == talk.messages()
+        assert (0 if turn is None else 13 - turn) == found.to_roll_back
+        if found.to_roll_back:
+            talk.rollback(turns=found.to_roll_back)
+            assert turn - 1 == len(talk.timeline().turns)  # type: ignore[operator]
+
+
+def test_an_old_thread_is_scored(tmp_path: Path) -> None:
+    """Every answer gets a verdict of now, and the transcript does not change."""
+    long_talk(tmp_path / "t.db", 3)
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader([2])
+    ) as talk:
+        before = talk.messages()
+        judged = talk.judge()
+
+        assert [0.9, 0.1, 0.9] == [each.verdict.score for each in judged]
+        assert before == talk.messages()
+        assert [2] == [each.turn for each in talk.judge(turn=2)]
+        with pytest.raises(UnknownTurnError):
+            talk.judge(turn=9)
+
+
+def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
+    """The lines of one thread give a copy of it the same ratings."""
+    long_talk(tmp_path / "t.db", 3)
+    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()) as talk:
+        copy = talk.fork()
+        talk.rate(1, "good")
+        talk.rate(None, "bad", note="It is wrong.")
+        lines = talk.ratings()
+
+        assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]
+        assert 2 == copy.import_ratings(lines)
+        given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings()]
+        assert [("good", 1, ""), ("bad", 3, "It is wrong.")] == given
+        with pytest.raises(InputError, match="'fine' is not a rating"):
+            talk.rate(1, "fine")
+
+
+def test_thumbs_in_the_chat(tmp_path: Path) -> None:
+    """`/good` and `/bad` rate a turn and are no part of the conversation."""
+    long_talk(tmp_path / "t.db", 2)
+    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()) as talk:
+        assert "Rated as good: “Question number 1?”." == talk.say("/good 1").text
+        talk.say("/bad")
+        labels = [(each["turn"], each["label"]) for each in talk.ratings()]
+        assert [(1, "good"), (2, "bad")] == labels
+        assert 2 == len(talk.timeline().turns)

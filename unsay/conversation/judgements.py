@@ -1,0 +1,299 @@
+"""Judgements of a thread after the fact: ratings, lessons, scores of old answers, and bisection."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from unsay.conversation.results import Rows
+from unsay.conversation.thread import ThreadHandle
+from unsay.effects import Steps
+from unsay.errors import UnknownTurnError
+from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
+from unsay.messages.content import language_of, text_of
+from unsay.operations import lessons as kept
+from unsay.operations import visibility
+from unsay.operations.commands import score_text
+from unsay.operations.lessons import Lesson
+from unsay.operations.pending import find_pending
+from unsay.operations.ratings import Rating, rated, rating_of
+from unsay.state import State
+from unsay.verdicts import Exchange, Verdict
+
+SHOWN_EXCHANGES = 10
+"""Earlier exchanges that a judge is shown of each beginning of the thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTurn:
+    """The verdict on the answer of one turn, given now."""
+
+    turn: int
+    question: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        words = f"{self.turn}. {score_text(self.verdict.score)}  {self.verdict.outcome}"
+        return f"{words}  {self.question}\n   {self.verdict.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """The first turn from which a thread fails.
+
+    Attributes:
+        turn: Its number; `None` if the whole thread passes.
+        reason: The judge's reason there.
+        confirmed: Whether the beginning that ends with the next turn fails as well.
+        judgements: How many beginnings were judged.
+        turns: How many turns the thread has.
+        to_roll_back: For `rollback(turns=…)`, which goes back to before the turn; 0 for none.
+    """
+
+    turn: int | None
+    reason: str
+    confirmed: bool
+    judgements: int
+    turns: int
+
+    @property
+    def to_roll_back(self) -> int:
+        """How many turns a rollback to before the turn removes; 0 if the thread passes."""
+        return 0 if self.turn is None else self.turns - self.turn + 1
+
+    def __str__(self) -> str:
+        counted = f"({self.judgements} judgements of {self.turns} turns)"
+        if self.turn is None:
+            return f"No turn fails {counted}"
+        return f"It went wrong in turn {self.turn} {counted}: {self.reason}"
+
+
+def rate(thread: ThreadHandle, turn: int | None, label: str, *, note: str = "") -> Steps[Rating]:
+    """Rate the answer of a turn; ratings are labels for `unsay calibrate`.
+
+    Args:
+        thread: The thread.
+        turn: The turn's number; `None` is the newest.
+        label: `good` or `bad`.
+        note: Why. That of a bad answer is a lesson for later turns.
+
+    Returns:
+        The rating, which replaces an earlier one.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn has this number.
+        InputError: The label is another word.
+        ConflictError: A decision is pending.
+    """
+    state = yield from thread.decided()
+    argument = None if turn is None else str(turn)
+    state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
+    messages, scope = visibility.turns_named(state, argument, _pending(state)), thread.scope()
+    update = rated(messages, scope, label, note)
+    yield from thread.write(state, scope, update)
+    rating = rating_of(update["messages"][0])
+    assert rating is not None  # noqa: S101 - it was just given
+    return rating
+
+
+def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
+    """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
+
+    Each has the question, the answer, the `earlier` exchanges, the language, the label with its
+    note, and the score of the stored verdict (`None` for an unscored one).
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
+    state = yield from thread.whole()
+    rows = []
+    for number, question, answer, exchange in _exchanges(state):
+        rating = rating_of(answer)
+        if rating is not None:
+            rows.append(
+                {
+                    "thread": thread.thread_id,
+                    "turn": number,
+                    "message_id": answer.id,
+                    "lang": language_of(question or text_of(answer)),
+                    "question": question,
+                    "answer": exchange.answer,
+                    "earlier": [list(pair) for pair in exchange.earlier],
+                    "label": rating["label"],
+                    "note": rating["note"],
+                    "score": annotation_of(answer).get("score"),
+                    "source": annotation_of(answer).get("source"),
+                }
+            )
+    return Rows(rows)
+
+
+def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> Steps[int]:
+    """Give the ratings of such lines to the turns of this thread, and return how many it gave.
+
+    A line belongs to the turn whose answer has its `message_id`, else to the one with its question
+    and answer. Lines of other threads are skipped.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        InputError: A line has another label than `good` or `bad`.
+    """
+    given, found = list(rows), list(_exchanges((yield from thread.whole())))
+    by_id = {answer.id: number for number, _, answer, _ in found}
+    by_text = {(question, each.answer): number for number, question, _, each in found}
+    count = 0
+    for line in given:
+        words = (line.get("question"), line.get("answer"))
+        turn = by_id.get(line.get("message_id")) or by_text.get(words)  # type: ignore[arg-type]
+        if turn is not None:
+            yield from rate(thread, turn, str(line.get("label")), note=str(line.get("note") or ""))
+            count += 1
+    return count
+
+
+def lessons(thread: ThreadHandle) -> Steps[tuple[Lesson, ...]]:
+    """List why drafts were rejected, oldest first; later turns on the same topic are sent this.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+    """
+    return Rows(kept.lessons_in((yield from thread.known())["messages"]))
+
+
+def edit_lesson(thread: ThreadHandle, lesson: str | int, text: str) -> Steps[Lesson]:
+    """Change the text of a lesson, and return the lesson.
+
+    Args:
+        thread: The thread.
+        lesson: Its id, or its number in the list, from 1.
+        text: At most 500 characters.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        InputError: There is no such lesson, or the text is blank or too long.
+        ConflictError: A decision is pending.
+    """
+    return (yield from _change(thread, str(lesson), text))
+
+
+def remove_lesson(thread: ThreadHandle, lesson: str | int) -> Steps[Lesson]:
+    """Remove a lesson, and return it; no later turn is sent it.
+
+    Args:
+        thread: The thread.
+        lesson: Its id, or its number in the list, from 1.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        InputError: There is no such lesson.
+        ConflictError: A decision is pending.
+    """
+    return (yield from _change(thread, str(lesson), None))
+
+
+def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
+    state, scope = (yield from thread.decided()), thread.scope()
+    lesson = kept.lesson_named(state, name)
+    yield from thread.write(state, scope, kept.changed(state, scope, lesson, text))
+    return lesson if text is None else {**lesson, "text": text.strip()}
+
+
+def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
+    """Score the answers of a thread with the judge of now; nothing changes but the usage account.
+
+    Args:
+        thread: The thread.
+        turn: The number of the turn to score; `None` is all.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn has this number.
+    """
+    found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
+    chosen = [each for each in found if turn in (None, each[0])]
+    if not chosen and turn is not None:
+        raise visibility.no_turn(turn, len(found))
+    judged = []
+    for number, question, answer, exchange in chosen:
+        key = f"judge-{answer.id}"
+        verdict = yield from judge_exchange(exchange, answer, scope, key=key)
+        judged.append(JudgedTurn(turn=number, question=question, verdict=verdict))
+    return tuple(judged)
+
+
+def bisect(thread: ThreadHandle) -> Steps[Bisection]:
+    """Find the turn from which the thread went wrong, by judging beginnings of it.
+
+    Half of what is left is judged at a time. Scores need not fall steadily, so the turns around the
+    result are judged one by one. An unscored beginning counts as one that passes.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No turn is answered yet.
+    """
+    found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
+    if not found:
+        raise UnknownTurnError("The conversation has no turns yet: ask a question first")
+    verdicts: dict[int, Verdict] = {}
+    earlier = [(question, exchange.answer) for _, question, _, exchange in found]
+    turns = len(found)
+
+    def fails(number: int) -> Steps[bool]:
+        if number not in verdicts:
+            _, _, answer, exchange = found[number - 1]
+            before = tuple(earlier[max(0, number - 1 - SHOWN_EXCHANGES) : number - 1])
+            whole = replace(exchange, earlier=before, earlier_ids=())
+            key = f"bisect-{answer.id}"
+            verdicts[number] = yield from judge_exchange(whole, answer, scope, key=key)
+        return verdicts[number].outcome == "failed"
+
+    if not (yield from fails(turns)):
+        return Bisection(
+            turn=None, reason="", confirmed=True, judgements=len(verdicts), turns=turns
+        )
+    good, bad = 0, turns
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if (yield from fails(middle)):
+            bad = middle
+        else:
+            good = middle
+    # Two beginnings before it, one by one: a single good answer may hide an earlier fault.
+    for number in range(bad - 1, max(0, bad - 4), -1):
+        if (yield from fails(number)):
+            bad = number
+    confirmed = bad == turns or (yield from fails(bad + 1))
+    return Bisection(
+        turn=bad,
+        reason=verdicts[bad].reason,
+        confirmed=confirmed,
+        judgements=len(verdicts),
+        turns=turns,
+    )
+
+
+_Answered = tuple[int, str, AnyMessage, Exchange]
+
+
+def _exchanges(state: State) -> Iterable[_Answered]:
+    """Yield each answered turn: its number, its question, its answer, and what a judge is sent."""
+    messages = spoken(state["messages"])
+    start, number = 0, 0
+    for place, message in enumerate(messages):
+        if not is_answer(message):
+            continue
+        number += 1
+        steps = messages[start:place]
+        question = next((m for m in reversed(steps) if is_question(m)), None)
+        tools = [m for m in steps if isinstance(m, ToolMessage) or m.type == "ai"]
+        exchange = exchange_of(question, message, messages[:start], tools)
+        yield number, exchange.question, message, exchange
+        start = place + 1
+
+
+def _pending(state: State) -> list[str]:
+    messages = state["messages"]
+    return [message.id or "" for message in messages[find_pending(messages, None).start :]]

@@ -1,0 +1,122 @@
+"""Lessons: why drafts were rejected, kept with the answer that followed, for later turns.
+
+A lesson is stored in its answer's annotation, so that undo, redo, rollback and forks carry it along.
+It applies while its topic is the current one.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AnyMessage
+from typing_extensions import TypedDict
+
+from unsay.context.exclusions import forgotten_ids
+from unsay.context.topics import by_topic, current_topic_id
+from unsay.errors import InputError
+from unsay.events import event_types
+from unsay.messages.annotations import annotate, annotation_of, is_answer
+from unsay.messages.content import preview, text_of
+from unsay.operations.automatic import reasons_of
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.types import Turn
+
+LESSONS = "lessons"
+"""Name of the annotation."""
+
+REJECTED_CHARS = 120
+"""Characters of the rejected draft that a person is shown with its lesson."""
+
+LESSON_CHARS = 500
+"""Longest text of a lesson."""
+
+
+class Lesson(TypedDict):
+    """Why a draft was rejected; `text` is what later turns are sent.
+
+    `rejected` is the beginning of the draft, for a person. `message_id` is the answer that was
+    delivered in its place.
+    """
+
+    id: str
+    text: str
+    rejected: str
+    message_id: str
+
+
+def lessons_of_turn(turn: Turn, answer_id: str) -> list[Lesson]:
+    """Return the lessons of a turn's rejected drafts, oldest first; equal ones once."""
+    made: dict[str, Lesson] = {}
+    for rejection in turn["rejections"]:
+        reasons, draft = reasons_of(rejection), text_of(rejection["messages"][-1])
+        if reasons:
+            made.setdefault(reasons[-1], make_lesson(reasons[-1], answer_id, rejected=draft))
+    return list(made.values())
+
+
+def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
+    """Return a lesson with an id that follows from its answer and its text."""
+    digest = hashlib.sha256(f"{answer_id}\x00{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    shown = preview(rejected, REJECTED_CHARS)
+    text = text[:LESSON_CHARS]
+    return Lesson(id=f"ls-{digest[:8]}", text=text, rejected=shown, message_id=answer_id)
+
+
+def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
+    """Return all lessons of the messages, oldest first."""
+    return list(_lessons(messages))
+
+
+def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
+    for message in messages:
+        if message.response_metadata and is_answer(message):
+            yield from annotation_of(message).get(LESSONS, ())
+
+
+def applying(state: State, scope: Scope) -> list[str]:
+    """Return the newest different lessons of the current topic, oldest first, as texts.
+
+    Those of forgotten answers are left out. The setting `max_lessons` bounds the number.
+    """
+    messages, segments = state["messages"], state.get("segments", [])
+    topic = current_topic_id(segments) or ""
+    hidden = forgotten_ids(messages, segments, state.get("forgotten", []))
+    shown = [m for m in by_topic(messages, segments).get(topic, []) if m.id not in hidden]
+    texts = list(dict.fromkeys(lesson["text"] for lesson in reversed(lessons_in(shown))))
+    return texts[: scope.settings.max_lessons][::-1]
+
+
+def lesson_named(state: State, name: str) -> Lesson:
+    """Return the lesson with this id, or with this number in the list, from 1.
+
+    Raises `InputError` if there is none.
+    """
+    listed = lessons_in(state["messages"])
+    for number, lesson in enumerate(listed, 1):
+        if name in (lesson["id"], str(number)):
+            return lesson
+    raise InputError(f"There is no lesson {name!r}; lessons() lists the {len(listed)} lessons")
+
+
+def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:
+    """Return the update that gives a lesson another text, or with `None` removes it.
+
+    Raises `InputError` for a text that is blank or longer than `LESSON_CHARS`.
+    """
+    if text is not None and not (0 < len(text.strip()) <= LESSON_CHARS):
+        raise InputError(f"A lesson has 1 to {LESSON_CHARS} characters, got {len(text.strip())}")
+    answer = next(m for m in state["messages"] if m.id == lesson["message_id"])
+    listed = [
+        each if each["id"] != lesson["id"] else {**each, "text": (text or "").strip()}
+        for each in annotation_of(answer)[LESSONS]
+        if each["id"] != lesson["id"] or text is not None
+    ]
+    return noted(answer, scope, **{LESSONS: listed})
+
+
+def noted(answer: AnyMessage, scope: Scope, **annotations: object) -> Update:
+    """Return the update that changes the annotations of an answer, and log it."""
+    stamped = annotate(answer, **annotations)
+    event = event_types.verdict(stamped.id or "", annotation_of(stamped))
+    scope.step_log.new_events.append(event)
+    return Update(messages=[stamped])
