@@ -407,20 +407,20 @@ def test_nodes_of_another_graph_run_side_by_side() -> None:
     assert ["This answers a", "This answers b"] == sorted(answers)
 
 
-def test_a_node_of_another_graph_takes_no_lease(tmp_path: Path) -> None:
-    """The run of the parent is the writer: the graph's states end with it."""
+def test_a_node_of_another_graph_takes_its_lease(tmp_path: Path) -> None:
+    """The run of the parent has the thread, once for all runs of the node, and gives it back."""
     parent: Any = StateGraph(MessagesState)
     parent.add_node("talk", answering())
-    parent.add_edge(START, "talk")
+    parent.add_conditional_edges(START, lambda state: [Send("talk", state)] * 2, ["talk"])
     with opened("sqlite", tmp_path) as savers:
         saver = savers["checkpointer"]
         graph = parent.compile(checkpointer=saver)
-        for question in ("a", "b"):
-            graph.invoke(asked(question), CONFIG)
-        spaces = {each.config["configurable"]["checkpoint_ns"] for each in saver.list(CONFIG)}
+        graph.invoke(asked("a"), CONFIG)
+        graph.invoke(asked("b"), CONFIG)
+        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": NAMESPACE}}
 
-        assert ["a", "b"] == whole(graph.get_state(CONFIG).values["messages"])
-        assert NAMESPACE not in spaces
+        assert 2 == len(list(saver.list(place)))
+        assert not [each for each in threading.enumerate() if each.name == "unsay-lease"]
 
 
 @pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])

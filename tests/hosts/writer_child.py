@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from langgraph.graph import START, MessagesState, StateGraph
+
 from tests.hosts.savers import WAYS, ainvoke, answer, answering, opened, opened_awaited
 from unsay.errors import ConflictError
 
@@ -17,7 +19,7 @@ ASKED = json.loads(sys.argv[2])
 """`name`, `turns`, `seconds` of a model call, `way`, `kind` of checkpointer, and `settings`.
 
 `wait_at`, if any, is where its checkpointer waits once: see `waiting`. With `dies` the process is
-killed as soon as the state of its answer is stored.
+killed as soon as the state of its answer is stored. With `parent` the graph is a node of another.
 """
 
 
@@ -97,6 +99,17 @@ def waiting(saver: Any) -> None:
         saver.__class__ = Waiting
 
 
+def built(savers: Any) -> Any:
+    """The graph, or one around it."""
+    given = {"model": model, "settings": ASKED["settings"]}
+    if not ASKED.get("parent"):
+        return answering(**given, **savers)
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("talk", answering(**given))
+    builder.add_edge(START, "talk")
+    return builder.compile(**savers)
+
+
 def told(number: int, outcome: str) -> None:
     """Print what became of a turn."""
     print(json.dumps([f"{ASKED['name']}-{number}", outcome]), flush=True)
@@ -106,7 +119,7 @@ def blocking() -> None:
     """Every turn, one after the other."""
     with opened(ASKED["kind"], FOLDER) as savers:
         waiting(savers["checkpointer"])
-        graph = answering(model=model, settings=ASKED["settings"], **savers)
+        graph = built(savers)
         for number in range(ASKED["turns"]):
             try:
                 told(number, WAYS[ASKED["way"]](graph, f"{ASKED['name']}-{number}"))
@@ -118,7 +131,7 @@ async def awaited() -> None:
     """The same on one event loop."""
     async with opened_awaited(ASKED["kind"], FOLDER) as savers:
         waiting(savers["checkpointer"])
-        graph = answering(model=model, settings=ASKED["settings"], **savers)
+        graph = built(savers)
         for number in range(ASKED["turns"]):
             try:
                 told(number, await ainvoke(graph, f"{ASKED['name']}-{number}"))

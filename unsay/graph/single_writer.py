@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
@@ -15,10 +15,11 @@ from langgraph.graph.state import CompiledStateGraph
 from unsay.effects import Steps, adrive, drive, off_loop
 from unsay.errors import ThreadBusyError
 from unsay.graph.late_writer import TERM, put_right
+from unsay.graph.parent_writer import hold_for_parent
 from unsay.graph.time_travel import place_of
 from unsay.runtime import Services
 from unsay.storage.base import LOST_ADVICE
-from unsay.storage.leases import LOST, Leases
+from unsay.storage.leases import LOST
 from unsay.storage.saver_leases import SaverLease, leases_of
 from unsay.storage.writer_lock import AROUND, Hold, WriterLock, lock_on, take_thread
 
@@ -38,8 +39,8 @@ def one_writer(
 ) -> Iterator[RunnableConfig | None]:
     """Hold the thread that a run or an update writes to; yield the config for it.
 
-    It holds nothing if nothing is stored for a thread, or if the graph is a node of another graph,
-    whose run writes the thread.
+    It holds nothing if nothing is stored for a thread. Inside another graph the thread is that of the
+    graph around, and stays held until the run of that graph ends.
 
     Args:
         graph: The graph that will run.
@@ -50,9 +51,10 @@ def one_writer(
     Raises:
         ThreadBusyError: Another writer has the thread, or took it over during the run.
     """
-    thread = _thread_of(graph, config)
-    hold = None if thread is None else drive(_take(*thread, services, is_held=is_held))
-    own_config, lost = _with_hold(config, hold), False
+    place = ensure_config(graph.config, config)["configurable"]
+    hold = drive(_hold_on(graph, place, services, is_held=is_held))
+    own_config, lost = _with_hold(config, hold, place), False
+    is_held = is_held or _is_nested(place)
     try:
         with _translated():
             drive(_put_right(graph, own_config, services, hold))
@@ -77,9 +79,10 @@ async def one_writer_awaited(
     is_held: bool,
 ) -> AsyncIterator[RunnableConfig | None]:
     """Do on an event loop what `one_writer` does, with the same arguments and error."""
-    thread = _thread_of(graph, config)
-    hold = None if thread is None else await adrive(_take(*thread, services, is_held=is_held))
-    own_config, lost = _with_hold(config, hold), False
+    place = ensure_config(graph.config, config)["configurable"]
+    hold = await adrive(_hold_on(graph, place, services, is_held=is_held))
+    own_config, lost = _with_hold(config, hold, place), False
+    is_held = is_held or _is_nested(place)
     try:
         with _translated():
             await adrive(_put_right(graph, own_config, services, hold))
@@ -113,46 +116,55 @@ def inside(config: RunnableConfig | None) -> Iterator[Hold]:
         AROUND.reset(token)
 
 
-def _thread_of(
-    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
-) -> tuple[Leases, str] | None:
-    found = ensure_config(graph.config, config)["configurable"]
-    thread_id, saver = (
-        found.get("thread_id"),
-        found.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer),
-    )
+def _is_nested(place: Mapping[str, Any]) -> bool:
     # Only LangGraph puts a function there, for a graph that is a node of another one.
-    is_nested = callable(found.get(CONFIG_KEY_READ))
-    if thread_id is None or is_nested or graph.checkpointer is False:
-        return None
-    return (leases_of(saver), str(thread_id)) if isinstance(saver, BaseCheckpointSaver) else None
+    return callable(place.get(CONFIG_KEY_READ))
 
 
-def _take(
-    leases: Leases, thread_id: str, services: Services, *, is_held: bool
+def _hold_on(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    place: Mapping[str, Any],
+    services: Services,
+    *,
+    is_held: bool,
 ) -> Steps[Hold | None]:
-    if is_held:
-        return lock_on(leases, thread_id).hold
+    """Take the thread that a configuration names; `None` if nothing is stored for a thread.
+
+    `None` also inside another unsay graph, whose run has its thread already.
+    """
     settings = services.settings
+    if _is_nested(place):
+        if isinstance(place.get(HOLD), Hold):
+            return None
+        return (yield from hold_for_parent(place, settings.lease_seconds))
+    thread_id, saver = (
+        place.get("thread_id"),
+        place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer),
+    )
+    if thread_id is None or not isinstance(saver, BaseCheckpointSaver):
+        return None
+    leases = leases_of(saver)
+    if is_held:
+        return lock_on(leases, str(thread_id)).hold
     return (
         yield from take_thread(
             leases,
-            thread_id,
+            str(thread_id),
             wait_seconds=settings.thread_wait_seconds,
             lease_seconds=settings.lease_seconds,
         )
     )
 
 
-def _with_hold(config: RunnableConfig | None, hold: Hold | None) -> RunnableConfig | None:
+def _with_hold(
+    config: RunnableConfig | None, hold: Hold | None, place: Mapping[str, Any]
+) -> RunnableConfig | None:
     if hold is None:
         return config
     given: RunnableConfig = config or {}
-    held: RunnableConfig = {
-        **given,
-        "configurable": {**given.get("configurable", {}), HOLD: hold},
-    }
-    if (lease := _lease_of(hold)) is not None:
+    # All of `place`: a configuration that has a part of it would replace that of the graph around.
+    held: RunnableConfig = {**given, "configurable": {**place, HOLD: hold}}
+    if not _is_nested(place) and (lease := _lease_of(hold)) is not None:
         held["metadata"] = {**given.get("metadata", {}), TERM: lease.token}
     return held
 
@@ -195,15 +207,17 @@ def _put_right_later(
 
     Nothing is raised: if other writers are faster or the checkpointer fails, the next run does it.
     """
-    thread, lease = _thread_of(graph, config), _lease_of(lost)
-    if thread is None or lease is None:
+    place, lease = ensure_config(graph.config, config)["configurable"], _lease_of(lost)
+    if _is_nested(place) or lease is None:
         return
     with suppress(Exception):  # it must not hide why the run is refused
-        hold = yield from _take(*thread, services, is_held=False)
+        hold = yield from _hold_on(graph, place, services, is_held=False)
         if hold is None:
             return
         try:
-            yield from _put_right(graph, _with_hold(config, hold), services, hold, lease.token)
+            yield from _put_right(
+                graph, _with_hold(config, hold, place), services, hold, lease.token
+            )
         finally:
             yield off_loop(hold.release)
 

@@ -1,0 +1,377 @@
+"""One writer per thread, when the thread is that of a graph around unsay."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, RetryPolicy, Send, interrupt
+
+from tests.hosts.savers import CONFIG, answer, asked, opened, opened_awaited
+from tests.hosts.test_writers import LAST, Starts, freeze, linux, start  # noqa: F401 - a fixture
+from unsay.errors import ConflictError
+from unsay.graph import as_node, build_graph
+from unsay.graph.compiled import HostGraph
+from unsay.testing import ScriptedJudge
+
+KINDS = ["None", "True", "own", "as_node"]
+COMBINATIONS = [*(("memory", kind) for kind in KINDS), ("ours", "None"), ("sqlite", "True")]
+Run = Callable[[Any, Any], Any]
+
+
+def child_of(kind: str, model: Any) -> HostGraph:
+    """The graph with no checkpointer, with `True`, with its own, or as `as_node` returns it."""
+    saver: Any = {"True": True, "own": InMemorySaver()}.get(kind)
+    graph = build_graph(model, judge=ScriptedJudge(), checkpointer=saver)
+    return as_node(graph) if kind == "as_node" else graph
+
+
+def parent_of(node: Any, *, first: Any = None, **savers: Any) -> Any:
+    """A parent that runs `first`, if any, and then the graph."""
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("talk", node)
+    if first is None:
+        builder.add_edge(START, "talk")
+    else:
+        builder.add_node("first", first)
+        builder.add_edge(START, "first")
+        builder.add_edge("first", "talk")
+    return builder.compile(**savers)
+
+
+def outcome(run: Callable[[], Any]) -> str:
+    """The answer of a run, or that it was refused."""
+    try:
+        return str(run()["messages"][-1].text)
+    except ConflictError:
+        return "refused"
+
+
+def check(graph: Any, told: dict[str, str], paid: list[str]) -> None:
+    """Each turn that was not refused is whole, and a model was paid for no other."""
+    texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
+    for question, got in told.items():
+        if got == "refused":
+            assert not any(question in each for each in paid)
+        else:
+            assert question in got
+            assert texts[texts.index(got) - 1].endswith(question)
+
+
+class Paid:
+    """A model that answers its newest question, and records which questions it was paid for."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    def __call__(self, messages: list[Any]) -> str:
+        """The answer."""
+        self.questions.append(messages[-1].text)
+        return answer(messages)
+
+
+WAYS: dict[str, Run] = {
+    "invoke": lambda graph, value: graph.invoke(value, CONFIG),
+    "exit": lambda graph, value: graph.invoke(value, CONFIG, durability="exit"),
+    "sync": lambda graph, value: graph.invoke(value, CONFIG, durability="sync"),
+    "stream": lambda graph, value: list(graph.stream(value, CONFIG, stream_mode="values"))[-1],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("saver", "kind"), COMBINATIONS)
+def test_parallel_runs_land_whole_or_are_refused(
+    tmp_path: Path, saver: str, kind: str, way: str
+) -> None:
+    """Of six runs that begin together none reports an answer that the thread does not have."""
+    model, begin = Paid(), Barrier(6, timeout=60)
+
+    def run(question: str) -> str:
+        begin.wait()
+        return outcome(lambda: WAYS[way](graph, asked(question)))
+
+    with opened(saver, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
+        graph = parent_of(child_of(kind, model), **savers)
+        WAYS[way](graph, asked("before"))
+        wanted = [f"q{number}" for number in range(6)]
+        told = dict(zip(wanted, pool.map(run, wanted), strict=True))
+        told["before"] = "This answers before"
+
+        check(graph, told, model.questions)
+        assert "after" in outcome(lambda: WAYS[way](graph, asked("after")))
+
+
+@pytest.mark.parametrize(("saver", "kind"), COMBINATIONS)
+async def test_parallel_tasks_land_whole_or_are_refused(
+    tmp_path: Path, saver: str, kind: str
+) -> None:
+    """The same on one event loop."""
+    model, told = Paid(), {}
+    async with opened_awaited(saver, tmp_path) as savers:
+        graph = parent_of(child_of(kind, model), **savers)
+
+        async def run(question: str) -> None:
+            try:
+                state = await graph.ainvoke(asked(question), CONFIG)
+                told[question] = state["messages"][-1].text
+            except ConflictError:
+                told[question] = "refused"
+
+        await asyncio.gather(*(run(f"q{number}") for number in range(6)))
+        assert set(told.values()) != {"refused"}
+        await asyncio.to_thread(check, graph, told, model.questions)
+        await run("after")
+        assert "after" in told["after"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_began_before_another_ended_is_refused(kind: str, durability: Any) -> None:
+    """It reached the graph afterwards, and still works on the messages from before."""
+    model, waits, goes = Paid(), Event(), Event()
+
+    def first(state: Any) -> Any:
+        if state["messages"][-1].text == "slow":
+            waits.set()
+            assert goes.wait(60)
+        return {}
+
+    graph = parent_of(child_of(kind, model), first=first, checkpointer=InMemorySaver())
+    graph.invoke(asked("before"), CONFIG, durability=durability)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(
+            outcome, lambda: graph.invoke(asked("slow"), CONFIG, durability=durability)
+        )
+        assert waits.wait(60)
+        quick = graph.invoke(asked("quick"), CONFIG, durability=durability)["messages"][-1].text
+        goes.set()
+
+    assert "refused" == slow.result()
+    texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
+    assert quick == texts[-1]
+    assert not any("slow" == each for each in model.questions)
+
+
+def test_an_update_of_the_parent_during_a_run_refuses_it() -> None:
+    """A host that updates the parent's state before the graph is reached keeps its update."""
+
+    def first(state: Any) -> Any:
+        if state["messages"][-1].text == "slow":
+            graph.update_state(CONFIG, {"messages": [("ai", "an update")]})
+        return {}
+
+    model = Paid()
+    graph = parent_of(child_of("None", model), first=first, checkpointer=InMemorySaver())
+    graph.invoke(asked("before"), CONFIG)
+    with pytest.raises(ConflictError):
+        graph.invoke(asked("slow"), CONFIG)
+
+    assert "slow" not in model.questions
+    assert "an update" in [m.text for m in graph.get_state(CONFIG).values["messages"]]
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_the_thread_is_free_after_every_end_of_a_run(*, awaits: bool) -> None:
+    """After an error, an interrupt, a stream that is left, and a cancelled task."""
+    reached = asyncio.Event()
+
+    async def model(messages: list[Any]) -> str:
+        text = messages[-1].text
+        if text.endswith("broken"):
+            raise RuntimeError("broken")
+        if text.endswith("cancelled"):
+            reached.set()
+            await asyncio.Event().wait()
+        return answer(messages)
+
+    def ask(state: Any) -> Any:
+        if state["messages"][-1].text == "interrupted":
+            interrupt("Go on?")
+        return {}
+
+    graph = parent_of(child_of("None", model), first=ask, checkpointer=InMemorySaver())
+
+    async def run(value: Any) -> Any:
+        if awaits:
+            return await graph.ainvoke(value, CONFIG)
+        return await asyncio.to_thread(graph.invoke, value, CONFIG)
+
+    with pytest.raises(Exception, match="broken"):
+        await run(asked("broken"))
+    await run(asked("one"))
+    await run(asked("interrupted"))
+    await run(Command(resume="yes"))
+    if awaits:
+        task = asyncio.create_task(graph.ainvoke(asked("cancelled"), CONFIG))
+        await reached.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        chunks = graph.astream(asked("left"), CONFIG, stream_mode="messages")
+        await anext(chunks)
+        await chunks.aclose()
+    state = await run(asked("two"))
+    assert state["messages"][-1].text.endswith("two")
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_other_ways_on_are_not_refused(durability: Any) -> None:
+    """Several nodes before the graph, several runs of one step, and an earlier state."""
+    model = Paid()
+    builder: Any = StateGraph(MessagesState)
+    for name in "abcdef":
+        builder.add_node(name, lambda _: {})
+    builder.add_node("talk", build_graph(model, judge=ScriptedJudge()))
+    builder.add_edge(START, "a")
+    for one, two in zip("abcde", "bcdef", strict=True):
+        builder.add_edge(one, two)
+    builder.add_conditional_edges("f", lambda state: [Send("talk", state)] * 2, ["talk"])
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for question in ("one", "two"):
+        graph.invoke(asked(question), CONFIG, durability=durability)
+    earlier = [each for each in graph.get_state_history(CONFIG) if not each.next][1].config
+    graph.invoke(asked("three"), earlier, durability=durability)
+
+    texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
+    assert ["one", "three"] == [each for each in texts if not each.startswith("This")]
+
+
+def test_a_retry_of_the_node_is_refused_as_well() -> None:
+    """A parent that tries its nodes again does not run on messages from before either."""
+    model, waits, goes = Paid(), Event(), Event()
+
+    def first(state: Any) -> Any:
+        if state["messages"][-1].text == "slow":
+            waits.set()
+            assert goes.wait(60)
+        return {}
+
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("first", first)
+    retried = RetryPolicy(initial_interval=0.001, max_attempts=3, retry_on=ConflictError)
+    builder.add_node("talk", build_graph(model, judge=ScriptedJudge()), retry_policy=retried)
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "talk")
+    graph = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(outcome, lambda: graph.invoke(asked("slow"), CONFIG))
+        assert waits.wait(60)
+        graph.invoke(asked("quick"), CONFIG)
+        goes.set()
+
+    assert "refused" == slow.result()
+    assert "slow" not in model.questions
+
+
+def test_a_graph_deep_inside_holds_the_thread_of_the_outermost_run() -> None:
+    """Its state is written at the end of that run."""
+    model, waits, goes = Paid(), Event(), Event()
+
+    def last(state: Any) -> Any:
+        if state["messages"][-1].text.endswith("slow"):
+            waits.set()
+            assert goes.wait(60)
+        return {}
+
+    inner = parent_of(child_of("None", model))
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("inner", inner)
+    builder.add_node("last", last)
+    builder.add_edge(START, "inner")
+    builder.add_edge("inner", "last")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(outcome, lambda: graph.invoke(asked("slow"), CONFIG))
+        assert waits.wait(60)
+        assert "refused" == outcome(lambda: graph.invoke(asked("quick"), CONFIG))
+        goes.set()
+
+    assert "This answers slow" == slow.result()
+    assert "This answers slow" == graph.get_state(CONFIG).values["messages"][-1].text
+
+
+def rounds_of_six(start: Starts, folder: Path, saver: str, rounds: int) -> None:  # noqa: F811
+    """Let six processes write at once; what was not refused must be there."""
+    with opened(saver, folder) as savers:
+        parent_of(child_of("None", answer), **savers).invoke(asked("before"), CONFIG)
+    ways = ["invoke", "ainvoke", "stream"] * 2
+    children = [
+        start(name, saver, turns=rounds, way=way, parent=True)
+        for name, way in zip("abcdef", ways, strict=True)
+    ]
+    told = dict(turn for child in children for turn in child.told())
+    with opened(saver, folder) as savers:
+        check(parent_of(child_of("None", answer), **savers), told, [])
+
+    assert 6 * rounds == len(told)
+    assert {"refused"} != set(told.values())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("saver", ["ours", "sqlite", "sqlite and store"])
+def test_ten_rounds_of_six_processes(start: Starts, tmp_path: Path, saver: str) -> None:  # noqa: F811
+    """Each turn is there whole or was refused."""
+    rounds_of_six(start, tmp_path, saver, 10)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("saver", ["ours", "sqlite", "sqlite and store"])
+def test_two_hundred_rounds_of_six_processes(start: Starts, tmp_path: Path, saver: str) -> None:  # noqa: F811
+    """The same twenty times as long."""
+    rounds_of_six(start, tmp_path, saver, 200)
+
+
+def texts_of(graph: Any) -> list[str]:
+    """The texts of the thread."""
+    return [message.text for message in graph.get_state(CONFIG).values["messages"]]
+
+
+@linux
+@pytest.mark.parametrize("saver", ["ours", "sqlite"])
+def test_a_killed_run_keeps_nobody_out(start: Starts, tmp_path: Path, saver: str) -> None:  # noqa: F811
+    """Another process goes on at once, long before the lease expires."""
+    child = start("a", saver, seconds=60, parent=True, settings={"lease_seconds": 600})
+    child.until_it_asks_its_model()
+    child.process.kill()
+    child.process.wait()
+    with opened(saver, tmp_path) as savers:
+        graph = parent_of(child_of("None", answer), **savers)
+
+        assert graph.invoke(asked("next"), CONFIG)["messages"][-1].text.endswith("next")
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("saver", ["ours", "sqlite"])
+@pytest.mark.parametrize("late", ["model", "state"])
+def test_a_frozen_run_is_refused(
+    start: Starts,  # noqa: F811
+    tmp_path: Path,
+    saver: str,
+    way: str,
+    late: str,
+) -> None:
+    """It wakes up after its lease, and the turn of the other stays; also if it froze as it committed."""
+    if late == "state":
+        child = start("a", saver, way=way, parent=True, settings=LAST, wait_at="answer's state")
+        child.until_it_waits_to_write()
+    else:
+        lasts = {"lease_seconds": 0.5}
+        child = start("a", saver, seconds=1, way=way, parent=True, settings=lasts)
+        child.until_it_asks_its_model()
+    freeze(child, tmp_path / "talk.db")
+    with opened(saver, tmp_path) as savers:
+        graph = parent_of(child_of("None", answer), **savers)
+        deadline = time.monotonic() + 60
+        while "refused" == (got := outcome(lambda: graph.invoke(asked("meanwhile"), CONFIG))):
+            assert time.monotonic() < deadline  # until the lease ends
+        child.let_it_write()
+
+        assert [["a-0", "refused"]] == child.told()
+        assert got == texts_of(graph)[-1]

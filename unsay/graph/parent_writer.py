@@ -1,0 +1,312 @@
+"""One writer per thread for a graph around unsay: its run holds the thread until the run ends.
+
+The graph around unsay reads and writes its states without a lock. So its run takes the thread when it
+reaches unsay, and is refused there if the thread has a turn that the run does not build on. States
+that a run writes while it has the thread are marked in their metadata.
+
+LangGraph does not tell a node about the run around it. It does give a node the function that
+schedules further tasks, which belongs to the run.
+"""
+
+import asyncio
+import inspect
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, cast
+from weakref import WeakKeyDictionary, finalize
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_CALL, CONFIG_KEY_CHECKPOINTER
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    empty_checkpoint,
+)
+from langgraph.pregel._loop import AsyncPregelLoop
+
+from unsay.effects import Call, Steps, adrive, drive, off_loop
+from unsay.errors import ThreadBusyError
+from unsay.storage.base import LOST_ADVICE
+from unsay.storage.leases import LOST, on_loop
+from unsay.storage.saver_leases import leases_of
+from unsay.storage.writer_lock import Hold, take_thread
+
+HELD = "unsay_held"
+"""Where the metadata of a state has the term of the lease of the run that wrote it; 0 without a lease."""
+
+REFUSED = (
+    "Another run wrote to the thread {thread_id!r} after this run of the graph around unsay began, or "
+    "is still running: read its messages, then send this again. Unsay called no model"
+)
+# States that are read at first to look for those of others, usually enough; four times as many then.
+FIRST_LOOK = 2
+# States that are read at most, unless more are newer than the one that the run began from.
+LAST_LOOK = 32
+# How long a refused run waits for the thread, so that it can put the turn of the other run on top.
+PUT_BACK_SECONDS = 0.1
+
+_HOLDS: WeakKeyDictionary[Any, Future[Hold]] = WeakKeyDictionary()
+_MUTEX = Lock()
+
+
+def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hold | None]:
+    """Take the thread of the graph around a node until its run ends; all nodes of a run share it.
+
+    Args:
+        place: The `configurable` part of the node's configuration.
+        lease_seconds: How long the thread stays taken if the process is stopped.
+
+    Returns:
+        The right to write; `None` if no checkpointer keeps the thread, or LangGraph does not tell
+        which run it is.
+
+    Raises:
+        ThreadBusyError: Another run has the thread, or wrote to it after this one began.
+    """
+    saver, thread_id = place.get(CONFIG_KEY_CHECKPOINTER), place.get("thread_id")
+    loop = _outermost(place)
+    if loop is None or thread_id is None or not isinstance(saver, BaseCheckpointSaver):
+        return None
+    with _MUTEX:
+        known = _HOLDS.get(loop)
+        shared = _HOLDS.setdefault(loop, Future())
+    if known is not None:
+        theirs: Hold = yield Call(
+            blocking=known.result,
+            awaitable=lambda: asyncio.shield(asyncio.wrap_future(known)),
+        )
+        return theirs
+    run = Run(loop=loop, saver=saver, thread_id=str(thread_id), lease_seconds=lease_seconds)
+    try:
+        hold = yield from run.take()
+    except BaseException as error:
+        with _MUTEX:
+            del _HOLDS[loop]  # the parent may try its node again
+        shared.set_exception(error)
+        raise
+    shared.set_result(hold)
+    return hold
+
+
+def _outermost(place: Mapping[str, Any]) -> Any:
+    """Return the run of the outermost graph around a node; `None` if it cannot be found."""
+    loop = None
+    while (call := place.get(CONFIG_KEY_CALL)) is not None:
+        if inspect.isfunction(call):  # of a node with a timeout
+            call = inspect.getclosurevars(call).nonlocals.get("call")
+        schedule = getattr(call, "keywords", {}).get("schedule_task")
+        outer = getattr(schedule, "__self__", None)
+        if outer is None or outer is loop:
+            return None
+        loop, place = outer, outer.config.get("configurable", {})
+    return loop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of the graph around unsay: LangGraph's loop, and the thread that it writes."""
+
+    loop: Any
+    saver: BaseCheckpointSaver[Any]
+    thread_id: str
+    lease_seconds: float
+
+    def take(self) -> Steps[Hold]:
+        """Take the thread until the run ends; `ThreadBusyError` if the run cannot have it."""
+        try:
+            # Waiting would not help: what the other writes is not among the messages of this run.
+            hold = yield from self._thread(wait_seconds=0)
+        except ThreadBusyError as error:
+            self._at_end(None)
+            raise ThreadBusyError(REFUSED.format(thread_id=self.thread_id)) from error
+        try:
+            is_stored = yield from self._all_stored()
+            if is_stored and (yield from self._newest_of_others()) is not None:
+                raise ThreadBusyError(REFUSED.format(thread_id=self.thread_id))
+        except BaseException:
+            yield off_loop(hold.release)
+            self._at_end(None)
+            raise
+        loop = self.loop
+        marked = {**loop.checkpoint_config.get("metadata", {}), HELD: _term(hold)}
+        loop.checkpoint_config = {**loop.checkpoint_config, "metadata": marked}
+        self._at_end(hold)
+        return hold
+
+    def _thread(self, *, wait_seconds: float) -> Steps[Hold]:
+        leases, seconds = leases_of(self.saver), self.lease_seconds
+        return (
+            yield from take_thread(
+                leases, self.thread_id, wait_seconds=wait_seconds, lease_seconds=seconds
+            )
+        )
+
+    def _at_end(self, hold: Hold | None) -> None:
+        """Do the rest when LangGraph has written the last state of the run."""
+        # At the latest when the loop is deleted; it does nothing when it was called before.
+        release = None if hold is None else finalize(self.loop, hold.release)
+
+        async def awaited(_: object, error: BaseException | None, *__: object) -> None:
+            await adrive(self._end(hold, release, error))
+
+        def blocking(_: object, error: BaseException | None, *__: object) -> None:
+            drive(self._end(hold, release, error))
+
+        # The first entry of the stack is the last that its end calls.
+        is_awaited = isinstance(self.loop, AsyncPregelLoop)
+        entry = (not is_awaited, awaited if is_awaited else blocking)
+        self.loop.stack._exit_callbacks.appendleft(entry)
+
+    def _end(self, hold: Hold | None, release: Any, error: BaseException | None) -> Steps[None]:
+        if hold is None:
+            yield from self._put_back()
+            return
+        try:
+            yield from hold.verify()
+        except ThreadBusyError:
+            yield off_loop(release)
+            yield from self._put_back()
+            raise
+        finally:
+            yield off_loop(release)
+        if isinstance(error, sqlite3.Error) and str(error) == LOST:
+            raise ThreadBusyError(LOST_ADVICE) from error
+
+    def _put_back(self) -> Steps[None]:
+        """Copy the newest state of others on top, if this run wrote newer ones that lack its turn.
+
+        If the thread is taken, or the checkpointer fails, the next run does it: it is refused, too.
+        """
+        with suppress(Exception):  # it must not hide why the run is refused
+            hold = yield from self._thread(wait_seconds=PUT_BACK_SECONDS)
+            try:
+                theirs = yield from self._newest_of_others()
+                states = yield from self._newest(LAST_LOOK)
+                if theirs is not None and not _builds_on(states, theirs):
+                    yield self._copy(theirs, _term(hold))
+            finally:
+                yield off_loop(hold.release)
+
+    def _copy(self, state: CheckpointTuple, term: int) -> Call:
+        new = empty_checkpoint()
+        copied = cast("Checkpoint", {**state.checkpoint, "id": new["id"], "ts": new["ts"]})
+        metadata = cast("CheckpointMetadata", {**state.metadata, "source": "fork", HELD: term})
+        return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
+
+    def _all_stored(self) -> Steps[bool]:
+        """Wait until the states of the run are stored; `False` if the caller would block that."""
+        stored = getattr(self.loop, "_put_checkpoint_fut", None)
+
+        def blocking() -> bool:
+            # A task of an event loop cannot end while the caller blocks the loop.
+            while not (stored is None or stored.done()):
+                if on_loop() and not isinstance(stored, Future):
+                    return False
+                time.sleep(0.001)
+            return True
+
+        async def awaited() -> bool:
+            while not (stored is None or stored.done()):  # noqa: ASYNC110 - perhaps of another loop
+                await asyncio.sleep(0.001)
+            return True
+
+        done: bool = yield Call(blocking=blocking, awaitable=awaited)
+        return done
+
+    def _newest_of_others(self) -> Steps[CheckpointTuple | None]:
+        """Return the newest state with a turn on which this run does not build; `None` without one.
+
+        `None` also for a run that began from an earlier state, which a host does on purpose.
+        """
+        loop = self.loop
+        place, began = loop.checkpoint_config["configurable"], loop._initial_checkpoint_config
+        is_earlier = loop._has_persisted_parent and not loop._loaded_latest
+        if is_earlier or str(place.get("thread_id")) != self.thread_id:
+            return None
+        base = began["configurable"].get("checkpoint_id") if loop._has_persisted_parent else None
+        limit = FIRST_LOOK
+        while True:
+            states = yield from self._newest(limit)
+            theirs, is_sure = _outside(states, place.get("checkpoint_id"), base or "")
+            is_enough = limit >= LAST_LOOK and _id(states[-1]) <= (base or "")
+            if is_sure or is_enough or len(states) < limit:
+                return theirs
+            limit *= 4
+
+    def _newest(self, limit: int) -> Steps[list[CheckpointTuple]]:
+        """Return the thread's newest states, newest first; empty if they cannot be listed."""
+        ns = self.loop.checkpoint_config["configurable"].get("checkpoint_ns", "")
+        named = {"thread_id": self.thread_id, "checkpoint_ns": ns}
+        config: RunnableConfig = {"configurable": named}
+
+        def blocking() -> list[CheckpointTuple]:
+            with suppress(NotImplementedError):
+                return list(self.saver.list(config, limit=limit))
+            return []
+
+        async def awaited() -> list[CheckpointTuple]:
+            with suppress(NotImplementedError):
+                return [each async for each in self.saver.alist(config, limit=limit)]
+            return []
+
+        found: list[CheckpointTuple] = yield Call(blocking=blocking, awaitable=awaited)
+        return found
+
+
+def _outside(
+    states: Sequence[CheckpointTuple], own: str | None, base: str
+) -> tuple[CheckpointTuple | None, bool]:
+    """Return the newest state of others, and whether older states need not be looked at.
+
+    Args:
+        states: The newest of the thread, newest first.
+        own: Id of the newest state of the run; its parents are looked for among `states`.
+        base: Id of the state that the run began from.
+    """
+    theirs, line, built_on = None, own, None
+    for state in states:
+        metadata: Any = state.metadata
+        name, term = _id(state), metadata.get(HELD)
+        is_host = metadata.get("source") in ("update", "fork")
+        if name == line and built_on is None:
+            # What a host wrote, it wrote on purpose, whatever it left behind.
+            built_on = float("inf") if term is None and is_host else term
+            line = _parent_id(state)
+        elif term is not None:
+            # A later term than that of the run's own line: a writer that lost the thread still wrote.
+            if theirs is None and (built_on is None or term > built_on):
+                theirs = state
+        elif is_host and name > base and theirs is None:
+            theirs = state
+    return theirs, built_on is not None
+
+
+def _builds_on(states: Sequence[CheckpointTuple], earlier: CheckpointTuple) -> bool:
+    """Return whether the newest of the states, which is first, has another one as its ancestor."""
+    line: str | None = _id(states[0])
+    for state in states:
+        if _id(state) == line == _id(earlier):
+            return True
+        if _id(state) == line:
+            line = _parent_id(state)
+    return False
+
+
+def _term(hold: Hold) -> int:
+    return getattr(hold.lease, "token", None) or 0
+
+
+def _id(state: CheckpointTuple) -> str:
+    return str(state.config["configurable"]["checkpoint_id"])
+
+
+def _parent_id(state: CheckpointTuple) -> str | None:
+    parent: str | None = (state.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+    return parent
