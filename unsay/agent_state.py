@@ -32,9 +32,10 @@ STRUCTURED = "structured_response"
 
 
 def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model; an agent then takes and gives all channels that its input or output has.
+    """Return a model whose agent takes and gives all channels of its input and output.
 
-    Without this, a channel of the output alone, such as `todos`, could not be given back to it.
+    Without this, a channel of the output alone, such as `todos`, could not be given back to the
+    agent. A model that is not an agent is returned unchanged.
     """
     if not _is_agent(inner_of(model)):
         return model
@@ -65,7 +66,10 @@ def _with_channels(graph: Any) -> Any:
 
 
 def _with_blocking_tools(node: Any) -> Any:
-    """Return an agent's node; async tools in it can then also be called from blocking code."""
+    """Return an agent's node whose async tools can be called from blocking code too.
+
+    A node without tools is returned unchanged.
+    """
     if not isinstance(node.bound, ToolNode):
         return node
     tools = {name: also_blocking(each) for name, each in node.bound.tools_by_name.items()}
@@ -99,7 +103,10 @@ def _hints(schema: Any) -> dict[str, Any]:
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what writes and reads values of a type; raises `PydanticUserError` if nothing can."""
+    """Return the pydantic adapter that writes and reads values of a type.
+
+    Raises `PydanticUserError` if pydantic has none.
+    """
     try:
         return TypeAdapter(Any if isinstance(kind, TypeVar) else kind)
     except PydanticUserError as error:
@@ -109,7 +116,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def report_unkept(model: object, name: str) -> None:
-    """Log the channels of an agent that are not kept from one turn to the next, with the reason."""
+    """Log the channels of an agent that are not kept from one turn to the next, with the reason.
+
+    `name` is the argument with which the model was given. A model that is not an agent is skipped.
+    """
     graph: Any = inner_of(model) if isinstance(model, Runnable) else model
     if not _is_agent(graph):
         return
@@ -132,7 +142,11 @@ def report_unkept(model: object, name: str) -> None:
 
 
 def state_before(model: Runnable[Any, Any], messages: Sequence[AnyMessage]) -> dict[str, Any]:
-    """Return the channels to give to an agent: those of the newest answer that has any."""
+    """Return the channels to give to an agent: those stored with the newest answer that has any.
+
+    Empty without such an answer, or if the model is not an agent. A value that the agent can no
+    longer read is left out.
+    """
     stored = next((state for each in reversed(messages) if (state := agent_state(each))), {})
     graph = inner_of(model)
     if not stored or not _is_agent(graph):

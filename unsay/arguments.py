@@ -27,8 +27,8 @@ def check_call(
 ) -> None:
     """Raise `error` unless the arguments have the names and types of the function's parameters.
 
-    `label` is shown for the function; empty is its own name. With `bound` the first parameter
-    is skipped. Text with a lone surrogate is refused, because it cannot be stored.
+    With `bound` the first parameter is skipped, as `self`. `label` is shown as the function's name;
+    empty is its own. Text with a lone surrogate raises `InputError`, because it cannot be stored.
     """
     signature, verb = inspect.signature(function), label or function.__name__
     parameters = list(signature.parameters.values())[bound:]
@@ -128,7 +128,10 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Return whether a value has the annotated type; of a `Literal` only the type of its words."""
+    """Return whether a value has the annotated type.
+
+    Of a `Literal` only the type of its words is checked, of a protocol nothing.
+    """
     kind, args = get_origin(annotation) or annotation, get_args(annotation)
     if kind in (Union, UnionType):
         return any(fits(value, each) for each in args)

@@ -94,7 +94,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def run_on_own_loop(awaited: Awaitable[T]) -> T:
-    """Return the result of an awaitable from blocking code, also inside of an event loop's thread."""
+    """Return the result of an awaitable; a new event loop in another thread runs it.
+
+    It is for blocking code, also inside an event loop's thread.
+    """
 
     async def wait() -> T:
         return await awaited
@@ -193,7 +196,7 @@ def _silent(seconds: float) -> TimeoutError:
 
 
 def _in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run work in a new Python thread, with the caller's context variables."""
+    """Start work in a new Python thread, with the caller's context variables; return its future."""
     future: Future[T] = Future()
     # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.
     future.set_running_or_notify_cancel()

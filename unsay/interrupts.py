@@ -68,7 +68,10 @@ def refuse_undecided(snapshot: StateSnapshot) -> None:
 
 
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """Return the question about rejected drafts: the best one, its score, and the possible decisions."""
+    """Return the request that asks a person about rejected drafts.
+
+    It shows the best draft, its score, the reasons, and the possible decisions.
+    """
     turn = state["turn"]
     best = max(turn["rejections"], key=lambda draft: draft["score"] or 0.0)
     reasons = " / ".join(draft["reason"] for draft in turn["rejections"])
@@ -80,7 +83,7 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
 def rollback_request(
     state: State, removed: Sequence[AnyMessage], reason: str, texts: Texts
 ) -> dict[str, Any]:
-    """Return the question whether an automatic rollback may remove messages and try again."""
+    """Return the request that asks a person whether an automatic rollback may remove `removed`."""
     rejections = state["turn"]["rejections"]
     args: dict[str, Any] = {
         "turns": sum(map(is_answer, removed)),
@@ -96,14 +99,14 @@ def rollback_request(
 
 
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
-    """Return the question whether a call may exceed a budget, with the limits that have no room."""
+    """Return the request that asks a person whether a call may exceed a budget."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     description = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
     return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
 
 
 def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
-    """Return the question whether tool calls may be undone, with one action for each."""
+    """Return the request that asks a person about each tool call whether to undo it."""
     actions = []
     for call in calls:
         args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
@@ -167,7 +170,7 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
 
 
 def _first(answer: Any) -> Mapping[str, Any]:
-    """Return an answer's first decision as a mapping; empty if it has no known form."""
+    """Return an answer's first decision as a mapping; empty if the answer has another form."""
     if isinstance(answer, str):
         return {"type": answer}
     if isinstance(answer, Mapping) and "decisions" in answer:

@@ -220,7 +220,7 @@ class Services:
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:
-        """The model that names threads; `None` for the first question's words."""
+        """The model that names threads; `None` if the first question's words are the title."""
         chosen = self.title_like or self.settings.title_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
@@ -258,7 +258,7 @@ class Scope:
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """Return the scope of the current run; only a node may call this."""
+        """Return the scope of the current run of the graph, which only a node has."""
         runtime = get_runtime(Context)
         context = context_of(runtime.context)
         thread_id = config.get("configurable", {}).get("thread_id")
@@ -307,7 +307,7 @@ class Scope:
         self.stream_writer({"unsay": event, **data})
 
     def report_failure(self, event: str, error: Exception) -> None:
-        """Log and stream why a part of the user's failed; the turn continues without its decision."""
+        """Log and stream that a user's part failed, such as a judge; the turn continues."""
         reason = f"{type(error).__name__}: {error}"[:500]
         LOG.warning(
             "event=%s thread=%r reason=%r a part of yours failed", event, self.thread_id, reason

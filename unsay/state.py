@@ -124,7 +124,7 @@ class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
 
     @property
     def snapshot_frequency(self) -> int:
-        """Updates between two snapshots at the current length of the transcript."""
+        """The number of updates between two snapshots; it grows with the transcript."""
         value = getattr(self, "value", None)
         return max(self._floor, len(value) // 4) if isinstance(value, list) else self._floor
 
@@ -296,7 +296,7 @@ class Update(Working, total=False):
 
 
 def without_removal_check(state: State) -> State:
-    """Return a state for which `offloaded_of` does not ask whether a host removed all messages."""
+    """Return a state for which `offloaded_of` never assumes that a host removed all messages."""
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
 

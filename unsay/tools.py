@@ -193,7 +193,11 @@ def offers(tools: Iterable[BaseTool], name: str) -> bool:
 
 
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's arguments and the tool's plain defaults, so that an undo receives both."""
+    """Return a call's arguments with the defaults of the others, so that an undo receives all.
+
+    Only defaults that are text, numbers, booleans or `None` are added, since the others cannot be
+    stored.
+    """
     schema = target.args_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(args)
@@ -204,7 +208,7 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """Return the arguments for an undo or a description: those that its parameters name."""
+    """Return those of the call's arguments that an undo or a description takes."""
     wanted = inspect.signature(function).parameters.values()
     given = {**args, "args": dict(args), "result": result}
     if any(param.kind is param.VAR_KEYWORD for param in wanted):
@@ -226,7 +230,7 @@ def _check(function: Callable[..., Any], target: Any) -> None:
 
 
 def _parameters(target: Any) -> set[str] | None:
-    """Return the names that a call of the tool can fill; `None` if any."""
+    """Return the names that a call of the tool can fill; `None` if it can fill every name."""
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
     wanted = inspect.signature(target).parameters.values()

@@ -42,7 +42,7 @@ class Commands(Completer):
 
 
 def described_commands(language: Language) -> list[tuple[str, str]]:
-    """Return each command with its meaning."""
+    """Return the name of each slash command, such as `/undo`, with its meaning."""
     return [(f"/{each.name}", each.meaning(language)) for each in SLASH_COMMANDS]
 
 

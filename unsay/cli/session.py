@@ -185,7 +185,10 @@ class Speaker:
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
     def labels(self, words: str | None = None) -> Labels:
-        """Return the labels in the language of these words, by default of the newest message."""
+        """Return the labels in the language of the settings.
+
+        With `language="auto"` it is the language of `words`, or for `None` of the newest message.
+        """
         if self.settings.language != "auto":
             return Labels(self.settings.language)
         if words is not None:
@@ -199,8 +202,9 @@ def speaking(
 ) -> Iterator[Speaker]:
     """Open a thread to speak in.
 
-    With `begins`, `None` as the `thread` starts a new one; otherwise `db` and the thread must
-    exist. `named` may have `model` and `judge_model`, which replace the configured ones.
+    With `begins`, a thread that does not exist is begun, and `None` as the `thread` begins one with
+    a new id. Without it, `db` and the thread must exist. `named` may have `model` and
+    `judge_model`, which replace the configured ones.
 
     Raises:
         MissingModelError: There is no model; nothing was created.

@@ -95,7 +95,10 @@ class SlidingWindow(Strategy):
                 raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
 
     def plan(self, ctx: PlanContext) -> Plan:
-        """Leave out the messages before the window."""
+        """Return the plan that leaves out all but the newest `window_size` messages.
+
+        Pinned messages, the first `pin_first` ones and system messages stay as well.
+        """
         body = ctx.unprotected(self.pin_first)
         return self._trimmed(ctx, body, len(body) - self.window_size)
 

@@ -101,8 +101,8 @@ def summarized(
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
-    `how` names the model and its limits. Raises `SummarizationError` if the model fails or its
-    summary is empty or too long.
+    `how` names the model and its limits; a summary over its limit of tokens is shortened. Raises
+    `SummarizationError` if the model fails, or its summary is empty or longer than the messages.
     """
     if ctx.ask is None:
         raise SummarizationError("The plan context cannot ask a model: set `ask`")

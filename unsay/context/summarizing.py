@@ -190,7 +190,10 @@ class ByTurns(Strategy):
             )
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize the older turns once there are too many turns or tokens."""
+        """Summarize the older turns once there are too many turns or tokens; else change nothing.
+
+        If the kept turns alone have too many tokens, the plan changes nothing and has the problem.
+        """
         body = [message for message in ctx.shown if message.type != "system"]
         many = self.compress_at_turns and len(turns(body)) >= self.compress_at_turns
         if not many and not (self.compress_at_tokens and ctx.tokens > self.compress_at_tokens):
@@ -207,7 +210,11 @@ class ByTurns(Strategy):
         return (yield from self.reduce(ctx))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize the older turns after the model refused the context as too long."""
+        """Return a plan that summarizes the older turns, after an overflow of the window.
+
+        The newest turns stay. If the summarizer fails, the plan changes nothing and has the
+        problem.
+        """
         body = [message for message in ctx.shown if message.type != "system"]
         older = body[: self._kept_from(ctx, body)]
         how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)

@@ -276,7 +276,11 @@ class ThreeStage(Strategy):
         return truncate_large(ctx, goal) if reached else ctx.keep()
 
     def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
-        """Return the oldest messages of the middle that, once summarized, leave `goal` tokens."""
+        """Return the oldest messages of the middle to summarize, so that `goal` tokens are left.
+
+        If that is impossible, all of the middle is returned. The newest `recents` messages stay as
+        well if at most `room` tokens are left with them.
+        """
         messages = ctx.conversation
         first = safe_split(messages, min(self.primers, len(messages)), towards="newer")
         ends = [index for index in safe_indices(messages)[:-1] if index > first]

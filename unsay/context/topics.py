@@ -157,7 +157,7 @@ class TopicScoped(Strategy):
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Plan the topic's context if `within.per_turn` includes this call."""
+        """Return the plan of `within` for the topic; nothing changes if `per_turn` skips this call."""
         return (yield from plan_if_due(self.within, self.scoped(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:

@@ -238,7 +238,7 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
-    """Make the entry of a branch; `named` has the fields that its messages do not tell."""
+    """Return the list entry of a branch; `named` has the fields that its messages do not show."""
     shown = [*spoken(messages), *drafts]
     first = next((m for m in shown if is_question(m)), shown[0] if shown else None)
     return Branch(

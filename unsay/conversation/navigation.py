@@ -323,9 +323,9 @@ def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omiss
 def settle(
     thread: ThreadHandle, state: State, scope: Scope, update: Update, *, event: str | None = None
 ) -> Steps[RollbackResult]:
-    """Commit the update of an operation, end an open turn, and return where the thread then is.
+    """Commit the update of an operation, end an open turn, and return what was changed.
 
-    `event` is the entry for `state_history`, `None` for none.
+    `event` is the entry for `state_history`; `None` adds none. The thread's entry is updated too.
     """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}

@@ -294,7 +294,10 @@ def reply_event(reply: Reply) -> Event:
 
 
 def event_of(mode: str, chunk: Any) -> Event | None:
-    """Convert a chunk of a graph's stream in a mode; `None` if it is not shown to the user."""
+    """Return the event for a chunk of a graph's stream; `None` if users are not shown it.
+
+    `mode` is LangGraph's stream mode, `custom` or `messages`.
+    """
     if mode == "custom":
         if not isinstance(chunk, Mapping) or "unsay" not in chunk:
             return None
@@ -342,7 +345,7 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
 
 
 def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
-    """Return an answer or a notice as the reply of its turn, as far as it is stored."""
+    """Return the reply of the turn that ended with this answer or notice."""
     if is_notice(answer):
         return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
     annotation = annotation_of(answer)

@@ -37,7 +37,7 @@ _ROOM = 112
 
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:
-    """Return the thread by MIME type, for a notebook to choose from: as text and as a picture."""
+    """Return the timeline for a notebook, by MIME type: text, SVG and HTML."""
     text = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -67,7 +67,10 @@ def picture_html(timeline: TimelineData) -> str:
 def _put(
     parent: ET.Element, tag: str, words: str | None = None, **attributes: object
 ) -> ET.Element:
-    """Add an element; underscores in the names of attributes become hyphens."""
+    """Add an element with the text `words` to its parent, and return it.
+
+    Underscores in the names of attributes become hyphens.
+    """
     named = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
     element = ET.SubElement(parent, tag, named)
     element.text = words
@@ -241,7 +244,10 @@ def _breadth(words: str) -> int:
 
 
 def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: bool = True) -> int:
-    """Draw the branches at one place in the rows below it; return the last row's place."""
+    """Draw the branches of one place in the rows from `y` on; return the position of the last row.
+
+    `rooted=False` draws no line from the trunk.
+    """
     older = list(filter(None, [older_text(branches)]))
     shown = [branch_text(branch, 72) for branch in branches[-SHOWN_BRANCHES:]]
     for number, words in enumerate([*older, *shown]):

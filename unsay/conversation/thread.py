@@ -118,7 +118,7 @@ class ThreadHandle:
         return {"configurable": {"thread_id": self.thread_id}}
 
     def scope(self, confirm: Confirm | None = None, run_id: str | None = None) -> Scope:
-        """Return what a verb may use; `run_id` names the run that it ends or resumes."""
+        """Return what a verb may use: `confirm` decides on undos, `run_id` is its run."""
         return Scope(
             services=self.services,
             settings=self.services.settings.for_run(self.context),
@@ -140,9 +140,10 @@ class ThreadHandle:
         return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
     def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:
-        """Run the steps that `ask` makes of a reader of this thread, without waiting for a writer.
+        """Run the steps that `ask` makes for this thread, without its lock and without writing.
 
-        Each commit is consistent, so a reader needs no lock.
+        Each commit is consistent, so a reader needs no lock. Errors of SQLite become errors of
+        unsay.
         """
         with translated(self.database.path):
             return (yield from ask(replace(self, writes=False)))
@@ -170,7 +171,7 @@ class ThreadHandle:
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
-        """Return the input that a process stored before it died; `None` if none must be restored.
+        """Return an update with the input that a process stored before it died; else `None`.
 
         A command is not restored, because it may have been carried out: it is cleared. Input that
         the transcript has is cleared as well.
@@ -315,7 +316,7 @@ class ThreadHandle:
         yield from self.list_thread((yield from self.snapshot()).values)
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
-        """Commit a verb's update with its events, and compensate the tool calls it removes.
+        """Commit a verb's update with its events, and report the tool calls that were undone.
 
         Raises:
             ConflictError: A person must confirm a compensation first; nothing was changed.
@@ -335,7 +336,7 @@ class ThreadHandle:
         return report
 
     def commit(self, update: Update, *others: StateUpdate) -> Steps[None]:
-        """Commit an update outside of a run; `others` are updates of the same LangGraph step."""
+        """Write an update as a new state, outside of a run; `others` belong to the same state."""
         values: Any = Trusted(dict(update))
         step = [StateUpdate(values, _END), *others]
         graph = self.graph

@@ -92,7 +92,10 @@ class Outline:
 
 
 def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
-    """Return the rows that a picture of the thread shows."""
+    """Return the turns and branches that a picture or a tree shows.
+
+    Of a long thread only the newest are included.
+    """
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
@@ -261,7 +264,7 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
 
 
 def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:
-    """Return one entry of what is forgotten, with the id that restores it."""
+    """Return one line about something forgotten, with the id that `restore` takes."""
     about = entry.get("topic_id") or counted_in(texts, len(entry["message_ids"]), "message")
     words = f"{texts.forgotten_label} {entry['id']}: {about}"
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")

@@ -105,7 +105,7 @@ def open_turn(
 
 
 def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
-    """Raise `ConflictError` for an unanswered question behind which other messages were written."""
+    """Raise `ConflictError` if other messages follow a question that was never answered."""
     messages = state.get("messages", [])
     waiting = messages[find_pending(messages, state.get("turn")).start :]
     if question_id in {m.id for m in messages} - {m.id for m in waiting}:
@@ -116,7 +116,7 @@ def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
 
 
 def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
-    """Keep an answer that could not be saved for the turn, which then calls no model."""
+    """Keep the `answer` that a caller hands back, so that its turn saves it and calls no model."""
     kept = UNSAVED.find(thread.store, thread.thread_id, question_id, question)
     if kept is None or text_of(kept.draft[-1]) != answer:
         draft = (AIMessage(answer, id=str(uuid4())),)
@@ -128,11 +128,10 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
 def _resume_stopped(
     thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
-    """Mark a stopped run as running again if the message is its turn's question.
+    """Return whether a message resumes a stopped turn; if so, its run is stored as running again.
 
-    The result is whether it is; the caller then runs the graph. `text` is the message's text, or
-    `None` for any question. `stored` is what the message's id names, or `None` if it has no id;
-    with an id, the text is not compared.
+    The caller then runs the graph. `text` is the message's text; `None` fits any question. `stored`
+    is what the message's id names, `None` without an id; with an id, the text is not compared.
     """
     waits = resumes_turn(snapshot, text, stored)
     if waits and not snapshot.next:
@@ -186,7 +185,7 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
 
 def is_turn_open(state: Mapping[str, Any]) -> bool:
-    """Return whether the newest question is that of a turn under way; a command is no question."""
+    """Return whether the newest question waits for its open turn; commands are skipped."""
     turn, messages = state.get("turn"), state.get("messages", [])
     question = next((m for m in reversed(spoken(messages)) if is_question(m)), None)
     return bool(question and turn and not turn["done"] and turn["question_id"] == question.id)
@@ -289,7 +288,11 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
-    """Run the graph on an input to the end of its turn and return the reply."""
+    """Run the graph on an input to the end of its turn, and return the reply.
+
+    `value` is a state, a LangGraph command, or `None` to resume. `turn_id` is the id that the
+    caller gave to the message.
+    """
     graph: Any = thread.graph
     options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}
     state = yield Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
@@ -322,8 +325,8 @@ def _stored_turn(
 ) -> Steps[Stored]:
     """Return what is stored of the turn that a message's id names.
 
-    Without anything its `reply` is `None`. Raises `ConflictError` if the id was used for another
-    text.
+    Its `reply` is `None` if the turn was not answered. Raises `ConflictError` if the id was used
+    for another text.
     """
     turn_id = message.id or ""
     if (notice := (yield from known_notice(thread, snapshot.values, message))) is not None:

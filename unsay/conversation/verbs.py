@@ -116,7 +116,7 @@ class Verb(Generic[P, T]):
         self._name = name
 
     def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
-        """Check the arguments of one call and return its steps, not yet run."""
+        """Check the arguments of one call, and return its steps; they run when they are driven."""
         check_call(self.steps, args, kwargs, label=self._name)
         return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
 
@@ -168,7 +168,7 @@ def _on_loop(verb: Verb[..., Any]) -> Callable[..., Any]:
 
 
 def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]]) -> None:
-    """Give a class a method for each verb of the tables that it inherits from directly."""
+    """Give a class a method for each verb of its bases; `make` makes a verb's method."""
     for table in cls.__bases__:
         for name, verb in vars(table).items():
             if isinstance(verb, Verb):

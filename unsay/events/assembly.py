@@ -106,7 +106,7 @@ class Assembly:
         return made
 
     def _flush(self, draft: _Draft) -> list[AnyMessage]:
-        """Return the message of a draft, and wait for the results of its calls."""
+        """End a draft and return its message; its calls now wait for their results."""
         self._draft, self._asked = None, draft.calls()
         return [message_of(draft.parts, message_id=draft.message_id)]
 

@@ -178,7 +178,10 @@ def _documents(state: State) -> list[AnyMessage]:
 def _last_search(
     done: Sequence[AnyMessage], scope: Scope
 ) -> tuple[str, dict[str, Any], str] | None:
-    """Return the newest search of a draft: its tool, its arguments, and the name of the query's."""
+    """Return the newest search of a draft: its tool, its arguments, and which argument is the query.
+
+    `None` if the draft has no search with such an argument.
+    """
     tools = {each.name: each for each in scope.services.tools if is_retrieval(each)}
     calls = (c for m in reversed(done) if isinstance(m, AIMessage) for c in m.tool_calls)
     for call in calls:
@@ -188,7 +191,10 @@ def _last_search(
 
 
 def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
-    """Return a search without arguments of the first tool whose only required one is the query."""
+    """Return a search by the first tool that needs nothing but a query; `None` without such a tool.
+
+    It has the tool's name, no arguments, and the name of the argument for the query.
+    """
     for tool in scope.services.tools:
         name = _query_name(tool.args) if is_retrieval(tool) else None
         if name and not {n for n, each in tool.args.items() if "default" not in each} - {name}:

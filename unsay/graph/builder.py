@@ -51,8 +51,9 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    It is tested on a scratch thread: a checkpointer that drops writes would lose messages silently.
-    One that is bound to an event loop is not tested; it is trusted if it stores writes at all.
+    It is tested on a scratch thread: a checkpointer that drops writes would lose messages without
+    an error. One that is bound to an event loop is not tested: the result is whether it stores
+    writes.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -241,7 +242,7 @@ def make_services(
 
 
 def _check_instructions(strategy: Strategy | None, services: Services) -> None:
-    """Raise if a strategy has instructions for a summarizer, and no model would read them."""
+    """Raise `ConfigurationError` if no model would read a strategy's instructions."""
     inner = getattr(strategy, "within", strategy)
     strategies = inner.strategies if isinstance(inner, Composed) else (inner,)
     model, settings = services.model_like, services.settings
@@ -265,7 +266,7 @@ def compile_graph(
     store: BaseStore | None,
     name: str = "unsay",
 ) -> HostGraph:
-    """Compile the nodes and edges; without `deltas` each step stores the whole transcript."""
+    """Compile the nodes into a graph; without `deltas` each state has the whole transcript."""
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         schema, context_schema=Context, input_schema=Input, output_schema=Output
@@ -291,7 +292,7 @@ class Lifted(Runnable[State, Update]):
         self.name, self.services, self.node = name, services, track_run(name, node)
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
-        """Return the node's update."""
+        """Run the node on a state and return its update, with blocking calls."""
         with inside(config) as hold:
             update = drive(self._steps(input, Scope.of(self.services, config or {})))
             drive(hold.verify())
@@ -303,7 +304,7 @@ class Lifted(Runnable[State, Update]):
         config: RunnableConfig | None = None,
         **_: Any,
     ) -> Update:
-        """Return the node's update, on an event loop."""
+        """Run the node on a state and return its update, on an event loop."""
         scope = Scope.of(self.services, config or {})
         try:
             with inside(config) as hold:
@@ -323,7 +324,7 @@ class Lifted(Runnable[State, Update]):
 
 
 def _noted(config: RunnableConfig | None, state: State, update: Update) -> Update:
-    """Return the update, after noting it for the parent if the graph is a node of another graph."""
+    """Return the update; inside another graph, its watch notes the update first."""
     if watch := watch_of(config):
         watch.note(state, update)
     return update

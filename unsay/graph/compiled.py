@@ -57,7 +57,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self.is_node = is_node
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
-        """Return the input as a pydantic model, from which `as_tool` makes the tool's arguments."""
+        """Return the class of the input, from which `as_tool` makes the tool's arguments."""
         del config
         return ToolInput
 
@@ -168,12 +168,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return await super().abulk_update_state(start, given.value)
 
     def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Stream the channels of `Output`, unless the caller names others; LangGraph streams all."""
+        """Return the options with `Output` as streamed channels, if they name no others."""
         keys = options.get("output_keys")
         return {**options, "output_keys": self.output_channels if keys is None else keys}
 
     def _saving(self, config: RunnableConfig | None) -> AbstractContextManager[None]:
-        """Return the block in which a run makes its answers and saves them."""
+        """Return a context manager that keeps a run's answers in memory until saved."""
         thread_id = (config or {}).get("configurable", {}).get("thread_id")
         name = None if thread_id is None else str(thread_id)
         return UNSAVED.run(self.store or self.services, name)
@@ -184,7 +184,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Raise `InputError` if a host would change channels that it may not write.
 
         Values that are the same as in one of the newest states are accepted: some hosts pass on all
-        that they read. In a graph that is a node of another graph everything is accepted.
+        that they read. In a graph that is a node of another graph all values are accepted.
         """
         # As a node the graph gets its parent's state, which may use the same names for other things.
         is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
@@ -205,7 +205,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:
-    """Return all updates as they are stored, and the values of those that a host made."""
+    """Return all updates in the form to store, and the values of those that a host made."""
     values: list[Any] = []
     others: dict[str, Any] = {}
     checked: list[list[StateUpdate]] = []

@@ -31,7 +31,7 @@ class PurgeDeletedThreads:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if it deleted a thread, purge what unsay stored for the thread."""
+        """Serve a request; if it deleted a thread, purge what unsay stored for it."""
         path = _THREAD.fullmatch(scope.get("path", ""))
         if path is None or scope.get("method") != "DELETE":
             await self.app(scope, receive, send)

@@ -16,7 +16,10 @@ NEXT_NODES: dict[Hashable, str] = {
 
 
 def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
-    """Choose an edge: a due rollback, then due checkpoints and calls to undo, else the end."""
+    """Return the edge to take: `rollback` if requested, `checkpoint` for checkpoints or undos.
+
+    Else it is `continue`, which ends the run.
+    """
     if "turn" not in state:  # a host wrote as this node before the thread's first turn
         return "continue"
     if state.get("should_rollback"):

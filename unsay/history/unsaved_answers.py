@@ -116,7 +116,10 @@ class UnsavedAnswers:
             self._drop(place)
 
     def _of_run(self, place: tuple[object, str]) -> list[UnsavedAnswer]:
-        """Return the answers of the run that just ended; they are no longer of a run."""
+        """Return the answers that the run which just ended has made.
+
+        They stay in memory, but a second call does not return them.
+        """
         with self._lock:
             keys = [
                 key for key, entry in self._known.items() if key[:2] == place and entry.is_of_run

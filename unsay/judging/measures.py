@@ -255,7 +255,7 @@ def _met(word: str, known: frozenset[str]) -> float:
 
 
 def _runs(text: str) -> list[str]:
-    """Return each pair of words that follow one another, in Japanese three characters."""
+    """Return each pair of adjacent words; for Japanese, each three adjacent characters."""
     if JAPANESE.search(text):
         letters = squeezed(text)[:READ_AGAIN]
         return [letters[start : start + 3] for start in range(len(letters) - 2)]

@@ -267,7 +267,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, strict=False)
 
 
 def _whole(text: str) -> Any | None:
-    """Return the object or list that a text is, as JSON or as Python writes it, else `None`."""
+    """Return the object, or the list of objects, that a text is, as JSON or in Python's form.
+
+    `None` for every other text.
+    """
     if not (text.startswith("{") and text.endswith("}")) and not (
         text.startswith("[{") and text.endswith("}]")
     ):

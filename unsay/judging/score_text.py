@@ -271,7 +271,7 @@ def scores_in(text: str) -> set[float]:
 
 
 def _scores_without_counts(text: str) -> set[float]:
-    """Return the score-like numbers of another sentence, in which 2点 counts points."""
+    """Return the scores in a sentence that states none; `2点` is left out, since it may count points."""
     return scores_in(re.sub(r"(?<![0-9.])[0-9]+点(?!満点)", " ", text))
 
 

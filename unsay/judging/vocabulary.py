@@ -313,7 +313,11 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
-    """Return whether the other lines of the last one's kind end with stops, else `otherwise`."""
+    """Return whether the lines before the last one end with stops, if they are of its kind.
+
+    The kinds are list items and other lines. Without long lines of that kind it is `otherwise`, or
+    whether the last line is long and not a list item.
+    """
     item = ITEM.match(last) is not None
     alike = [line for line in before if (ITEM.match(line) is not None) == item]
     alike = [line for line in alike if width(line) >= LINE_WIDTH and not line.endswith((":", "："))]

@@ -48,7 +48,10 @@ class AgentTokens(BaseCallbackHandler):
         metadata: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Announce a call as one of the node's; an agent inside of a tool gives no answer."""
+        """Register a call, so that the host's stream shows its tokens as those of the node.
+
+        Calls of an agent inside a tool are skipped: they do not give the answer.
+        """
         namespace = str((metadata or {}).get("langgraph_checkpoint_ns", ""))
         own = str(self._node.get("langgraph_checkpoint_ns", ""))
         inside = namespace.removeprefix(own).split("|")[:-1]

@@ -72,7 +72,11 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """The limits of the call; only an answer to a thread in a graph may `ask` a person."""
+        """The limits of the call.
+
+        Only the answer to a thread in a graph can `ask` a person; for other calls that mode is
+        `hard`.
+        """
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
         return limits if can_wait or limits.mode != "ask" else replace(limits, mode="hard")

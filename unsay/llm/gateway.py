@@ -79,7 +79,10 @@ class FairSemaphore:
         self._turns: dict[int, Future[None]] = {}  # by ticket: done when the call may run
 
     def through(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Run the steps once there is a place; a full queue or a long wait is a `QueueFullError`."""
+        """Run the steps once there is a place.
+
+        Raises `QueueFullError` if too many calls wait, or if there is no place in time.
+        """
         ticket, turn = self._join()
         try:
             if not turn.done():

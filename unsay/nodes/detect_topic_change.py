@@ -45,9 +45,10 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 def _shift(
     live: LiveBranch, pending: Sequence[str], question: str, state: State, scope: Scope
 ) -> Steps[TopicShift | None]:
-    """Ask the detector; `None` for a conversation's first question, which begins the first topic.
+    """Return what the detector decides; `None` for a conversation's first question.
 
-    `pending` are the ids of the question's messages, which are not part of a topic yet.
+    The first question begins the first topic. `pending` are the ids of the question's messages,
+    which are not part of a topic yet.
     """
     if not live.segments:
         return None
@@ -73,7 +74,11 @@ def _shift(
 def _detected(
     scope: Scope, question: str, current: TopicMemory, others: Sequence[TopicMemory]
 ) -> Steps[TopicShift]:
-    """Ask the detector; one that fails, hangs or returns nonsense leaves the question in its topic."""
+    """Return what the detector decides about the question.
+
+    If the detector fails, takes too long or returns something invalid, the question stays in its
+    topic.
+    """
     detect, limit = scope.services.detector.detect, scope.settings.part_timeout_seconds
     try:
         shift: TopicShift = yield user_call(

@@ -40,7 +40,8 @@ from unsay.verdicts import Verdict
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn, then carry out a command, or judge documents and answers that a host injected.
 
-    A failed answer, a command or a host's flag may request a rollback: then `should_rollback` is set.
+    A failed answer, a command or a host's flag can request a rollback: the update then sets
+    `should_rollback`.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -103,7 +104,7 @@ def _repair(
     """Apply to the draft what an interrupted turn or a host left undone.
 
     The question of an interrupted turn is removed, and so are references to messages that a host
-    removed. Archived steps are loaded if the `command` is an undo.
+    removed. If the `command` is an undo, archived steps are loaded; else the oldest are archived.
     """
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps
@@ -119,7 +120,10 @@ def _repair(
 
 
 def _load_messages(draft: StateDraft, scope: Scope, command: Command | None) -> Steps[None]:
-    """Load the offloaded messages that an order needs; without an order, offload the oldest."""
+    """Load the offloaded messages that a command or a host's rollback needs.
+
+    Without both, load those that a front end sent again, or else offload the oldest.
+    """
     if command is not None or draft.state.get("should_rollback"):
         message_ids, turns = messages_needed(draft.state, command)
         draft.apply((yield from load_segments(draft.state, scope, message_ids, turns=turns)))

@@ -106,7 +106,7 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
 
 
 def _hints(state: State, scope: Scope, report: Report) -> Hints:
-    """Tell the model why earlier attempts failed, and which effects of their tool calls remain."""
+    """Return hints for the model: why attempts failed, and which effects of tools remain."""
     turn, effects = state["turn"], report_text(report, scope.texts(state["messages"]))
     reasons = [" ".join(reasons_of(rejection)) for rejection in turn["rejections"]]
     return Hints(
@@ -168,7 +168,7 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
 
 
 def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
-    """Judge the attempt's draft with its tool calls, and stream the verdict."""
+    """Return the verdict on the attempt's draft with its tool calls, and stream the verdict."""
     state, scope, answer = attempt.state, attempt.scope, draft[-1]
     turn = state["turn"]
     question = next(m for m in state["messages"] if m.id == turn["question_id"])

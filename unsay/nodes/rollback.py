@@ -105,7 +105,8 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Keep a failed draft as a branch, and prepare the next attempt.
 
-    `ids_to_remove` tells which delivered answers do not stay.
+    Delivered answers in `ids_to_remove` are removed as well. If a person must agree and declines,
+    the best draft is delivered.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
@@ -116,7 +117,10 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
 
 
 def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the injected exchanges that failed; a good one after them stays."""
+    """Remove the injected exchanges that failed; a good one after them stays.
+
+    The update is empty if a person must agree and declines.
+    """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
         return Update()
@@ -129,7 +133,10 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
 
 def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Go to a person's target, `to`; only with a host's flag the turn then goes on."""
+    """Roll back to the message that a person chose, `to` in the request.
+
+    After a host's flag the turn then continues with its question; otherwise the turn ends.
+    """
     turn, reason = state["turn"], request["reason"]
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
@@ -233,7 +240,7 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
 
 
 def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """End a turn without an answer: a person rejected its drafts, or declined to spend more."""
+    """End a turn without an answer, after a person rejected its drafts or declined to spend more."""
     restored, update = yield from at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     text = texts.declined

@@ -44,7 +44,10 @@ from unsay.verdicts import Verdict
 def checkpoints_due(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Steps[list[Checkpoint]]:
-    """Return the checkpoints that a turn earned, oldest first: before it, at its steps, and after it."""
+    """Return the checkpoints that the settings want for a turn with this draft, oldest first.
+
+    They are before the turn, at its tool steps, and after its answer. Empty if none is wanted.
+    """
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
 
@@ -84,7 +87,7 @@ def checkpoints_due(
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether an answer passed a judge that was informed of a search without a result."""
+    """Return whether an answer passed a model judge, which is told of a search without a result."""
     return verdict.outcome == "passed" and verdict.source == "model"
 
 

@@ -101,7 +101,7 @@ def is_command(message: AnyMessage) -> bool:
 
 
 def changes_nothing(command: Command) -> bool:
-    """Return whether a command only shows something, or is only answered."""
+    """Return whether a command changes nothing: it shows something, or only gets a notice."""
     return command["verb"] not in VERBS or command["verb"] in READING
 
 

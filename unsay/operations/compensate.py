@@ -125,7 +125,9 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
     """Store the calls that a step must undo, before its update is committed.
 
-    Raises `ConflictError` if a tool asks first, outside of a run and without `confirm`.
+    A person confirms the tools that ask first: by `scope.confirm`, or in a run by an interrupt.
+    Raises `ConfirmationNeededError`, a `ConflictError`, if neither is possible. Nothing is stored
+    if there are no such calls.
     """
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
@@ -260,7 +262,11 @@ def _decided(
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Ask a person about each call; `ConfirmationNeededError` outside of a run without `confirm`."""
+    """Return for each call whether a person agrees to undo it.
+
+    The person is asked by `scope.confirm`, or in a run by an interrupt. Raises
+    `ConfirmationNeededError` outside of a run without `confirm`.
+    """
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:
@@ -308,9 +314,10 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 
 
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
-    """Undo a call if that is due, and return the outcome; it is `failed` if the tool's undo raised.
+    """Undo a call that is still to be undone, and return the outcome of its entry.
 
-    `returned`: the call is in the transcript again, so that nothing runs and this is reported.
+    If the tool's undo raised, the outcome is `failed`. With `returned`, the call is in the
+    transcript again: nothing runs, and the outcome says so.
     """
     call = entry.compensation
     if returned:
@@ -350,7 +357,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
-    """Without a store, note the calls of our own loop's draft for `is_own_call`."""
+    """Note the calls of our own loop's draft for `is_own_call`; with a store do nothing."""
     if scope.address is None:
         calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})

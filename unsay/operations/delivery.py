@@ -178,7 +178,7 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
 
 
 def removal_notice(state: State, scope: Scope) -> list[AnyMessage]:
-    """Return the notice about what automatic rollbacks of the turn removed; empty without any."""
+    """Return a notice about what automatic rollbacks of the turn removed; empty without any."""
     turn, texts = state["turn"], scope.texts(state["messages"])
     removed = turn.get("removed", [])
     if not removed:

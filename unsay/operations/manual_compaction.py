@@ -87,7 +87,10 @@ def compact_up_to(
 
 
 def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | None:
-    """Return the id of the last message to summarize; raise as `compact_up_to` for `up_to`."""
+    """Return the id of the last message to summarize; arguments as in `compact_up_to`.
+
+    Raises its errors for `up_to`.
+    """
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)
     if not up_to or (up_to.isdecimal() and not is_named):

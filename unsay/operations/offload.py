@@ -236,7 +236,7 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 def possibly_resent(state: State, scope: Scope) -> set[str | None]:
     """Return the ids of the input's messages, any of which may be offloaded already.
 
-    A single question of an unknown run is new, so that the result is empty then.
+    Empty if the input is one question without a run yet: such a question is new.
     """
     # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]

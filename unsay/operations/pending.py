@@ -118,7 +118,7 @@ def _named(notice: AnyMessage) -> list[str]:
 
 
 def is_beside_turn(state: State) -> bool:
-    """Return whether the due notice answers a command that left the turn of a question as it is."""
+    """Return whether the notice to write answers a command and leaves the turn of a question open."""
     due, question_id = state.get("notice"), state["turn"]["question_id"]
     return bool(due and question_id and question_id not in due["answers"])
 
@@ -181,7 +181,10 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def turn_left_open(state: State, turn: Turn) -> Turn:
-    """Return the turn that answers the question at whose steps a transcript ends, else `turn`."""
+    """Return an open turn for the question that has tool steps but no answer at a transcript's end.
+
+    `turn` is returned if no question is open there.
+    """
     entry = find_pending(state["messages"], None)
     return turn if entry.question is None else open_turn(state, entry, turn["run_id"])
 

@@ -37,7 +37,10 @@ def bounded(pins: list[Pin]) -> list[Pin]:
 
 
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Return the id of each step's first message among `names`; its pin covers its calls and results."""
+    """Return the ids to pin for the messages `names`: one for a tool call and its results.
+
+    It is that of the first of them; its pin covers the others.
+    """
     led: list[str] = []
     seen: set[int] = set()
     for index, message in enumerate(messages):

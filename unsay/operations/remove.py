@@ -65,7 +65,11 @@ def remove_turn(
 
 
 def _without_summaries(live: LiveBranch, change: Change, ids: Collection[str]) -> Change:
-    """Return the change without summaries of the removed turn, and with its topic's later part."""
+    """Return the change with fewer topic summaries, and with the removed turn's topic split in two.
+
+    Summaries that cover messages of the turn (`ids`) are dropped. Messages of its topic after the
+    turn begin a segment of their own.
+    """
     present = live.positions()
     segments: list[Segment] = [each for each in live.segments if each["start"] not in present]
     covered: set[str] = set()

@@ -88,9 +88,9 @@ def restore(
 
 
 def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBranch:
-    """Return the branch whose id is `name` or begins with it.
+    """Return the branch whose id is `name`, or else the only one whose id begins with it.
 
-    Raises `UnknownBranchError` if there is none, `ConflictError` if there are several.
+    Raises `UnknownBranchError` if there is none, `ConflictError` if several begin with it.
     """
     matches = [branch for branch in branches if branch["id"] == name] or [
         branch for branch in branches if name != BRANCH_PREFIX and branch["id"].startswith(name)

@@ -131,7 +131,11 @@ def renumbered(live: LiveBranch, offloaded: Offloaded | None, scope: Scope) -> l
 def reversed_part(
     state: State, scope: Scope, live: LiveBranch, step: Operation, *, back: bool
 ) -> Update:
-    """Return what else changes when a removed turn returns, or with `back=False` leaves again."""
+    """Return the segments, checkpoints and compaction after a removed turn returned.
+
+    With `back=False` the turn was removed again. The compaction is in the update only if the `step`
+    has one.
+    """
     segments: list[Segment] = []
     for each in live.segments:
         # Where the turn had begun its topic, the next turn has done so since.

@@ -257,7 +257,10 @@ class Reversed:
 def _reversed(
     state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
 ) -> Steps[Reversed]:
-    """Remove what a step added and put back what it removed."""
+    """Return the change, the update, and the inverse step of undoing or repeating a step.
+
+    The update removes what the step added and puts back what it removed; `pending` messages stay.
+    """
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
     inverse = cast("Operation", {key: value for key, value in step.items() if key != "at"})

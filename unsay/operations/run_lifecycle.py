@@ -51,7 +51,8 @@ DIED = "its process ended, and a command is not repeated"
 def track_run(name: str, node: Node) -> Node:
     """Wrap a node: open its run, write its events, and end the run, or pause it on an interrupt.
 
-    The node raises `SessionEndedError` if the thread was ended.
+    An error of the node ends the run as failed and is raised. A thread that was ended raises
+    `SessionEndedError`.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
@@ -118,7 +119,11 @@ def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
 
 
 def _is_over(before: State, update: Update) -> bool:
-    """Return whether the turn is over; a command beside it ends no turn."""
+    """Return whether the turn is over after an update.
+
+    It is not while a rollback, a checkpoint or a call to undo waits, nor after a command that left
+    another turn open.
+    """
     if is_beside_turn(before):
         return False
     state: State = {**before, **update}
@@ -127,9 +132,10 @@ def _is_over(before: State, update: Update) -> bool:
 
 
 def _with_run(state: State, scope: Scope) -> Steps[Scope]:
-    """Return the scope with the id of the question's run, and resume the run if it was interrupted.
+    """Return the scope with the id of the question's run; a run that a crash stopped is resumed.
 
-    Raises `SessionEndedError` if the thread was ended.
+    The scope is returned unchanged without a store, without a question, if the host named the run,
+    and if the run is completed. Raises `SessionEndedError` if the thread was ended.
     """
     if scope.address is None:
         return scope
@@ -153,7 +159,7 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
 
 
 def _end_dead(state: State, scope: Scope) -> Steps[None]:
-    """Cancel the runs of earlier questions that a crash or a pause left open: another message came."""
+    """Cancel the open runs of earlier questions: another message came after a crash or a pause."""
     messages, turn = state.get("messages", []), state.get("turn")
     waiting = messages[find_pending(messages, turn).start :]
     names = [run_named_after(scope.thread_id, each.id) for each in waiting if is_question(each)]
@@ -222,7 +228,7 @@ def resume_run(scope: Scope) -> Steps[None]:
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Cancel the run of a step that the host stopped on an event loop."""
+    """Store the waiting questions, and cancel the run that the host stopped on an event loop."""
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)
@@ -235,7 +241,7 @@ def _going(run: Run, now: str) -> Run:
 
 
 def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
-    """Store that the run waits for a person, once for each interrupt."""
+    """Store that the run waits for a person; a repeated interrupt changes nothing."""
     interrupts = waiting.args[0] if waiting.args else ()
     if not interrupts:
         return

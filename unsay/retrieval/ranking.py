@@ -172,10 +172,11 @@ def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
 def evident(
     query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
 ) -> set[int]:
-    """Return the places of messages whose content words of the question weigh at least `least`.
+    """Return the places of messages that share enough content words with the question.
 
-    Only the `STRONGEST` of them count, and none at `unseen` places. All places up to `NEAR` beside
-    them are included. Related words, grammar and particles do not count.
+    The weights of the shared words must add up to `least`. Only the `STRONGEST` of these messages
+    count, and none at `unseen` places. All places up to `NEAR` beside them are included. Related
+    words, grammar and particles do not count.
     """
     having = {
         term: count

@@ -203,7 +203,10 @@ def strip_checksum(data: bytes) -> bytes:
 
 
 def with_checksum(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's value with a checksum of it and its key; not plain JSON gets none."""
+    """Return an item's value with a checksum of it and its key.
+
+    A value that is not plain JSON is returned without a checksum.
+    """
     try:
         return {**value, SUM: _sum(namespace, key, value)}
     except (TypeError, ValueError):

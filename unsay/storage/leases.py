@@ -115,7 +115,7 @@ class Leases:
         yield from ()
 
     def close(self) -> None:
-        """Give up all leases; here there are none."""
+        """Give up all leases. Leases in this process alone have nothing to give up."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
         del thread_id, seconds
@@ -164,7 +164,7 @@ class KeptLeases(Leases):
         raise NotImplementedError
 
     def _end(self, lease: Any) -> None:
-        """Let the next writer have a released lease."""
+        """Delete or mark a released lease in the database, so that the next writer can have it."""
         raise NotImplementedError
 
 

@@ -355,7 +355,11 @@ def open_postgres(url: str) -> PostgresDatabase:
 
 
 def connect(url: str, path: str) -> Connection:
-    """Return a new connection; a `StorageError` or `ConfigurationError` hides the password."""
+    """Return a new connection.
+
+    Raises `ConfigurationError` if the URL cannot be read, `StorageError` if the connection fails.
+    The password is in neither message.
+    """
     # Raised outside of `except`, so that libpq's error is not chained: it can hold the password.
     failure: psycopg.Error
     try:

@@ -62,10 +62,11 @@ def put_page(
     topics: Sequence[Topic],
     instructions: Sequence[str],
 ) -> Steps[OffloadedSegment]:
-    """Write the oldest part of a transcript as the newest page; the caller commits its `head`.
+    """Write the oldest messages of the state as a new segment; the caller commits its `head`.
 
-    `before` is the page before it, `None` for the first. `turns` counts its answered turns.
-    `segments`, `topics` and `instructions` (texts of system messages) are those of the part.
+    `before` refers to the older segments, `None` if there are none. `turns` counts the segment's
+    answered turns. `segments`, `topics` and `instructions` (texts of system messages) are those of
+    its messages.
     """
     ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {
@@ -87,9 +88,10 @@ def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Return the end of the part before a page, also if its body is lost; `None` at the beginning.
+    """Return the reference to the segments older than a page; `None` for the oldest.
 
-    Raises `DatabaseCorruptError` if the page itself is missing or damaged.
+    Its messages need not be readable. Raises `DatabaseCorruptError` if the page itself is missing
+    or damaged.
     """
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])

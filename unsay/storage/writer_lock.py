@@ -29,11 +29,14 @@ class Hold:
     lease: Lease | None
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Give up the lock and the lease, so that the next writer gets them."""
         self.lock.release()
 
     def verify(self) -> Steps[None]:
-        """Raise `ThreadBusyError` if the lease was lost and no transaction would notice it."""
+        """Raise `ThreadBusyError` if another writer took over the thread.
+
+        Without a lease, or if the database checks it at each write, nothing is done.
+        """
         if self.lease is not None:
             yield from self.lease.leases.verify(self.lease)
 
