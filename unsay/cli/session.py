@@ -202,13 +202,13 @@ def speaking(
 ) -> Iterator[Speaker]:
     """Open a thread to speak in.
 
-    With `begins`, a thread that does not exist is begun, and `None` as the `thread` begins one with
-    a new id. Without it, `db` and the thread must exist. `named` may have `model` and
-    `judge_model`, which replace the configured ones.
+    With `begins`, `None` as the `thread` begins a new one. Without it, `db` must exist and `None`
+    is the newest thread. `named` may have `model` and `judge_model`, which replace the configured
+    ones.
 
     Raises:
         MissingModelError: There is no model; nothing was created.
-        UnknownThreadError: Without `begins` there is no such thread.
+        UnknownThreadError: Without `begins`, the database has no thread yet.
         StorageError: The database cannot be opened.
     """
     settings = load_settings({name: given for name, given in named.items() if given is not None})

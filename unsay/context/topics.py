@@ -157,7 +157,10 @@ class TopicScoped(Strategy):
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Return the plan of `within` for the topic; nothing changes if `per_turn` skips this call."""
+        """Return the plan of `within` for the topic, if its `per_turn` includes this call.
+
+        Else the plan changes nothing.
+        """
         return (yield from plan_if_due(self.within, self.scoped(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:

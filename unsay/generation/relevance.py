@@ -178,7 +178,7 @@ def _documents(state: State) -> list[AnyMessage]:
 def _last_search(
     done: Sequence[AnyMessage], scope: Scope
 ) -> tuple[str, dict[str, Any], str] | None:
-    """Return the newest search of a draft: its tool, its arguments, and which argument is the query.
+    """Return the newest search of a draft: its tool, its arguments, and the name of its query.
 
     `None` if the draft has no search with such an argument.
     """

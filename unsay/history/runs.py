@@ -268,19 +268,13 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist.
-
-    Raises `DatabaseCorruptError` if the item with this id is not a run.
-    """
+    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is none."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
 
 def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
-    """Return the run of a stored item; `None` without an item.
-
-    Raises `DatabaseCorruptError` if the item is not a run.
-    """
+    """Return the run of an item; `None` without an item, `DatabaseCorruptError` for another."""
     if item is None:
         return None
     if (run := run_of(item)) is not None:

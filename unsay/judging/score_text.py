@@ -271,7 +271,7 @@ def scores_in(text: str) -> set[float]:
 
 
 def _scores_without_counts(text: str) -> set[float]:
-    """Return the scores in a sentence that states none; `2点` is left out, since it may count points."""
+    """Return the scores in a sentence, without numbers such as `2点`, which may count points."""
     return scores_in(re.sub(r"(?<![0-9.])[0-9]+点(?!満点)", " ", text))
 
 

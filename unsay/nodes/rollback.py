@@ -105,8 +105,8 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Keep a failed draft as a branch, and prepare the next attempt.
 
-    Delivered answers in `ids_to_remove` are removed as well. If a person must agree and declines,
-    the best draft is delivered.
+    Delivered answers in `ids_to_remove` go too. If a person declines this, the best draft is
+    delivered.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
@@ -117,10 +117,7 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
 
 
 def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the injected exchanges that failed; a good one after them stays.
-
-    The update is empty if a person must agree and declines.
-    """
+    """Remove the injected exchanges that failed; an empty update if a person declines this."""
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
         return Update()
@@ -133,10 +130,7 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
 
 def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Roll back to the message that a person chose, `to` in the request.
-
-    After a host's flag the turn then continues with its question; otherwise the turn ends.
-    """
+    """Roll back to the request's message `to`; only after a host's flag the turn then continues."""
     turn, reason = state["turn"], request["reason"]
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
@@ -240,7 +234,7 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
 
 
 def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """End a turn without an answer, after a person rejected its drafts or declined to spend more."""
+    """End a turn without an answer: a person rejected its drafts, or declined to spend more."""
     restored, update = yield from at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     text = texts.declined

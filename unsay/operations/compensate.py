@@ -125,9 +125,8 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
     """Store the calls that a step must undo, before its update is committed.
 
-    A person confirms the tools that ask first: by `scope.confirm`, or in a run by an interrupt.
-    Raises `ConfirmationNeededError`, a `ConflictError`, if neither is possible. Nothing is stored
-    if there are no such calls.
+    Raises `ConfirmationNeededError` if a tool asks first, outside of a run and without
+    `scope.confirm`.
     """
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
@@ -163,7 +162,7 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
     """Return the calls that the step removed from the transcript, and those it returned, by key.
 
     The last change of a call decides, and a call that one change removes and returns is in neither.
-    The changes are taken from the step's log, so that a second call returns nothing.
+    The changes are taken out of the step's log, so that a second call returns nothing.
     """
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
@@ -262,11 +261,7 @@ def _decided(
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Return for each call whether a person agrees to undo it.
-
-    The person is asked by `scope.confirm`, or in a run by an interrupt. Raises
-    `ConfirmationNeededError` outside of a run without `confirm`.
-    """
+    """Return a person's yes or no for each call; `ConfirmationNeededError` if none can be asked."""
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:
@@ -314,10 +309,9 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 
 
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
-    """Undo a call that is still to be undone, and return the outcome of its entry.
+    """Undo a call that is still to be undone; return the outcome, `failed` if the undo raised.
 
-    If the tool's undo raised, the outcome is `failed`. With `returned`, the call is in the
-    transcript again: nothing runs, and the outcome says so.
+    With `returned`, the call is in the transcript again: nothing runs, and the outcome says so.
     """
     call = entry.compensation
     if returned:

@@ -118,7 +118,7 @@ def _named(notice: AnyMessage) -> list[str]:
 
 
 def is_beside_turn(state: State) -> bool:
-    """Return whether the notice to write answers a command and leaves the turn of a question open."""
+    """Return whether the due notice answers a command beside the question of the turn."""
     due, question_id = state.get("notice"), state["turn"]["question_id"]
     return bool(due and question_id and question_id not in due["answers"])
 

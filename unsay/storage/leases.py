@@ -115,7 +115,7 @@ class Leases:
         yield from ()
 
     def close(self) -> None:
-        """Give up all leases. Leases in this process alone have nothing to give up."""
+        """Give up all leases; leases in one process alone need nothing."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
         del thread_id, seconds
