@@ -228,10 +228,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
-    """Answer a command or a host's order with its notice, which ends the turn.
-
-    A command answers nothing but itself: a question that waited before it still waits.
-    """
+    """Answer a command or a host's order with its notice; a question that waited still waits."""
     turn, requested, messages = state["turn"], state["notice"], state["messages"]
     assert requested is not None  # noqa: S101 - the caller has just seen it
     # The question may be gone, and the notice is in its language.
