@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from unsay.history.runs import RunPage as RunPage
     from unsay.history.threads import SessionPage as SessionPage
     from unsay.history.threads import ThreadInfo as ThreadInfo
+    from unsay.judging.metrics import metric_judge as metric_judge
     from unsay.judging.verdict import judged_parts as judged_parts
     from unsay.operations.usage_report import Usage as Usage
     from unsay.settings import Context as Context
@@ -62,6 +63,7 @@ _NAMES_BY_MODULE = {
     "graph.builder": "build_graph",
     "history.runs": "Run RunPage",
     "history.threads": "SessionPage ThreadInfo",
+    "judging.metrics": "metric_judge",
     "judging.verdict": "judged_parts",
     "operations.usage_report": "Usage",
     "settings": "Context Settings",

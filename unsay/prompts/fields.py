@@ -200,7 +200,8 @@ class Texts(ReasonTexts):
 
     # Lessons and ratings.
     lesson_row: Text = Text(
-        "{number}. {text}  (rejected: “{rejected}”)", "{number}. {text}  (不合格: 「{rejected}」)"
+        "{number}. {text}  (rejected: “{rejected}”)",
+        "{number}. {text}  (不合格の下書き: 「{rejected}」)",
     )
     no_lessons: Text = Text("There are no lessons yet.", "注意点はまだありません。")
     lesson_changed: Text = Text(

@@ -1,0 +1,114 @@
+"""Metrics of other libraries as judges."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from tests.graph.kit import GOOD, Numbered, make, say
+from unsay import metric_judge
+from unsay.messages.annotations import annotation_of
+from unsay.testing import ScriptedChat
+
+
+def openevals_evaluator(
+    *, inputs: str, outputs: str, reference_outputs: str | None = None, **_: Any
+) -> dict[str, Any]:
+    """What `openevals.llm.create_llm_as_judge` returns has this signature and this result."""
+    assert (inputs, reference_outputs) == ("What is a list?", None)
+    return {
+        "key": "correctness",
+        "score": "draft 2" in outputs,
+        "comment": "Judged.",
+        "metadata": None,
+    }
+
+
+@dataclass
+class DeepevalMetric:
+    """A metric of deepeval: it measures a test case and keeps score and reason."""
+
+    score: float = 0.0
+    reason: str = ""
+
+    def measure(self, test_case: SimpleNamespace) -> float:
+        """Score the case."""
+        self.score, self.reason = float("draft 2" in test_case.actual_output), "Measured."
+        return self.score
+
+
+class RagasMetric:
+    """A metric of ragas: it returns the score of a sample."""
+
+    def single_turn_score(self, sample: SimpleNamespace) -> float:
+        """Score the sample."""
+        return 0.95 if "draft 2" in sample.response else 0.05
+
+
+def by_deepeval(inputs: str, outputs: str) -> DeepevalMetric:
+    """As the documentation shows it, with a case of the same fields."""
+    metric = DeepevalMetric()
+    metric.measure(SimpleNamespace(input=inputs, actual_output=outputs))
+    return metric
+
+
+def by_ragas(inputs: str, outputs: str) -> float:
+    """As the documentation shows it, with a sample of the same fields."""
+    sample = SimpleNamespace(user_input=inputs, response=outputs)
+    return RagasMetric().single_turn_score(sample)
+
+
+@pytest.mark.parametrize(
+    ("metric", "score", "reason"),
+    [
+        pytest.param(openevals_evaluator, 1.0, "Judged.", id="openevals"),
+        pytest.param(by_deepeval, 1.0, "Measured.", id="deepeval"),
+        pytest.param(by_ragas, 0.95, "", id="ragas"),
+    ],
+)
+def test_a_metric_judges_the_drafts(metric: Any, score: float, reason: str) -> None:
+    """The first draft is rejected by it, the second delivered with its score and reason."""
+    state = say(make(Numbered(), metric_judge(metric)), "What is a list?")
+
+    noted = annotation_of(state["messages"][-1])
+    assert ("passed", score, reason) == (noted["outcome"], noted["score"], noted["reason"])
+    assert "draft 2" in state["messages"][-1].content
+
+
+def test_a_metric_sees_the_earlier_conversation() -> None:
+    """`context` has it, and a metric without that parameter is not given it."""
+    seen: list[str] = []
+
+    def metric(outputs: str, context: str) -> float:
+        seen.append(context)
+        return 0.9
+
+    say(make(Numbered(), metric_judge(metric)), "What is a list?", "And a tuple?")
+
+    assert ["", True] == [seen[0], "What is a list?" in seen[1]]
+
+
+def test_a_metric_leaves_documents_unscored() -> None:
+    """It scores answers; a document stays in the context."""
+    chat = ScriptedChat(default=GOOD)
+    graph = make(chat, metric_judge(lambda outputs: 0.9))
+
+    found = HumanMessage("A list comprehension builds a list.", name="document")
+    graph.invoke(
+        {"messages": [found, HumanMessage("What is a list?")]}, {"configurable": {"thread_id": "t"}}
+    )
+
+    assert "builds a list" in str(chat.calls[-1][0].content)
+
+
+def test_an_evaluator_of_openevals_itself() -> None:
+    """The library's own evaluator plugs in without a wrapper; it asks a scripted model."""
+    llm = pytest.importorskip("openevals.llm", reason="openevals is not installed")
+    chat = ScriptedChat(default={"reasoning": "Right.", "score": True})
+    evaluator = llm.create_llm_as_judge(prompt="Is {outputs} right for {inputs}?", judge=chat)
+
+    state = say(make(lambda _: GOOD, metric_judge(evaluator)), "What is a list?")
+
+    assert 1.0 == state["quality_score"]

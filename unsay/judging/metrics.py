@@ -1,0 +1,58 @@
+"""Metrics of other libraries as judges: openevals, deepeval, ragas, or any function."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.arguments import configured
+from unsay.judging.verdict import judged_parts
+
+_REASONS = ("reason", "comment", "explanation")
+
+
+@configured
+def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]], Any]:
+    r"""Return a judge that scores answers with a metric.
+
+    Args:
+        metric: A function with any of the parameters `inputs` (the question), `outputs` (the
+            answer) and `context` (the earlier conversation and the tool results), as evaluators of
+            openevals have them. It returns a number from 0 to 1, `True` or `False`, a mapping with
+            `score` and perhaps `comment` or `reason`, or an object with these attributes.
+
+    Returns:
+        A function for `judge=…`. Documents and summaries stay unscored.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> judge = metric_judge(lambda outputs: len(outputs) < 20)
+        >>> judge([HumanMessage('<answer key="k">\nShort.\n</answer key="k">')])
+        {'score': 1.0, 'reason': ''}
+    """
+    parameters = inspect.signature(metric).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    names = {each.name for each in parameters}
+
+    def judge(messages: Sequence[AnyMessage]) -> Any:
+        parts = judged_parts(messages)
+        if "answer" not in parts:
+            return {"reason": "the metric scores answers only"}
+        context = [parts[name] for name in ("earlier", "tools") if name in parts]
+        values = {"inputs": parts.get("question", ""), "outputs": parts["answer"]}
+        given = {**values, "context": "\n".join(context)}
+        return _verdict(metric(**{n: v for n, v in given.items() if takes_all or n in names}))
+
+    return judge
+
+
+def _verdict(result: Any) -> dict[str, Any]:
+    """Return a metric's result as a reply of a judge."""
+    if isinstance(result, Mapping):
+        score, named = result.get("score"), result
+    else:
+        score = getattr(result, "score", result)
+        named = {name: getattr(result, name, "") for name in _REASONS}
+    reason = next((str(named[name]) for name in _REASONS if named.get(name)), "")
+    return {"score": float(score) if isinstance(score, bool) else score, "reason": reason}
