@@ -44,6 +44,19 @@ def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
     checked(talk)
 
 
+def test_a_rollback_names_its_branch(opened: Opening) -> None:
+    """The result has the id that `restore` takes; a step that removes nothing has none."""
+    talk = three(opened)
+    before = talk.messages()
+    rolled_back = talk.rollback(turns=2)
+    branch = branch_of(talk, "person")
+    nowhere = talk.rollback(talk.checkpoint("here")["id"])
+    restored = talk.restore(rolled_back.branch or "")
+
+    assert (branch, None, None) == (rolled_back.branch, nowhere.branch, restored.branch)
+    assert before == talk.messages()
+
+
 def test_a_cut_far_back_still_returns(opened: Opening) -> None:
     """All branches are kept, not only those that the state names."""
     talk = opened()

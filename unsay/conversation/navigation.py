@@ -344,6 +344,8 @@ def settle(
     kept, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
     new_texts = {text_of(m) for m in after if m.id not in old_ids}
     asked = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
+    known = {branch["id"] for branch in state.get("branches", [])}
+    made = [b["id"] for b in update.get("branches", []) if b["id"] not in known]
     return RollbackResult(
         turns=left,
         removed=removed,
@@ -351,6 +353,7 @@ def settle(
         at=at.strip(),
         question=next((text for text in asked if text not in new_texts), ""),
         report=report,
+        branch=made[-1] if made else None,
     )
 
 

@@ -111,6 +111,7 @@ class RollbackResult:
         question: The first removed question, for a person who wants to ask it again; empty for none.
         report: What became of the removed tool calls.
         change: What an undo or a redo did, in turns; `None` for other verbs.
+        branch: Id of the branch that holds the removed messages, for `restore`; `None` for none.
     """
 
     turns: int
@@ -120,6 +121,7 @@ class RollbackResult:
     question: str
     report: Report = field(default_factory=Report)
     change: StepChange | None = None
+    branch: str | None = None
 
     def __str__(self) -> str:
         if language_of(self.at) == "ja":
