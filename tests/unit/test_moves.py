@@ -32,7 +32,6 @@ from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
 from unsay.operations.rollback import (
     OPERATIONS,
-    add_note,
     count_changes,
     count_turns,
     go_back,
@@ -45,6 +44,7 @@ from unsay.operations.rollback import (
     redoable,
     undo_last,
 )
+from unsay.operations.state_history import add_note
 from unsay.operations.targets import (
     target_of,
     target_of_context,
