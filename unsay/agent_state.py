@@ -175,7 +175,8 @@ def with_agent_state(messages: Sequence[AnyMessage], state: Mapping[str, Any]) -
 def state_after(model: Runnable[Any, Any], reply: Any) -> Iterator[tuple[str, Any]]:
     """Yield the channels of an agent's reply with their JSON values, as `state_before` reads them.
 
-    Instead of the value of a channel that cannot be kept, the error is yielded.
+    Instead of the value of a channel that cannot be kept, the error is yielded. A model that is not
+    an agent has none.
     """
     graph = inner_of(model)
     if not isinstance(reply, Mapping) or not _is_agent(graph):

@@ -148,7 +148,10 @@ def hint(name: object, names: Iterable[str]) -> str:
 
 @contextmanager
 def refusing(names: Iterable[str]) -> Iterator[None]:
-    """Turn errors of reading and checking the settings of these names into `ConfigurationError`."""
+    """Return a context manager that turns errors of the settings' values into `ConfigurationError`.
+
+    `names` are the known settings, from which the error suggests the nearest.
+    """
     try:
         yield
     except ValidationError as error:

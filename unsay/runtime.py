@@ -354,7 +354,7 @@ class Scope:
 
     @contextmanager
     def _calling(self, config: RunnableConfig) -> Iterator[None]:
-        """Make this run the parent of runs that start inside the call."""
+        """Return a context manager in which runs that start have this run as their parent."""
         run = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
         # LangGraph adds the callbacks of the configuration that is kept here to those of the call.
         ambient = var_child_runnable_config.set(config)

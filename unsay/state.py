@@ -302,7 +302,7 @@ def without_removal_check(state: State) -> State:
 
 
 def with_update(state: State, update: Update) -> State:
-    """Return the state after an update that unsay itself made."""
+    """Return the state after an update that unsay itself made; an empty one changes nothing."""
     if not update:
         return state
     if "messages" not in update:

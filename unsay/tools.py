@@ -49,7 +49,10 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call on the event loop, a blocking `undo` in another thread; its errors are raised."""
+        """Undo a call on an event loop; an `undo` that blocks runs in another thread.
+
+        Errors of `undo` are raised.
+        """
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return

@@ -77,8 +77,8 @@ def _without_messages(callbacks: Callbacks) -> Callbacks:
 def send_score(config: RunnableConfig, score: float | None, *, of_graph: bool) -> None:
     """Send a score to LangSmith as feedback on a run, if LangSmith traces the run.
 
-    A Python thread sends it later, so that nobody waits for LangSmith. A score that cannot be sent
-    is logged and dropped. `None`, the score of a verdict that is unscored, is not sent.
+    A background thread sends it later, so that no turn waits for LangSmith. A score that cannot be
+    sent is logged and dropped. `None`, the score of a verdict that is unscored, is not sent.
 
     Args:
         config: Of the node that gives the score.
@@ -115,7 +115,10 @@ def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) ->
 
 @cache
 def _project_id(client: Any, project: str) -> UUID:
-    """Return the id of a project; LangSmith makes the project when the first run arrives."""
+    """Return the id of a project, and wait for it: LangSmith makes it when the first run arrives.
+
+    Raises LangSmith's error if the project does not exist after `ATTEMPTS`.
+    """
     for _ in range(ATTEMPTS - 1):
         with suppress(LangSmithNotFoundError):
             return UUID(str(client.read_project(project_name=project).id))
@@ -141,7 +144,7 @@ class Sender:
             self._thread.start()
 
     def drain(self, seconds: float) -> None:
-        """Wait until all is sent, at most some seconds."""
+        """Wait until all is sent, at most this many seconds; what is left is still sent later."""
         with self._waiting.all_tasks_done:
             self._waiting.all_tasks_done.wait_for(
                 lambda: not self._waiting.unfinished_tasks, seconds

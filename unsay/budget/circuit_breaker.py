@@ -46,7 +46,7 @@ class Circuit:
     period: int = 0  # number of state changes; outcomes of calls from an earlier period are ignored
 
     def state(self, now: float) -> CircuitState:
-        """Return `closed`, `open`, or, from `reset_seconds` after it opened, `half-open`."""
+        """Return `closed` or `open`; `half-open` from `reset_seconds` after it opened."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"

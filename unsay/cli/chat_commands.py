@@ -140,9 +140,10 @@ class Chat:
 
 
 def reader(conversation: Conversation, *, interactive: bool) -> Reader:
-    """Return a function that reads a line: with prompt_toolkit on a terminal if it is installed.
+    """Return a function that reads a line from the terminal or, if not `interactive`, from a pipe.
 
-    Without prompt_toolkit the function raises `InputError` for input that is not UTF-8.
+    On a terminal it uses prompt_toolkit if that is installed. Otherwise the function raises
+    `InputError` for input that is not UTF-8.
     """
     if interactive and sys.stdout.isatty() and find_spec("prompt_toolkit") is not None:
         made: Reader = import_module("unsay.cli.prompt").make_reader(conversation, PROMPT)

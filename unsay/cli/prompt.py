@@ -27,7 +27,10 @@ class Commands(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
-        """Complete a line that begins with a slash."""
+        """Yield completions of a line that begins with a slash: commands, or names of checkpoints.
+
+        Any other line has none.
+        """
         del complete_event
         line = document.text_before_cursor
         if line.startswith(TAKES_CHECKPOINT):

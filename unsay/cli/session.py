@@ -158,7 +158,10 @@ class Speaker:
     def say(
         self, words: str, show: Show, turn_id: str | None = None, answer: str | None = None
     ) -> None:
-        """Have a message answered, and show every event; the last is the reply."""
+        """Answer a message, and show every event; the last is the reply.
+
+        `turn_id` and `answer` are those of `Conversation.say`.
+        """
 
         async def stream() -> None:
             async for event in self.twin.stream(words, turn_id=turn_id, answer=answer):

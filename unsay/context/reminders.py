@@ -156,7 +156,7 @@ def inject(
 
 
 def append_to_question(context: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
-    """Return the context with text appended to the newest question, or to the system message."""
+    """Return the context with text appended to the newest question, else to the system message."""
     index = next((i for i in range(len(context) - 1, -1, -1) if is_question(context[i])), None)
     if index is None:
         return _in_head(context, text)

@@ -302,7 +302,10 @@ class ThreeStage(Strategy):
         return list(messages[first:end])
 
     def _less(self, ctx: PlanContext) -> list[AnyMessage]:
-        """Return the messages to summarize after an overflow, more for each further one."""
+        """Return the messages to summarize after an overflow; empty if all must stay.
+
+        Each further overflow of a call returns more.
+        """
         times = max(ctx.overflows, 1) - 1
         # A known window gives a goal in tokens. If that finds nothing, halve the recents.
         if ctx.window_tokens is not None:

@@ -42,9 +42,9 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """Return a copy with one line about a result's length.
+    """Return a copy in which one line about its length replaces a result.
 
-    A result that would not become shorter is returned itself.
+    A result that would not become shorter, or was shortened before, is returned itself.
     """
     if _is_short(message, 2 * KEEP_CHARS):
         return message

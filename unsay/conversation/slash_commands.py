@@ -202,7 +202,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
 
 
 def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:
-    """Return the notice of an undo or a redo, with what became of tool calls."""
+    """Return the notice of an undo (`undone`) or a redo, with what became of tool calls."""
     notice = step_notice(texts, result.change, undone=undone) if result.change else ""
     return f"{notice} {report_text(result.report, texts)}".strip()
 

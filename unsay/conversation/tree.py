@@ -241,7 +241,10 @@ def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
 
 
 def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = False) -> str:
-    """Return the thread as a tree for a terminal, one line for each turn and each branch."""
+    """Return the thread as a tree for a terminal, one line for each turn and each branch.
+
+    `color` adds terminal codes for colors.
+    """
     tree, pen = outline(timeline, texts), _Pen(color=color, texts=texts)
     lines = [pen.write("strong", summary_of(timeline, texts))]
     if not timeline.turns:

@@ -300,7 +300,10 @@ def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> St
 
 
 def close_turn(thread: ThreadHandle, turn_id: str | None = None) -> Steps[Reply]:
-    """Return the reply of the turn that a stream just ended, and list the thread."""
+    """List the thread after a stream ended its turn, and return the reply of the turn.
+
+    `turn_id` is the id that the caller gave to the message; `None` if it gave none.
+    """
     snapshot = yield from thread.snapshot()
     return (yield from _ended_turn(thread, snapshot.values, snapshot.interrupts, turn_id))
 

@@ -82,7 +82,7 @@ def _window_of(model: Runnable[Any, Any] | None) -> int | None:
 
 
 def named_strategy(settings: Settings) -> Strategy:
-    """Return the strategy that the settings name, with their numbers."""
+    """Return the strategy that the setting `strategy` names, with the settings' numbers."""
     timing: dict[str, Any] = {} if settings.per_turn is None else {"per_turn": settings.per_turn}
     if settings.strategy == "three_stage":
         # The default of `window_messages` is for `sliding`: here the tokens decide, unless a source

@@ -55,7 +55,7 @@ def read_input(value: Any) -> HostInput:
 
 
 def read_update(update: StateUpdate) -> HostInput:
-    """Read one update of `update_state`; the result's `value` is a `StateUpdate`.
+    """Read one update of `update_state`; the result's `value` is an update that can be written.
 
     Raises:
         InputError: The graph cannot take it; the message says why.

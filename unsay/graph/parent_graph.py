@@ -176,7 +176,10 @@ def _parent_of(place: Mapping[str, Any]) -> Parent | None:
 
 
 def _check(graph: Graph, parent: Parent, *, is_whole: bool) -> None:
-    """Raise `ConfigurationError` for a parent in which no rollback would hold."""
+    """Raise `ConfigurationError` for a parent in which no rollback would hold.
+
+    `is_whole` says that the node is given all messages of its parent.
+    """
     if is_whole and not _can_remove(parent.channel):
         raise ConfigurationError(
             "The reducer of the parent's messages ignores RemoveMessage, so a rollback would not "
@@ -192,7 +195,14 @@ def _check(graph: Graph, parent: Parent, *, is_whole: bool) -> None:
 def _check_strictly(
     parent: Parent | None, *, is_whole: bool, has_saver: bool, is_deep: bool
 ) -> None:
-    """Raise `ConfigurationError` if a rollback, undo or redo would not hold in the parent."""
+    """Raise `ConfigurationError` if a rollback, undo or redo would not hold in the parent.
+
+    Args:
+        parent: The parent; `None` if it has no messages with a reducer.
+        is_whole: Whether the node is given all messages of its parent.
+        has_saver: Whether the parent has a checkpointer.
+        is_deep: Whether the parent is a node of another graph itself.
+    """
     if parent is None:
         why = "its parent has no channel 'messages' with a reducer such as add_messages"
     elif parent.runs > 1:

@@ -180,9 +180,10 @@ class Run:
             raise ThreadBusyError(LOST_ADVICE) from error
 
     def _put_back(self) -> Steps[None]:
-        """Copy the newest state of others on top, if this run wrote newer ones that lack its turn.
+        """Copy the newest state of others on top, if this run wrote newer ones without their turn.
 
-        If the thread is taken, or the checkpointer fails, the next run does it: it is refused, too.
+        If the thread is taken or the checkpointer fails, nothing is done: the next run is refused,
+        too, and then does it.
         """
         with suppress(Exception):  # it must not hide why the run is refused
             hold = yield from self._thread(wait_seconds=PUT_BACK_SECONDS)
@@ -263,12 +264,14 @@ class Run:
 def _outside(
     states: Sequence[CheckpointTuple], own: str | None, base: str
 ) -> tuple[CheckpointTuple | None, bool]:
-    """Return the newest state of others, and whether older states need not be looked at.
+    """Return the newest state of other writers, `None` if there is none among `states`.
+
+    The second result is whether older states need not be read.
 
     Args:
         states: The newest of the thread, newest first.
         own: Id of the newest state of the run; its parents are looked for among `states`.
-        base: Id of the state that the run began from.
+        base: Id of the state from which the run began.
     """
     theirs, line, built_on = None, own, None
     for state in states:
@@ -289,7 +292,7 @@ def _outside(
 
 
 def _builds_on(states: Sequence[CheckpointTuple], earlier: CheckpointTuple) -> bool:
-    """Return whether the newest of the states, which is first, has another one as its ancestor."""
+    """Return whether the first of the states, the newest, is or follows the state `earlier`."""
     line: str | None = _id(states[0])
     for state in states:
         if _id(state) == line == _id(earlier):

@@ -35,7 +35,10 @@ def make_checkpoint(
     created_at: str,
     name: str | None = None,
 ) -> Checkpoint:
-    """Return a checkpoint of these fields; its id is a hash of its message's id."""
+    """Return a checkpoint of these fields; its id is a hash of its message's id.
+
+    A `message_id` of `None` is the beginning of the transcript; a `name` of `None` is unnamed.
+    """
     # A node that runs twice makes the same checkpoint.
     digest = hashlib.sha256((message_id or "").encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(

@@ -75,7 +75,11 @@ def take_snapshot(
     now: str,
     app_data: Mapping[str, Any] | None = None,
 ) -> Portable:
-    """Return a snapshot of those `fields` that a thread (`live`) has; `now` is ISO 8601 with a zone."""
+    """Return a snapshot of those `fields` that a thread (`live`) has.
+
+    `now` is ISO 8601 with a zone. `app_data` is a host's own data, kept with the snapshot; `None`
+    is none.
+    """
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
 

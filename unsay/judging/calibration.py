@@ -108,14 +108,14 @@ class Calibration:
 
 
 def upper_bound(share: Share) -> float:
-    """Return the highest share under which so few hits still have a chance of 5 %."""
+    """Return the highest true share that fits the counted hits, with 95 % certainty."""
     if share.hits == 0:
         return 1 - float(CONFIDENCE ** (1 / share.items))
     return share.interval[1]
 
 
 def labels_needed() -> int:
-    """Return how many good labels without an alarm carry the claim.
+    """Return how many labels of good answers are needed for `Calibration.claim`, if none fails.
 
     >>> labels_needed()
     59
@@ -144,7 +144,10 @@ def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
 
 
 def fit(labels: Sequence[Labelled], costs: Costs) -> float:
-    """Return the threshold with the lowest cost; of equal ones the lowest, which fails fewer answers."""
+    """Return the threshold, in steps from 0 to 1, whose wrong decisions cost least on the labels.
+
+    Of equal ones it is the lowest, which fails fewer answers.
+    """
     return min(_thresholds(), key=lambda t: (confusion(labels, t).cost(costs), t))
 
 

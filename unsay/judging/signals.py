@@ -221,7 +221,10 @@ def _says_again(text: str) -> bool:
 
 
 def _circles(text: str) -> bool:
-    """Return whether runs of three words (six Japanese characters) are repeated."""
+    """Return whether a large share of the text's runs of three words are repetitions.
+
+    In Japanese a run has six characters. A short text never circles.
+    """
     japanese = JAPANESE.search(text) is not None
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
     size = 6 if japanese else 3

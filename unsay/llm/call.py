@@ -307,7 +307,10 @@ def name_of(runnable: Runnable[Any, Any]) -> str | None:
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """Return the most tokens of a reply: as bound to the request, as set, or as is assumed."""
+    """Return the most tokens of a reply: as bound to the request, else as the model is set.
+
+    It is at most what is assumed for the `purpose`, unless it is bound.
+    """
     bound = runnable.kwargs.get("max_tokens") if isinstance(runnable, RunnableBinding) else None
     if isinstance(bound, int) and bound > 0:
         return bound

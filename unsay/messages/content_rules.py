@@ -308,7 +308,10 @@ def _newest_turn(messages: Sequence[BaseMessage]) -> int:
 
 
 def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
-    """Return the indices of the thinking among the blocks of a message that reach the provider."""
+    """Return the indices of the thinking among the blocks of a message that reach the provider.
+
+    Empty for a message that is not an assistant's.
+    """
     if not isinstance(message, AIMessage):
         return []
     thoughts = ((block, _thinks(message, block, dialect)) for block in blocks_of(message))

@@ -100,7 +100,7 @@ def _given_ids(
 def _completed(
     message: AnyMessage, results: Sequence[ToolMessage], interrupted: str
 ) -> list[ToolMessage]:
-    """Return the results with an error for each call of the message that has no result."""
+    """Return all results, and the error `interrupted` for each call of the message without one."""
     placed = list(results)
     after = 0  # index after the results of the calls before this one
     for call in calls_of(message):

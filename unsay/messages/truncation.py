@@ -78,7 +78,7 @@ def shortened_result(
 
 
 def is_omission(text: str) -> bool:
-    """Return whether a text begins like one that `omission` made."""
+    """Return whether a text begins as the JSON that `omission` makes."""
     return text.startswith(_START)
 
 

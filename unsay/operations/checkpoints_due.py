@@ -94,9 +94,9 @@ def _knew_of_search(verdict: Verdict) -> bool:
 def _places_within(
     turn: Turn, draft: Sequence[AnyMessage], scope: Scope
 ) -> Iterator[tuple[str, CheckpointReason]]:
-    """Yield the places of checkpoints within a turn, each once, as the id of the last message before.
+    """Yield the places and reasons of checkpoints within a turn, oldest first, each place once.
 
-    They are at the tool steps of its draft, the oldest first.
+    A place is the id of the last message before the checkpoint. All are at the draft's tool steps.
     """
     wanted, tools = scope.settings.checkpoint_on, scope.services.tools
     risky = {tool.name for tool in tools if is_risky(tool)}

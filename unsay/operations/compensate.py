@@ -147,7 +147,7 @@ def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
 
 
 def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """Return the stored calls, by key, of unfinished drafts whose question the step removes."""
+    """Return by key the stored calls of unfinished drafts whose question the step removes, if any."""
     branches = [change.branch["messages"] for change in scope.step_log.changes]
     asked = {message.id for branch in branches for message in branch if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read

@@ -108,9 +108,10 @@ def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orde
 
 
 def obey(state: State, scope: Scope, pending: Sequence[str], command: Command) -> Steps[Orders]:
-    """Return what a command does; `pending` are the ids of messages that wait for an answer.
+    """Return what a command leads to: a rollback to make, an update to write, or a notice.
 
-    Errors say why it cannot be carried out.
+    Nothing is stored. `pending` are the ids of messages that wait for an answer. Raises the error
+    that refuses the command.
     """
     verb, texts = command["verb"], scope.texts(state["messages"])
     if verb in NOT_IN_GRAPH:

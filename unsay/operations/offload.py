@@ -168,7 +168,7 @@ def _offload_topic(
     state: State,
     scope: Scope,
 ) -> Steps[Topic]:
-    """Return a topic with a summary of its offloaded messages, those with an id in `ids`."""
+    """Return a topic with the summary of its offloaded messages, those with an id in `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
     compactions = state.get("compaction", Compaction()).get("topics", {})
@@ -276,7 +276,7 @@ def _put_back(
 
 
 def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
-    """Return the update that puts offloaded segments, newest first, before the state's messages."""
+    """Return the update that puts segments, newest first, before the state's messages; maybe empty."""
     if not pages:
         return Update()
     older = [message for page in reversed(pages) for message in page.messages]

@@ -69,7 +69,7 @@ def with_messages(state: State, corrected: Sequence[AnyMessage]) -> State:
 
 
 def preceded_by(corrected: Sequence[AnyMessage], update: Update) -> Update:
-    """Return an update that writes corrected messages before its own."""
+    """Return an update that writes corrected messages, if there are any, before its own."""
     if not corrected:
         return update
     return {**update, "messages": [*corrected, *update.get("messages", [])]}
@@ -93,7 +93,10 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
 
 
 def _own_offloaded(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
-    """Return by id the offloaded messages, of the segments of those that came in again."""
+    """Return by id the messages of offloaded segments that hold a message of the input.
+
+    Empty without a store, and if no message of the input can be offloaded.
+    """
     if scope.address is None or offloaded_of(state) is None:
         return {}
     resent = possibly_resent(state, scope)

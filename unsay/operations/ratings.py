@@ -33,9 +33,9 @@ def rating_of(answer: AnyMessage) -> Rating | None:
 
 
 def rated(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
-    """Return the update that rates the answer of a turn; a bad one with a note is a lesson as well.
+    """Return the update that rates the answer among a turn's messages; `note` may be empty.
 
-    A new rating replaces the old one, and the lesson of its note.
+    A bad rating with a note is a lesson as well. A new rating replaces the old one and its lesson.
 
     Raises:
         InputError: The label is neither `good` nor `bad`.

@@ -55,6 +55,8 @@ def edited(
 ) -> tuple[str | None, str]:
     """Return the id of the first message of the turn that `N TEXT` names, and the new text.
 
+    `argument` is `N TEXT`; `pending` are ids of messages that wait, `limit` is the most characters.
+
     Raises:
         InputError: The argument is not a turn's number and a text, or the turn has no question.
         UnknownTurnError: No such answered turn is loaded.

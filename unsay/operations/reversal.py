@@ -209,9 +209,10 @@ def _name_of_change(step: Operation, *, back: bool) -> str:
 def change_made(
     before: Sequence[AnyMessage], update: Update, step: Operation, *, undone: bool
 ) -> StepChange:
-    """Return what the `update` that undoes or repeats a step did to the transcript `before`.
+    """Return what an `update` did to the transcript `before`: it undid or repeated a step.
 
-    Messages that are moved or replaced do not count, nor do notices and the commands they answer.
+    `undone` says which. Messages that are moved or replaced do not count, nor do notices and the
+    commands they answer.
     """
     writes = update["messages"]
     written = [each for each in writes if each.type != "remove"]

@@ -142,7 +142,7 @@ def _spent_head(spent: Spent, texts: Texts) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Format a share in percent, a small one with one decimal."""
+    """Format a share in percent, a small one with one decimal; 0 % if the whole is 0."""
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if 0 < share < ROUND_FROM else f"{share:.0f} %"
 

@@ -68,7 +68,7 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
 
 
 def no_turn(number: object, last: int) -> UnknownTurnError:
-    """Return the error for a turn that does not exist; `last` is the newest turn's number."""
+    """Return the error for a turn that does not exist; `last` is the newest turn's number, or 0."""
     if not last:
         return UnknownTurnError("The conversation has no turns yet: ask a question first")
     return UnknownTurnError(

@@ -160,6 +160,6 @@ def key_of(message: AnyMessage) -> str:
 
 
 def speaker_of(message: AnyMessage) -> str:
-    """Return the speaker of a message: the name on it, or its type."""
+    """Return the speaker of a message in lower case: the author's name on it, or else its type."""
     named = message.name if message.type in ("human", "ai") and not is_document(message) else None
     return (named or message.type).lower()

@@ -155,7 +155,10 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
 
 @cache
 def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
-    """Return the words of a table, each with the stems of the words related to it."""
+    """Return the words of a table, each with the stems of the words related to it.
+
+    With `is_kin` the words are stems, and each is related to all others of its row.
+    """
     # Kin go both ways and are looked up by stem; answers by the question's own word.
     found: dict[str, list[str]] = {}
     for row in table.split(";"):

@@ -111,7 +111,10 @@ LOST_ADVICE = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn an error of SQLite in the block into one of unsay that names the next step."""
+    """Return a context manager that turns errors of SQLite into errors of unsay.
+
+    Each of these names the next step.
+    """
     try:
         with _translated(path):
             yield

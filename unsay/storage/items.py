@@ -173,7 +173,10 @@ def damaged(what: str, error: object) -> DatabaseCorruptError:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn an error that damaged bytes cause in a deserializer into `DatabaseCorruptError`."""
+    """Return a context manager that turns errors of a deserializer into `DatabaseCorruptError`.
+
+    `what` names the stored value in the error.
+    """
     try:
         yield
     except (
@@ -265,7 +268,10 @@ def freeze(value: Any, *, dense: bool = False) -> str:
 
 
 def frozen(plain: bytes, *, dense: bool = False) -> str:
-    """Compress bytes that `packed` returned into text; `bytes_of` restores them."""
+    """Compress bytes that `packed` returned into text; `bytes_of` restores them.
+
+    `dense` is slower and saves up to a quarter of the size.
+    """
     data = bz2.compress(plain) if dense else zlib.compress(plain, level=6)
     return b64encode(data).decode("ascii")
 

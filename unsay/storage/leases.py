@@ -122,7 +122,11 @@ class Leases:
         return None
 
     def _ask(self, lease: Any, *, waits: bool) -> str:
-        """Request a lease once; return where its owner is as text, or "" if it was obtained."""
+        """Request a lease once; return where its owner is as text, or "" if it was obtained.
+
+        With `waits` a place in the queue is kept until the next request, if the kind of lease has a
+        queue.
+        """
         raise NotImplementedError
 
 

@@ -117,7 +117,10 @@ class Chain:
             raise self.damaged(page.id) from error
 
     def read_all(self, page_id: str | None) -> Steps[list[Page]]:
-        """Read the chain that ends at `page_id` in few round trips, oldest first."""
+        """Read the chain that ends at `page_id` in few round trips, oldest first; empty for `None`.
+
+        Raises the chain's `error` if a page is missing or was changed.
+        """
         if page_id is None:
             return []
         listed = yield from read_items(self.store, self.namespace, self._pages)

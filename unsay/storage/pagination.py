@@ -59,7 +59,10 @@ class Window:
     def page(
         self, items: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
-        """Sort entries by `place`; return those of this page and the cursor of the next."""
+        """Sort entries by `place`; return those of this page and the cursor of the next.
+
+        The cursor is `None` on the last page. With `newest_first` the order is descending.
+        """
         after = self.after
         rest = (
             (place(item), item)

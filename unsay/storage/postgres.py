@@ -98,7 +98,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """Return the parameters of `GUARD`, one for each thread on which a lease is held."""
+        """Return the parameters of `GUARD` for each of these threads on which a lease is held."""
         held = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
@@ -379,7 +379,7 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Turn an error of Postgres or its pool in the block into one that names the next step."""
+    """Return a context manager that turns errors of Postgres and its pool into errors of unsay."""
     try:
         yield
     except PoolTimeout as error:

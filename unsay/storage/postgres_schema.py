@@ -122,7 +122,10 @@ def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
 
 @contextmanager
 def _alone(connection: Any, path: str) -> Iterator[None]:
-    """Hold the lock for creating tables; `DatabaseLockedError` after `SETUP_SECONDS`."""
+    """Return a context manager that holds the lock for creating tables.
+
+    Raises `DatabaseLockedError` if another process holds it for longer than `SETUP_SECONDS`.
+    """
     # Polled: a statement that waits for the lock is an open transaction, and `CREATE INDEX
     # CONCURRENTLY` in the process that holds the lock would wait for it, which is a deadlock.
     latest = time.monotonic() + SETUP_SECONDS

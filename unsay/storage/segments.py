@@ -40,7 +40,7 @@ class OffloadedSegment:
 
     @property
     def head(self) -> Offloaded:
-        """The reference that the state keeps to this segment and all older ones."""
+        """The reference to this segment and all older ones, which the state keeps."""
         older = self.before or Offloaded(page_id="", last="", messages=0, turns=0)
         head = Offloaded(
             page_id=self.id,

@@ -158,10 +158,10 @@ class FileStore(SqliteStore):
 
 @contextmanager
 def _translated(*, puts: bool) -> Iterator[None]:
-    """Turn the errors of damaged rows into `DatabaseCorruptError`; the caller's own errors stay.
+    """Return a context manager that turns errors of damaged rows into `DatabaseCorruptError`.
 
-    With `puts` some operations write; an error is then the caller's, such as a value that cannot
-    be stored. An error that SQLite caused is raised as SQLite raised it.
+    With `puts` some operations write; an error is then the caller's, such as a value that cannot be
+    stored. An error that SQLite caused is raised as SQLite raised it.
     """
     try:
         yield

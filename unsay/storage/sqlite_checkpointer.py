@@ -348,7 +348,7 @@ def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) 
 
 @contextmanager
 def _metadata() -> Iterator[None]:
-    """Turn an error in the JSON of a checkpoint's metadata into `DatabaseCorruptError`."""
+    """Return a context manager that turns damaged JSON of metadata into `DatabaseCorruptError`."""
     try:
         yield
     except (JSONDecodeError, UnicodeDecodeError) as error:

@@ -357,7 +357,7 @@ class _Request:
         return f"call_{digest.hexdigest()[:24]}"
 
     def _filled(self, text: str) -> str:
-        """Return the text with `{result}` replaced by the newest tool results."""
+        """Return the text; the newest tool results replace `{result}`, if there are any."""
         if not results_after_question(self.messages):
             return text
         newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
