@@ -17,6 +17,7 @@ from langgraph.types import StateSnapshot, StateUpdate
 from unsay.effects import Call, Steps
 from unsay.graph.time_travel import END_NODE, Place, due_again
 from unsay.history.branch import Label
+from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import message_body, write_ahead
 from unsay.operations.stopped import keep_beside
 from unsay.state import State, Update
@@ -91,6 +92,7 @@ def _keep_late(
     update = Update()
     if added:
         scope = place.scope()
+        state = with_messages(state, (yield from false_claims(state, scope)))
         label = Label(kind="host", reason="another writer took over", created_at=scope.now())
         after = _common(_messages(late), before, _messages(latest))
         update = yield from keep_beside(state, scope, added, after=after, label=label)

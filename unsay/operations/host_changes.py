@@ -12,6 +12,7 @@ from unsay.history.branch import Change, Label, replace_tail
 from unsay.messages.annotations import spoken
 from unsay.messages.content import Text, Thinking, parts_of, text_of
 from unsay.operations.offload import load_segments
+from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
 from unsay.operations.rollback import live_branch, load_branches, save_branch, settle, with_step
 from unsay.runtime import Scope
@@ -60,6 +61,8 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
         DatabaseCorruptError: The host may have removed offloaded messages, and their segment is
             damaged.
     """
+    # No run has checked yet what earlier updates of the host added.
+    before = with_messages(before, (yield from false_claims(before, scope)))
     remaining = [message.id for message in after.get("messages", [])]
     whole = yield from _loaded(before, remaining, scope)
     live = live_branch(whole)
