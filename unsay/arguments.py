@@ -78,7 +78,10 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
 
 
 def check_text(value: Any, name: str) -> None:
-    """Raise `InputError` if a text, or one inside of a list or dict, has a lone surrogate."""
+    """Raise `InputError` if a text, or one inside of a list or dict, has a lone surrogate.
+
+    `name` names the value in the error.
+    """
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
             raise InputError(

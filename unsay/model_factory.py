@@ -126,7 +126,10 @@ def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
 
 
 def refuse_class(value: object, name: str) -> None:
-    """Raise `ConfigurationError` if a class is given where an object of it is meant."""
+    """Raise `ConfigurationError` if a class is given where an object of it is meant.
+
+    `name` is the argument's, for the error.
+    """
     if isinstance(value, type):
         raise ConfigurationError(f"{name}={value!r} is a class: pass an object of it")
 

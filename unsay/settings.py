@@ -54,7 +54,10 @@ HOME = "home"
 
 
 def _limited(name: str, least: float, most: float) -> AfterValidator:
-    """Return a validator that replaces a value by the nearest limit, with a warning in the log."""
+    """Return a validator that replaces a value below `least` or above `most` by that limit.
+
+    It logs a warning. `name` is the setting's.
+    """
 
     def limit(value: float) -> float:
         used = min(max(value, least), most)

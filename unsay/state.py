@@ -76,7 +76,7 @@ def _messages_in(write: Any) -> Iterator[BaseMessage]:
 
 
 def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
-    """Add, replace or remove one message, in place."""
+    """Add, replace or remove one message in `places`, the transcript by id, in place."""
     if isinstance(message, RemoveMessage):
         if message.id == REMOVE_ALL_MESSAGES:
             places.clear()
@@ -91,7 +91,10 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
 
 
 def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
-    """Return an unused id for a message that has none, from its content and place."""
+    """Return an unused id for a message that has none, from its content and its place.
+
+    `places` are the messages so far, by id.
+    """
     # The place is named by the message before: a count would change when messages are offloaded.
     before = next(reversed(places), "")
     for position in range(len(places) + 1):

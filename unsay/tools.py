@@ -251,7 +251,10 @@ def is_hand_off(call: Mapping[str, Any]) -> bool:
 
 
 def also_blocking(tool: BaseTool) -> BaseTool:
-    """Return a tool that can also be called without an event loop, such as one of an MCP server."""
+    """Return a tool that can also be called without an event loop, such as one of an MCP server.
+
+    A tool that has no async function, or a blocking one as well, is returned unchanged.
+    """
     coroutine = getattr(tool, "coroutine", None)
     if coroutine is None or getattr(tool, "func", None) is not None:
         return tool

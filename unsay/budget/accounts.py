@@ -79,7 +79,10 @@ def unpaid_key(account: UsageAccount, key: str) -> str:
 
 
 def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Account:
-    """Return what a layer has spent, without running calls; an unknown task or agent spent 0."""
+    """Return what a layer has spent, without running calls; an unknown task or agent spent 0.
+
+    `place` names the task and the agent.
+    """
     if layer == "session":
         return account["session"]
     task = _task(account, place)
@@ -87,7 +90,10 @@ def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Accoun
 
 
 def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
-    """Return what a layer has spent, including the holds of its running calls."""
+    """Return what a layer has spent, including the holds of its running calls.
+
+    `place` names the task and the agent.
+    """
     spent, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":
         holds = [hold for hold in holds if hold["task_id"] == place.task_id]
@@ -147,7 +153,10 @@ def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey
 
 
 def with_times(account: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
-    """Return the account with new factors for the limits of the layers in `times`."""
+    """Return the account with new factors for the limits of the layers in `times`.
+
+    The task and the agent are those of `place`. A layer that `times` lacks keeps its factor.
+    """
     session, tasks = account["session"].copy(), _tasks_with(account, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
     agent = task["agents"][-1]

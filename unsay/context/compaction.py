@@ -93,7 +93,10 @@ def hidden_by_span(
 
 
 def with_partners(messages: Sequence[AnyMessage], ids: Collection[str]) -> set[int]:
-    """Return the indices of the messages with these ids and of all messages of the same steps."""
+    """Return the indices of the messages with these ids and of all others of the same steps.
+
+    A step is, for example, a tool call with its results: see `boundaries.steps`.
+    """
     indices: set[int] = set()
     # A step never spans two turns, so only the turns concerned are split: a transcript may be long.
     for turn in {turn_around(messages, i) for i, m in enumerate(messages) if m.id in ids}:

@@ -53,10 +53,10 @@ def compact_with_model(
 ) -> Steps[Plan]:
     """Return the plan that replaces messages with a model's summary; `why` is the name of the rule.
 
-    Earlier summaries stay until there are `MAX_SUMMARIES`; then one summary replaces them all. If
-    the summarizer fails, nothing is left out and the plan has the problem; while it is paused,
-    nothing is left out until the window is full. Without a model, or with a full window and a paused
-    summarizer, the summary is made by `compact_locally`.
+    `how` names the model and its limits. Earlier summaries stay until there are `MAX_SUMMARIES`;
+    then one summary replaces them all. If the summarizer fails, nothing is left out and the plan
+    has the problem; while it is paused, nothing is left out until the window is full. Without a
+    model, or with a full window and a paused summarizer, the summary is made by `compact_locally`.
     """
     replaced = ctx.removable(messages)
     if not replaced:
@@ -77,8 +77,8 @@ def compact_with_model(
 def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with their local summary; no model is asked.
 
-    Where that is not shorter than the messages, the questions alone are the summary, and if these
-    are not shorter either, there is no summary.
+    `why` is the name of the rule. If the summary is not shorter than the messages, the questions
+    alone are the summary; if these are not shorter either, there is no summary.
     """
     replaced = ctx.removable(messages)
     questions = [message for message in replaced if is_question(message)]
@@ -165,8 +165,9 @@ def request(
 ) -> list[AnyMessage]:
     """Return the request for a summary: each message fenced as data, then the task.
 
-    `earlier` are the summaries so far, as context; with `rolling` the new one replaces them. Parts
-    of a message longer than `chars` lose their middle; `None` sets no limit.
+    `earlier` are the summaries so far, as context; with `rolling` the new one replaces them. `how`
+    has the summarizer's instructions and limits. Parts of a message longer than `chars` lose their
+    middle; `None` sets no limit.
     """
     texts_read = ("\n".join(_clipped(line, chars) for line in lines_of(m)) for m in messages)
     material = [text for text in texts_read if text]

@@ -192,7 +192,7 @@ class ByTurns(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize the older turns once there are too many turns or tokens; else change nothing.
 
-        If the kept turns alone have too many tokens, the plan changes nothing and has the problem.
+        If the newest turn alone has too many tokens, the plan changes nothing and has the problem.
         """
         body = [message for message in ctx.shown if message.type != "system"]
         many = self.compress_at_turns and len(turns(body)) >= self.compress_at_turns

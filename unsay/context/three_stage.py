@@ -101,7 +101,7 @@ class Rate:
 
 
 def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value or the nearest of two limits, with a warning in the log if it is outside.
+    """Return the value, or the nearest limit, `least` or `most`, with a warning in the log.
 
     `name` is for the message. Raises `ConfigurationError` for `nan`.
     """

@@ -125,7 +125,7 @@ class Diff:
 
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
-    """Describe `live` as one side of a comparison with `other`."""
+    """Describe `live`, which has this `name`, as one side of a comparison with `other`."""
     other_keys = {key_of(message) for message in spoken(other.messages)}
     messages = spoken(live.messages)
     answer_scores = [annotation_of(m).get("score") for m in messages if is_answer(m)]
@@ -300,7 +300,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages of `live`, a branch, a checkpoint or a thread.
+    """Return the messages of what `name` means: `live`, a branch, a checkpoint or a thread.
 
     Raises `UnknownBranchError` if there is none, `AmbiguousCheckpointError` for several
     checkpoints.

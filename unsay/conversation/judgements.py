@@ -202,7 +202,9 @@ def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
 
 
 def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
-    """Score the answers of a thread with the judge of now; nothing changes but the usage account.
+    """Score the answers of a thread again with the current judge, and return the verdicts.
+
+    Nothing changes but the usage account.
 
     Args:
         thread: The thread.
@@ -225,10 +227,11 @@ def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[Judge
 
 
 def bisect(thread: ThreadHandle) -> Steps[Bisection]:
-    """Find the turn from which the thread went wrong, by judging beginnings of it.
+    """Find the turn from which the thread went wrong, by judging beginnings by their last answers.
 
-    Half of what is left is judged at a time. Scores need not fall steadily, so the turns around the
-    result are judged one by one. An unscored beginning counts as one that passes.
+    The whole thread is judged first; if it passes, no turn is found. Then half of what is left is
+    judged at a time. Scores need not fall steadily, so the turns just before the result are judged
+    one by one. An unscored beginning counts as one that passes.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.

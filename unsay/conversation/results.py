@@ -347,7 +347,10 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
 
 
 def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
-    """Return the reply of the turn that ended with this answer or notice."""
+    """Return the reply of the turn that ended with this answer or notice.
+
+    If one of the `checkpoints` is at the answer, the reply has its id.
+    """
     if is_notice(answer):
         return Reply(kind="notice", text=text_of(answer), message_id=answer.id)
     annotation = annotation_of(answer)

@@ -126,7 +126,10 @@ def _result(turn: TimelineTurn) -> str:
 
 
 def scores(timeline: TimelineData) -> _Panel:
-    """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts."""
+    """Draw the score of each turn, both thresholds, the checkpoints and the rejected drafts.
+
+    Of a thread without messages it draws a hint instead.
+    """
     shown = outline(timeline)
     if not shown.rows:
         panel, middle = _Panel(height=84), WIDTH // 2
@@ -194,7 +197,7 @@ def _legend(panel: _Panel) -> None:
 
 
 def tree(timeline: TimelineData) -> _Panel:
-    """Draw the turns from the top down, with branches as side branches."""
+    """Draw the turns from the top down, with branches as side branches; without turns the head alone."""
     shown, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline), font_weight="bold")

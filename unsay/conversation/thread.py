@@ -40,7 +40,10 @@ NAME_CHARS = 200
 
 
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
-    """Return the id of a thread or a turn, a new one for `None`; `InvalidNameError` for a bad one."""
+    """Return the id of a thread or a turn, a new one for `None`; `InvalidNameError` for a bad one.
+
+    `thing` says in the error what the id names, and `example` adds a hint.
+    """
     if name is None:
         return str(uuid4())
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():

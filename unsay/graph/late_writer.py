@@ -80,9 +80,9 @@ def _keep_late(
 ) -> Steps[None]:
     """Store the messages that only a late state has as a branch, and go on from the latest state.
 
-    `late` is the state of the writer that lost the thread, `latest` that of the latest term.
-    `is_newest` says that `late` is the thread's newest state. If it is not, and has no messages of
-    its own, nothing is written.
+    `late` is the state of the writer that lost the thread, `latest` that of the latest term. If
+    `late` is not the thread's newest state (`is_newest`), and has no messages of its own, nothing
+    is written.
     """
     before: list[AnyMessage] = []
     if late.parent_config is not None:

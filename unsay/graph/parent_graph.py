@@ -158,7 +158,8 @@ def enter_parent(
 def _parent_of(place: Mapping[str, Any]) -> Parent | None:
     """Return the messages channel of the graph around a run, with the task that may write to it.
 
-    `None` if the channel has no reducer, or if the graph around the run is unsay's own.
+    `place` is the `configurable` part of the node's configuration. `None` if the channel has no
+    reducer, or if the graph around the run is unsay's own.
     """
     # LangGraph's reader is a `partial`; its arguments are the only way to the parent's channels.
     _, channels, _, task = place[CONFIG_KEY_READ].args

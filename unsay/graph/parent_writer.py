@@ -96,7 +96,10 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
 
 
 def _outermost(place: Mapping[str, Any]) -> Any:
-    """Return the run of the outermost graph around a node; `None` if it cannot be found."""
+    """Return the run of the outermost graph around a node; `None` if it cannot be found.
+
+    `place` is the `configurable` part of the node's configuration.
+    """
     loop = None
     while (call := place.get(CONFIG_KEY_CALL)) is not None:
         if inspect.isfunction(call):  # of a node with a timeout
@@ -242,7 +245,7 @@ class Run:
             limit *= 4
 
     def _newest(self, limit: int) -> Steps[list[CheckpointTuple]]:
-        """Return the thread's newest states, newest first; empty if they cannot be listed."""
+        """Return up to `limit` states of the thread, newest first; empty if they cannot be listed."""
         ns = self.loop.checkpoint_config["configurable"].get("checkpoint_ns", "")
         named = {"thread_id": self.thread_id, "checkpoint_ns": ns}
         config: RunnableConfig = {"configurable": named}

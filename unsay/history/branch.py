@@ -136,7 +136,10 @@ def replace_tail(
 def _removed_branch(
     live: LiveBranch, after: LiveBranch, base: str | None, removed: list[AnyMessage], label: Label
 ) -> StoredBranch:
-    """Return the branch of the removed messages, with their checkpoints, segments and summaries."""
+    """Return the branch of the removed messages, with their checkpoints, segments and summaries.
+
+    `live` is the transcript before, `after` without them; `base` is the message that they followed.
+    """
     ids = {m.id for m in removed}
     # The id is a hash of what is removed, so that a node that runs twice stores one branch.
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]

@@ -162,7 +162,7 @@ def from_dict(value: Any) -> Portable:
 
 
 def _portable(name: str, value: Any) -> Any:
-    """Return a copy of a field without keys that refer to items of a store."""
+    """Return a copy of the field `name` without keys that refer to items of a store."""
     if name not in _LISTS:
         return deepcopy(value)
     keys = _LISTS[name].__required_keys__  # the other keys refer to items of a store
@@ -185,7 +185,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return a copy of a field that was read, or raise `SnapshotError`."""
+    """Return a copy of the field `name` that was read; `SnapshotError` if it is not valid."""
     if name == "messages":
         return _messages(value)
     if name in _LISTS:

@@ -13,9 +13,11 @@ from unsay.types import Segment, StoredBranch
 def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label) -> list[Change]:
     """Plan to remove these messages and keep all others; `whole_steps` completes tool calls.
 
+    `label` describes the branches.
+
     Returns:
-        One change for each run of adjacent messages, the newest run first; empty if the
-        transcript has none of them. Each change makes one branch.
+        One change for each run of adjacent messages, the newest run first; empty if the transcript
+        has none of them. Each change makes one branch.
     """
     changes: list[Change] = []
     for run in reversed(_runs(live.messages, message_ids)):
@@ -30,7 +32,10 @@ def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label
 def whole_steps(
     messages: Sequence[AnyMessage], message_ids: Collection[str | None]
 ) -> list[str | None]:
-    """Return the ids of these messages and of all messages that belong to the same tool calls."""
+    """Return the ids of these messages and of all others in the same steps.
+
+    A step is, for example, a tool call with its results: see `boundaries.steps`.
+    """
     groups = ([messages[index].id for index in step] for step in steps(messages))
     return [name for group in groups if not set(group).isdisjoint(message_ids) for name in group]
 
@@ -60,7 +65,7 @@ def put_in(live: LiveBranch, branches: Sequence[StoredBranch], label: Label) -> 
 
 
 def as_one(live: LiveBranch, changes: Sequence[Change], label: Label) -> Change:
-    """Return several changes as one, for the update of the state; its branch has all removed messages."""
+    """Return several changes as one, whose branch has all removed messages, for one update."""
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
     places = live.positions()
     removed = [message for change in changes for message in change.branch["messages"]]

@@ -323,7 +323,10 @@ def check_detector(detector: Any) -> None:
 
 
 def check_shift(shift: Any, known: Collection[str]) -> None:
-    """Raise `ConfigurationError` unless a detector's result is a shift to a topic that it was given."""
+    """Raise `ConfigurationError` unless a detector's result is a valid shift.
+
+    A shift `back` must name one of the `known` topics, by id.
+    """
     is_valid = (
         isinstance(shift, TopicShift)
         and shift.kind in get_args(ShiftKind)

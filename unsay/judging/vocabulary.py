@@ -264,7 +264,7 @@ def sentences(text: str) -> list[str]:
 
 
 def width(text: str) -> int:
-    """Return the length of a text in Latin letters; a Japanese character counts as two."""
+    """Return the length of a text, in which a Japanese character counts as two."""
     return len(text) + len(JAPANESE.findall(text))
 
 

@@ -201,9 +201,10 @@ def _place(scope: Scope) -> AccountKey:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Return the reservation of a call; a person is asked if it exceeds a budget in the mode `ask`.
+    """Return the reservation of at most `most` for a call.
 
-    Raises `BudgetExceededError` if the budget refuses it, `BudgetDeclinedError` if the person does.
+    A person is asked if it exceeds a budget in the mode `ask`. Raises `BudgetExceededError` if the
+    budget refuses it, `BudgetDeclinedError` if the person does.
     """
     scope = request.scope
     reserve = partial(
@@ -291,7 +292,10 @@ class _Stream(BaseCallbackHandler):
 
 
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
-    """Tell the user's stream to discard a part of a reply, since another reply begins."""
+    """Tell the user's stream to discard a part of a reply, since another reply begins.
+
+    `why` is the reason that is shown. Nothing is sent if the reply had not begun.
+    """
     if stream.has_begun:  # this does not count as an attempt, hence 0
         reason = request.texts.rules.get(why, why)
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}

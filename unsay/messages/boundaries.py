@@ -56,9 +56,10 @@ def tail_places(messages: Sequence[BaseMessage]) -> list[int]:
 
 
 def steps(messages: Sequence[BaseMessage]) -> list[range]:
-    """Return the steps of a transcript, which are never split, as ranges of indices.
+    """Return the steps of a transcript as ranges of indices: the parts that are never split.
 
-    A step is one message, or an assistant message with the results of its tool calls.
+    A step is one message, or messages that belong together: a tool call with its results, a
+    question with its documents, a notice with what it answers, thinking with what follows.
     """
     return [range(start, stop) for start, stop in pairwise(safe_indices(messages))]
 

@@ -80,7 +80,10 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def fitting(name: str, *, limit: int) -> str:
-    """Return the name in letters, digits, `_` and `-`, with a checksum that keeps it unique."""
+    """Return the name in letters, digits, `_` and `-`, at most `limit` characters long.
+
+    It ends in a checksum, so that different names stay different.
+    """
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
 

@@ -51,8 +51,7 @@ def remove_parts(
 ) -> Steps[tuple[Update, list[Removal]]]:
     """Return the update that moves messages to branches, and one `Removal` for each run of them.
 
-    A tool call is moved together with its results, even if `message_ids` names only one of them.
-    All other messages stay.
+    The other messages of the same steps, such as a tool call's results, move too. All others stay.
     """
     live, refs = live_branch(state), list(state.get("branches", []))
     changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []

@@ -90,9 +90,10 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 def make_entry(
     kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
-    """Return the entry of forgotten messages (`names` are their ids); its id is a hash.
+    """Return the entry of forgotten messages; its id is a hash.
 
-    For a topic `seed` is its id, because the entry names only the topic's last messages.
+    `names` are the messages' ids, `kind` what was forgotten, and `cause` why and when. For a topic
+    `seed` is its id, because the entry names only the topic's last messages.
     """
     # A hash and not a random id, so that a node that runs again after a crash makes the same entry.
     parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
@@ -131,7 +132,10 @@ def step_message_ids(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry of this id, message, topic or label; `None` if there is none."""
+    """Return the newest entry that `what` means; `None` if there is none.
+
+    It is an entry's id, a message's id, or a topic's id or label.
+    """
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
     for name in (what, *(labelled if len(labelled) == 1 else ())):

@@ -143,7 +143,10 @@ def _end_of_interrupted(
     start: int,
     commands: Collection[str | None],
 ) -> int | None:
-    """Return the index after the interrupted turn's messages; `None` if no question follows them."""
+    """Return the index after the interrupted turn's messages; `None` if no question follows them.
+
+    `start` is the index at which the pending messages begin.
+    """
     if turn is None or turn["done"]:
         return None
     ids = [message.id for message in messages[start:]]
@@ -228,7 +231,10 @@ def repair_interrupted(
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
-    """Raise `EmptyMessageError` or `MessageTooLongError` if a message cannot be answered."""
+    """Raise `EmptyMessageError` for an empty message.
+
+    Raises `MessageTooLongError` if it has more than `limit` characters.
+    """
     text = text_of(message)
     if not text.strip() and not has_other_content(message):
         raise EmptyMessageError("The message is empty: write a text")

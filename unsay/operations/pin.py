@@ -23,7 +23,7 @@ def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
 
 
 def make_pin(name: str, page: str | None) -> Pin:
-    """Return a pin; `page` is the offloaded segment that holds the message."""
+    """Return a pin on the message with the id `name`; `page` is its offloaded segment, if any."""
     return Pin(message_id=name) if page is None else Pin(message_id=name, page=page)
 
 

@@ -21,8 +21,9 @@ from unsay.types import Operation, Segment, Topic
 def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     """Return the ids of a turn's messages, without system messages.
 
-    Raises `UnknownTurnError` if there is no such answered turn, `InputError` if a message that
-    stays needs one of them, as a tool's result needs its call.
+    `number` is the turn's, as text; `pending` messages do not count. Raises `UnknownTurnError` if
+    there is no such answered turn, `InputError` if a message that stays needs one of them, as a
+    tool's result needs its call.
     """
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]

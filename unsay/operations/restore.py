@@ -241,7 +241,7 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
 
 
 def _topic(state: State, what: str) -> Topic | None:
-    """Return the topic with this id or label, else `None`; `ConflictError` if several have it."""
+    """Return the topic whose id or label is `what`, else `None`; `ConflictError` for several."""
     present = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in present or e.get("pages")]
     matches = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]

@@ -172,7 +172,7 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
-    """Cancel a run that is running or paused; another status, or a missing run, is left as it is."""
+    """Cancel a run that is running or paused, with the reason `why`; leave any other as it is."""
 
     def change(run: Run, now: str) -> Run:
         at_work = run.status in ("running", "paused")

@@ -110,10 +110,10 @@ def keep_beside(
     after: str | None,
     label: Label,
 ) -> Steps[Update]:
-    """Store messages that the transcript never had as a branch, and return the update that lists it.
+    """Store messages that the transcript lacks as a branch; return the update that lists it.
 
-    `after` is the id of the message that they followed; `None` is the first place in the state.
-    Raises `ConflictError` if the state does not have that message.
+    `after` is the id of the message that they would follow; `None` is the place before the first.
+    `label` describes the branch. Raises `ConflictError` if the state does not have that message.
     """
     live = live_branch(state)
     base = live.before if after is None else after

@@ -48,7 +48,7 @@ class Recalled:
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The recalled messages."""
+        """The recalled messages, in the order of the transcript."""
         return tuple(reason.message for reason in self.reasons)
 
 

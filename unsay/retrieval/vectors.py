@@ -96,7 +96,10 @@ class FunctionEmbeddings(Embeddings):
 
 
 def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float | None) -> Call:
-    """Return a call of a method of embeddings that may have only its sync or its async form."""
+    """Return a call of the method `name` of embeddings that may have only one of its two forms.
+
+    These are the sync and the async one.
+    """
     sync, own = getattr(embeddings, name), getattr(embeddings, f"a{name}")
     is_inherited = getattr(type(embeddings), f"a{name}") is getattr(Embeddings, f"a{name}")
 

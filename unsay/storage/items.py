@@ -40,7 +40,7 @@ def thread_namespace(kind: Kind, thread_id: str) -> tuple[str, ...]:
 
 
 def quoted(thread_id: str) -> str:
-    """Return a thread's id as the last label of its namespaces."""
+    """Return a thread's id in a form that is safe as the last label of its namespaces."""
     return quote(thread_id, safe="").replace(".", "%2E")
 
 

@@ -87,7 +87,10 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check a caller's filters of a list, named by `kind`; `InputError` if one is invalid."""
+    """Check a caller's filters of a list, and return them; `InputError` if one is invalid.
+
+    `kind` names the list, so that a cursor of another list is refused.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(
             f"limit={limit!r} is not a page length: give a whole number from 1 to {MOST}"
@@ -158,7 +161,10 @@ def read_items(
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
-    """Raise `InputError` for a value that is not in the `Literal` type `choices`."""
+    """Raise `InputError` for a value that is not in the `Literal` type `choices`.
+
+    `name` is the argument's, for the error.
+    """
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
 
@@ -195,7 +201,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
-    """Parse a time, `None` for `None`; `InputError` unless it is ISO 8601 with a zone."""
+    """Parse a time, `None` for `None`; `InputError` unless it is ISO 8601 with a zone.
+
+    `name` is the argument's, for the error.
+    """
     if text is None:
         return None
     try:
