@@ -188,7 +188,41 @@ SETTABLE: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("source", ["argument", "environment", "file", "preset", "request"])
+def settled(name: str, more: dict[str, Any]) -> dict[str, Any]:
+    """The settings under which a conversation is told from one in which the named one differs."""
+    base = {**PLAIN, "context_window_tokens": 3_000, "recents": 6, **more}
+    base.pop(name.removesuffix("_count"), None)
+    return base
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "value", "more"), SETTABLE)
+def test_each_number_changes_what_the_model_is_sent(
+    name: str, value: Any, more: dict[str, Any]
+) -> None:
+    """Of a graph, and of a single run."""
+    base = settled(name, more)
+
+    def sent(settings: dict[str, Any], context: Any = None) -> list[list[str]]:
+        chat = model()
+        graph = build_graph(
+            chat,
+            judge=ScriptedJudge(),
+            settings=settings,
+            checkpointer=InMemorySaver(),
+            store=InMemoryStore(),
+        )
+        for number in range(34):
+            message = {"messages": [("user", f"Question {number}?")]}
+            graph.invoke(message, config(), context=context)
+        return contexts(chat)
+
+    of_graph = sent({**base, name: value})
+    assert sent(base) != of_graph
+    assert of_graph == sent(base, Context(**{name: value}))  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("source", ["environment", "file", "preset"])
 @pytest.mark.parametrize(("name", "value", "more"), SETTABLE)
 def test_each_number_can_be_set_everywhere(
     name: str,
@@ -198,43 +232,24 @@ def test_each_number_can_be_set_everywhere(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It changes what the model is sent, by its own name and by that of its source."""
+    """By its own name and by that of its source, with the same effect as in the code."""
     if source == "preset" and "preset" in name:
         pytest.skip("a preset names no preset")
     monkeypatch.chdir(tmp_path)
-    base = {**PLAIN, "context_window_tokens": 3_000, "recents": 6, **more}
-    base.pop(name.removesuffix("_count"), None)
-    written = f"{name} = {json.dumps(value)}"
-    context = None
-
-    def sent() -> list[str]:
-        chat = model()
-        graph = build_graph(
-            chat,
-            judge=ScriptedJudge(),
-            settings=base,
-            checkpointer=InMemorySaver(),
-            store=InMemoryStore(),
-        )
-        for number in range(34):
-            message = {"messages": [("user", f"Question {number}?")]}
-            graph.invoke(message, config(), context=context)
-        return [line for each in contexts(chat) for line in each]
-
-    plain = sent()
-    if source == "argument":
-        base = {**base, name: value}
-    elif source == "environment":
+    base, written = settled(name, more), f"{name} = {json.dumps(value)}"
+    wanted = build_graph(model(), settings={**base, name: value}).services.settings
+    if source == "environment":
         monkeypatch.setenv(f"UNSAY_{name.upper()}", json.dumps(value).strip('"'))
     elif source == "file":
         (tmp_path / "unsay.toml").write_text(written + "\n", encoding="utf-8")
-    elif source == "preset":
+    else:
         text = f"preset = 'mine'\n[presets.mine]\n{written}\n"
         (tmp_path / "unsay.toml").write_text(text, encoding="utf-8")
-    else:
-        context = Context(**{name: value})  # type: ignore[typeddict-item]
+    found = build_graph(model(), settings=base).services.settings
 
-    assert plain != sent()
+    assert wanted.model_dump(exclude={"preset", "presets"}) == found.model_dump(
+        exclude={"preset", "presets"}
+    )
 
 
 @pytest.mark.parametrize("prefix", ["", "UNSAY_"])

@@ -63,6 +63,7 @@ def test_another_graphs_history_is_kept(database: Database, schema: Any) -> None
     assert seen == states(graph)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schema", [MessagesState, Deltas], ids=["whole", "deltas"])
 def test_a_thread_of_two_graphs_keeps_the_others_states(database: Database, schema: Any) -> None:
     """Our states that its states build on are kept as well."""
@@ -102,6 +103,7 @@ def test_our_state_inside_of_another_graph_is_kept(database: Database) -> None:
     assert inner.checkpoint["channel_values"]["turn"]["number"] > 1
 
 
+@pytest.mark.full
 def test_our_own_states_are_still_pruned(database: Database) -> None:
     """A long thread of our graph has few states, and all can be read."""
     graph = make(Numbered(), checkpointer=database.saver, store=database.store)

@@ -75,6 +75,7 @@ def test_both_classes_have_the_verb_with_its_parameters_and_documentation(
         )
 
 
+@pytest.mark.full
 def test_a_type_checker_knows_the_verbs_of_both_classes(tmp_path: Path) -> None:
     """In strict mode mypy knows parameters and results, and refuses wrong ones."""
     file = tmp_path / "calls.py"
