@@ -19,9 +19,6 @@ from tests.hosts.test_langgraph_dev import (  # noqa: F401 - fixtures
     clean_log,
     client,
     items,
-    server_config,
-    server_log,
-    server_url,
     thread,
     transcript,
 )
@@ -119,6 +116,55 @@ async def test_question_that_langgraph_deletes_is_a_branch(
     assert [*before, *TURNS[2:]] == transcript(await thread.state())
     (branch,) = await branches(thread)
     assert [QUESTION] == [message.content for message in branch["messages"]]
+
+
+@pytest.mark.parametrize("strategy", ["rollback", "interrupt", "cancel", "delete"])
+async def test_question_of_a_queued_run_is_a_branch(
+    thread: Thread,  # noqa: F811
+    llmock: LLMock,
+    strategy: str,
+) -> None:
+    """A run that the server stops or deletes before it began leaves its question as a branch."""
+    llmock.add(Delay(3.0, match=ANSWERER, times=1))
+    llmock.add(answers(OTHER_ANSWER), grades(0.9))
+    value = {"messages": [{"role": "user", "content": "And in the queue?"}]}
+    runs, name = thread.client.runs, thread.thread_id
+    async with first_run(thread) as first:
+        queued = await runs.create(name, "unsay", input=value, multitask_strategy="enqueue")
+        if strategy == "cancel":
+            await runs.cancel(name, queued["run_id"], action="rollback")
+        elif strategy == "delete":
+            await runs.delete(name, queued["run_id"])
+        if strategy in ("cancel", "delete"):
+            await runs.join(name, first)
+            state = await thread.say(OTHER)
+        else:
+            state = await text_again(thread, strategy)
+    assert "And in the queue?" not in [text for _, text in transcript(state)]
+    kept = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    assert "And in the queue?" in kept
+
+
+async def test_question_that_stays_in_the_queue_is_answered_only(
+    thread: Thread,  # noqa: F811
+    llmock: LLMock,
+) -> None:
+    """Deleting another queued run leaves it alone, and no branch has it."""
+    llmock.add(Delay(3.0, match=ANSWERER, times=1))
+    llmock.add(answers(OTHER_ANSWER), grades(0.9))
+    runs, name = thread.client.runs, thread.thread_id
+    async with first_run(thread):
+        created = [
+            await runs.create(
+                name, "unsay", input={"messages": [{"role": "user", "content": text}]}
+            )
+            for text in ("Deleted?", "Answered?")
+        ]
+        await runs.delete(name, created[0]["run_id"])
+        await runs.join(name, created[1]["run_id"])
+    assert "Answered?" in [text for _, text in transcript(await thread.state())]
+    kept = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    assert ["Deleted?"] == kept
 
 
 async def test_a_turn_makes_two_states_on_a_server(thread: Thread, llmock: LLMock) -> None:  # noqa: F811

@@ -1,23 +1,34 @@
 """The HTTP app for LangGraph's servers (`http.app` in `langgraph.json`).
 
 A server that deletes a thread deletes its checkpoints and leaves the store alone. This app deletes
-what unsay stored for the thread as well.
+what unsay stored for the thread as well. It also keeps the questions of runs that a server deletes or
+stops before the graph has seen them.
 """
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, get_args
 
+from httpx import HTTPStatusError
+from langchain_core.messages import BaseMessage
 from langgraph_sdk import get_client
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from unsay.errors import InputError
+from unsay.graph.host_input import read_messages
 from unsay.history.recall_cache import MEMORIES
+from unsay.operations.stopped import KEY as STOPPED_KEY
 from unsay.storage.base import THREADS
-from unsay.storage.items import Kind, thread_namespace
+from unsay.storage.items import Kind, freeze_messages, thaw_messages, thread_namespace
 
 _THREAD = re.compile(r"(?:/noauth)?/threads/([^/]+)/?")
 _PAGE = 1_000
+# Requests that can stop or delete runs which still wait in the server's queue.
+_RUNS = re.compile(r"(?:/noauth)?/threads/([^/]+)/runs(?:/[^/]+/cancel|/[^/]+|)/?")
+_STOPPING = (b'"rollback"', b'"interrupt"')
 
 
 class PurgeDeletedThreads:
@@ -46,6 +57,80 @@ class PurgeDeletedThreads:
         await self.app(scope, receive, purge_first)
 
 
+class KeepQueuedQuestions:
+    """ASGI middleware: a queued run that a request stops or deletes leaves its question in the store.
+
+    The graph never saw the question, so it cannot keep it. The thread's next run makes a branch of it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; if it can stop queued runs, keep the questions of those that it stops."""
+        path = _RUNS.fullmatch(scope.get("path", ""))
+        if path is None or scope.get("method") not in ("POST", "DELETE"):
+            await self.app(scope, receive, send)
+            return
+        received = [await receive()]
+        while received[-1].get("more_body"):
+            received.append(await receive())
+        body = b"".join(each.get("body", b"") for each in received)
+        starts_run = scope["method"] == "POST" and not scope["path"].rstrip("/").endswith("cancel")
+        queued: dict[str, list[BaseMessage]] = {}
+        if not starts_run or any(each in body for each in _STOPPING):
+            queued = await _queued(path[1])
+        # Before the server handles it: the run that comes instead may begin at once.
+        before = await _keep(path[1], queued) if queued else None
+
+        async def again() -> Message:
+            return received.pop(0) if received else await receive()
+
+        async def check_first(message: Message) -> None:
+            if queued and message["type"] == "http.response.start":
+                waiting = await _queued(path[1])
+                if stay := queued.keys() & waiting.keys():
+                    stopped = {name: queued[name] for name in queued.keys() - stay}
+                    await _keep(path[1], stopped, before or [])
+            await send(message)
+
+        await self.app(scope, again, check_first)
+
+
+async def _queued(thread_id: str) -> dict[str, list[BaseMessage]]:
+    """Return the messages of the thread's queued runs, by the run's id."""
+    found: dict[str, list[BaseMessage]] = {}
+    with suppress(HTTPStatusError):  # there may be no such thread; the server says so
+        runs: Any = await get_client().runs.list(
+            thread_id, status="pending", select=["run_id", "kwargs"], limit=_PAGE
+        )
+        for run in runs:
+            given = run.get("kwargs", {}).get("input")
+            with suppress(InputError):  # the graph would refuse it
+                if isinstance(given, dict) and given.get("messages"):
+                    found[str(run["run_id"])] = read_messages(given["messages"])
+    return found
+
+
+async def _keep(
+    thread_id: str,
+    queued: dict[str, list[BaseMessage]],
+    before: Sequence[BaseMessage] | None = None,
+) -> list[BaseMessage]:
+    """Store the messages of queued runs after those kept `before`, and return the latter.
+
+    `None` as `before` reads what the store has.
+    """
+    store: Any = get_client().store
+    namespace = thread_namespace("stopped", thread_id)
+    if before is None:
+        item = await store.get_item(namespace, STOPPED_KEY)
+        before = thaw_messages(item["value"]["messages"]) if item else []
+    kept = [*before, *(message for messages in queued.values() for message in messages)]
+    await store.put_item(namespace, STOPPED_KEY, {"messages": freeze_messages(kept)}, index=False)
+    return list(before)
+
+
 async def purge_on_server(thread_id: str) -> None:
     """Delete what unsay stored for a thread in the store of the server that this code runs in."""
     MEMORIES.drop(thread_id)
@@ -58,4 +143,4 @@ async def purge_on_server(thread_id: str) -> None:
     await store.delete_item(THREADS, thread_id)
 
 
-app = Starlette(middleware=[Middleware(PurgeDeletedThreads)])
+app = Starlette(middleware=[Middleware(PurgeDeletedThreads), Middleware(KeepQueuedQuestions)])
