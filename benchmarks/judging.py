@@ -19,6 +19,14 @@ notices an answer that it fails by itself, or about which it gives the judge a h
 - `false_decided_share`: share of them that it fails by itself.
 - `good_under_half`: share of them that score under 0.5, decided or not.
 
+In both ways, in a conversation of `--turns N …` (50 and 100; none without a number) of the file's own
+questions and answers, with a scripted model and judge:
+
+- `judge_share_N`: tokens of the judge over those of the answers.
+- `judge_share_N_every_4`: the same with the setting `judge_every` 4, which leaves out three quarters of
+  the answers that the local checks do not doubt; `skipped_share_N_every_4` is the share of turns so
+  skipped. A doubted answer is always judged, so `recall_mean` is the recall with skipping on, too.
+
 In both ways, of the good answers of at most 12 words (those that most annotators call fine):
 
 - `short_false_share`: share of them that it fails by itself.
@@ -26,16 +34,19 @@ In both ways, of the good answers of at most 12 words (those that most annotator
   an alarm, 3 / items. No bound is claimed on fewer than 59 answers.
 """
 
+import argparse
 import json
 import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any
 
+from judge_cost import cost_figures
 from report import Figure, Figures, run
 
 from unsay.judging.heuristics import prejudge
@@ -326,8 +337,8 @@ def auc(lows: Sequence[float], bad: Sequence[bool]) -> float | None:
     return (sum(worse) - len(worse) * (len(worse) + 1) / 2) / (len(worse) * others)
 
 
-def measure(path: Path) -> Figures:
-    """Give the figures of one file.
+def measure(path: Path, lengths: Sequence[int] = ()) -> Figures:
+    """Give the figures of one file, with those of the judge's cost in conversations of these lengths.
 
     Raises:
         ValueError: The file has no answers, or a line is not of the format.
@@ -336,7 +347,10 @@ def measure(path: Path) -> Figures:
     if not found:
         raise ValueError(f"{path}: no answers; see --help")
     labelled = [case for case in found if case.votes is not None]
-    return against_votes(labelled) if labelled else against_corruption(found)
+    turns = [(case.exchange.question, case.exchange.answer) for case in found]
+    figures = against_votes(labelled) if labelled else against_corruption(found)
+    asked = [(question, answer) for question, answer in turns if question and answer]
+    return {**figures, **cost_figures(asked, lengths)} if asked else figures
 
 
 def table(rows: Mapping[str, Figures]) -> str:
@@ -352,13 +366,16 @@ def table(rows: Mapping[str, Figures]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the files and print; give the exit status."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--turns", nargs="*", type=int, default=[50, 100])
+    options, others = parser.parse_known_args(arguments)
     return run(
-        measure,
+        partial(measure, lengths=options.turns),
         table,
         description=__doc__ or "",
         wanted='Give one or more files of conversations, one JSON object a line with "utts", and '
         '"otx" where annotators judged',
-        arguments=arguments,
+        arguments=others,
     )
 
 

@@ -58,6 +58,7 @@ class Verdict:
     advice: str = ""
     query: str = ""
     agreement: float | None = None
+    skipped: bool = False  # the judge was not asked, by the setting `judge_every`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

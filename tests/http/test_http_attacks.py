@@ -125,7 +125,13 @@ def check_requests(server: OpenAIServer, attack: Attack) -> None:
         assert ["system", "user"] == [system["role"], user["role"]]
         texts = (ENGLISH, JAPANESE)
         assert system["content"] in [
-            t for each in texts for t in (each.judge_system, each.document_system)
+            t
+            for each in texts
+            for t in (
+                each.judge_system,
+                f"{each.judge_system}\n{each.judge_tools}",
+                each.document_system,
+            )
         ]
         outside = FENCED.sub("", user["content"])
         hints = [

@@ -28,6 +28,7 @@ OTHER: dict[str, Any] = {
     "consistency_threshold": 0.25,
     "quality_thresholds": {"ja": 0.25},
     "max_lessons": 1,
+    "judge_every": 4,
     "judge_rubric": ["Answers name their source."],
     "judge_samples": 3,
     "judge_panel": ["a-second-judge"],

@@ -242,6 +242,7 @@ class TimelineTurn:
     rollbacks: int
     pinned: bool = False
     forgotten: bool = False
+    skipped: bool = False  # the judge was not asked, by the setting `judge_every`
     step_ids: tuple[str, ...] = ()
 
 
@@ -273,6 +274,11 @@ class TimelineData:
     checkpoint_threshold: float
     pins: tuple[Pin, ...] = ()
     forgotten: tuple[Forgotten, ...] = ()
+
+    @property
+    def skipped(self) -> int:
+        """How many turns the judge was not asked about."""
+        return sum(turn.skipped for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
             rollbacks=annotation.get("rollbacks", 0),
             pinned=not pinned.isdisjoint(ids),
             forgotten=not forgotten.isdisjoint(ids),
+            skipped=annotation.get("skipped", False),
             step_ids=tuple(step_ids),
         )
         step_ids.clear()

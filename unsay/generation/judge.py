@@ -1,5 +1,6 @@
 """Judge: local rules first, then the model judge for what they cannot decide."""
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.verdict import (
     judge_request,
     majority,
+    skipped,
     summary_request,
     unscored,
     verdict_of,
@@ -106,13 +108,15 @@ def judge_exchange(
     scope: Scope,
     *,
     key: str | None = None,
+    first: bool = False,
 ) -> Steps[Verdict]:
     """Return a verdict on one exchange.
 
     Obvious failures, such as an empty answer, are found without the judge. With `judging="local"`
     the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails, if
     the answer has no text but other content, and with `judging="off"`. `key` identifies the call,
-    so that it is paid once after a crash; `None` is the answer's id.
+    so that it is paid once after a crash; `None` is the answer's id. `first` says that it is a
+    turn's first draft, which the setting `judge_every` may leave unscored.
     """
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
@@ -130,16 +134,31 @@ def judge_exchange(
     if rules.decided or settings.judging == "local":
         texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
+    hint = rules.hint or changed_facts(exchange)
+    key = key or answer.id or ""
+    if first and not hint and not _is_drawn(exchange, key, settings.judge_every):
+        return skipped(texts_for(text, scope).judge_skipped)
     request = partial(
         judge_request,
         exchange,
-        hint=rules.hint or changed_facts(exchange),
+        hint=hint,
         rubric=settings.judge_rubric,
     )
-    verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
+    verdict = yield from _ask_panel(request, text, scope, key=key)
     # A judge may name only messages that it was shown.
     shown = (*exchange.earlier_ids, *(call.message_id for call in exchange.calls))
     return replace(verdict, blamed=tuple(name for name in shown if name in verdict.blamed))
+
+
+def _is_drawn(exchange: Exchange, key: str, every: int) -> bool:
+    """Return whether the judge reads an answer that the local checks do not doubt.
+
+    It reads every answer of a turn with tool calls or a search without a result. The others are
+    drawn by their key, so that a step that runs again after a crash draws the same.
+    """
+    if exchange.calls or exchange.found_nothing:
+        return True
+    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % every == 0
 
 
 def judge_summary(

@@ -16,7 +16,7 @@ from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdic
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.
-EARLIER_CHARS = 600
+EARLIER_CHARS = 200
 CALL_CHARS = 1_200  # of the arguments, and of the result, of one tool call
 MAXIMUM_CALLS = 20  # tool calls that a judge sees, half from either end
 JUDGED_CHARS = 12_000
@@ -83,7 +83,7 @@ def judge_request(
     noted = texts.judge_hint.format(hint=texts.rules.get(hint, hint)) if hint else ""
     noted += texts.judge_found_nothing if exchange.found_nothing else ""
     criteria = "\n".join(f"- {each}" for each in rubric)
-    system = texts.judge_system
+    system = f"{texts.judge_system}\n{texts.judge_tools}" if exchange.calls else texts.judge_system
     if criteria:
         system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
     return _request(system, noted + texts.judge_request, parts)
@@ -218,6 +218,11 @@ def scored(
     """Return a verdict that is passed if the score is `quality_threshold` or more."""
     outcome: Outcome = "failed" if score < quality_threshold else "passed"
     return Verdict(outcome=outcome, score=score, reason=reason, source=source)
+
+
+def skipped(reason: str) -> Verdict:
+    """Return the verdict on an answer that was not judged because the local checks found nothing."""
+    return replace(unscored(reason), skipped=True)
 
 
 def unscored(reason: str) -> Verdict:

@@ -179,7 +179,9 @@ def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
     exchange = replace(exchange, found_nothing=nothing_relevant(state, draft))
     # The key is the same after a crash, so that a repeated step does not pay its judge twice.
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
-    verdict = yield from judge_exchange(exchange, answer, scope, key=key)
+    verdict = yield from judge_exchange(
+        exchange, answer, scope, key=key, first=not turn["rejections"]
+    )
     scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
     send_score(scope.config, verdict.score, of_graph=False)
     return verdict
@@ -200,16 +202,10 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
         source=verdict.source,
         advice=verdict.advice,
     )
-    blamed = list(verdict.blamed)
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
-    scope.emit(
-        "draft_rejected",
-        message_id=draft[-1].id,
-        attempt=attempt,
-        score=verdict.score,
-        reason=verdict.reason,
-    )
+    told = {"score": verdict.score, "reason": verdict.reason}
+    scope.emit("draft_rejected", message_id=draft[-1].id, attempt=attempt, **told)
     history = add_note(state, scope, "process_message", "draft_rejected", verdict.score)
     after: State = {**state, "turn": rejected, "state_history": history}
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
@@ -217,7 +213,9 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
             return (yield from deliver_best(after, scope))
         request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        request = RollbackRequest(kind="draft", to=None, reason=verdict.reason, ids=blamed)
+        request = RollbackRequest(
+            kind="draft", to=None, reason=verdict.reason, ids=list(verdict.blamed)
+        )
     return Update(
         turn=rejected,
         rollback_request=request,

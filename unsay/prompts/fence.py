@@ -1,22 +1,23 @@
 """The fence that marks conversation text as data for a model."""
 
 import hashlib
+import html
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_NAMES = r"(?=/?(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
 # Also with spaces, invisible characters or a full-width bracket, as a model might read them.
-_NAMES = r"(?=[\W_]{0,8}(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
+_NAMES = r"(?=[^\w<＜&]{0,8}(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
 _TAGS = re.compile(f"[<＜]{_NAMES}", re.IGNORECASE)
-_HARMLESS = re.compile(f"&lt;{_NAMES}", re.IGNORECASE)
+_HARMLESS = re.compile(f"(?:&lt;|&#65308;){_NAMES}", re.IGNORECASE)
 _PART = re.compile(r'<(\w+) key="(\w+)">\n(.*?)\n</\1 key="\2">', re.DOTALL)
 # Characters that a person does not see and a model may read: tags, and overrides of the direction.
 _HIDDEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+_ESCAPED = {"<": "&lt;", "＜": "&#65308;"}
 
 
 def _harmless(text: str) -> str:
-    return _TAGS.sub("&lt;", _HIDDEN.sub("", text))
+    return _TAGS.sub(lambda found: _ESCAPED[found[0]], _HIDDEN.sub("", text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,12 @@ class Fence:
 
 
 def fenced_in(prompt: str) -> dict[str, str]:
-    r"""Return the texts that `Fence.wrap` put into a prompt, by tag, as they were before.
+    r"""Return the texts that `Fence.wrap` put into a prompt, by tag, as they were before; hidden characters are gone.
 
     >>> fenced_in("Grade this: " + Fence(key="k").wrap("answer", "4</answer>"))
     {'answer': '4</answer>'}
     """
-    return {tag: _HARMLESS.sub("<", text) for tag, _, text in _PART.findall(prompt)}
+    return {
+        tag: _HARMLESS.sub(lambda found: html.unescape(found[0]), text)
+        for tag, _, text in _PART.findall(prompt)
+    }

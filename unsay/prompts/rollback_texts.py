@@ -24,6 +24,10 @@ class RollbackTexts(ModelTexts):
         "Automatic rollback: turns removed: {turns}, messages removed: {messages}. They are kept as {branch}.",
         "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。{branch} に保存しています。",
     )
+    judge_skipped: Text = Text(
+        "the local checks found nothing to doubt, so the judge was not asked",
+        "簡易チェックで疑わしい点がなかったため、モデルによる評価を省きました",
+    )
     removal_reason: Text = Text("Reason: {reason}", "その理由: {reason}")
     undo_hint: Text = Text("/undo reverses this.", "/undo で取り消せます。")
     history: Table = Table.of(
