@@ -8,7 +8,7 @@ from tomllib import TOMLDecodeError
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
@@ -51,15 +51,25 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "token_budget_per_agent": "agent_budget_tokens",
         "token_budget_per_task": "task_budget_tokens",
         "use_case_preset": "preset",
+        "warning_threshold": "budget_warning",
+        "should_truncate_results": "truncate_results",
+        "summarization_system_prompt": "summary_system_prompt",
     }
 )
-"""Other names of settings. Source: Zhang 2026, chapters 7.4 to 7.9; strands-agents (`window_size`)."""
+"""Other names of settings. Source: Zhang 2026, chapters 7.4 to 7.9; strands-agents (`window_size`,
+`should_truncate_results`, `summarization_system_prompt`)."""
+
+BUDGET_ALIASES = ("hard_limit", "require_approval")
+"""Two flags for `budget_mode`: a hard limit, else approval, else a soft limit. Source: Zhang 2026,
+chapters 7.5 and 7.9."""
 
 DEBUGGING_WINDOW = "context_window_debugging"
 """Another name of `window_messages` in the preset `debugging`. Source: Zhang 2026, chapter 7.7."""
 
 UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
 """Variables that are also read without the prefix. Source: Zhang 2026, chapter 7.9; Shannon."""
+
+_FLAG = TypeAdapter(bool)
 
 TYPO = 0.8
 """Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
@@ -82,7 +92,7 @@ def _likeness(one: str, other: str) -> float:
 def without_aliases(values: Values) -> dict[str, Any]:
     """Return settings under their own names; raise if one has two names with different values."""
     named: dict[str, Any] = {}
-    for name, value in values.items():
+    for name, value in {**_without_flags(values), **_budget_mode(values)}.items():
         own = ALIASES.get(name, name)
         if own in named and named[own] != value:
             raise ConfigurationError(
@@ -97,12 +107,34 @@ def without_aliases(values: Values) -> dict[str, Any]:
     return named
 
 
+def _without_flags(values: Values) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in BUDGET_ALIASES}
+
+
+def _budget_mode(values: Values) -> dict[str, Any]:
+    """Return the `budget_mode` that `hard_limit` and `require_approval` mean; empty without both.
+
+    Raises `ConfigurationError` if `budget_mode` is another one, a pydantic error for no boolean.
+    """
+    flags = {name: values[name] for name in BUDGET_ALIASES if values.get(name) is not None}
+    if not flags:
+        return {}
+    hard, approval = (_FLAG.validate_python(flags.get(name, False)) for name in BUDGET_ALIASES)
+    mode = "hard" if hard else "ask" if approval else "soft"
+    if values.get("budget_mode", mode) != mode:
+        raise ConfigurationError(
+            f"{flags} mean budget_mode={mode!r}, and budget_mode is {values['budget_mode']!r}: "
+            "remove one of them"
+        )
+    return {"budget_mode": mode}
+
+
 def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
     """Return the settings that environment variables set under an alias, by their own names."""
     by_name = {name.upper(): value for name, value in variables.items()}
     found = {
         alias: by_name[name]
-        for alias in (*ALIASES, DEBUGGING_WINDOW)
+        for alias in (*ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW)
         for name in (alias.upper(), prefix + alias.upper())
         if name in by_name and (name.startswith(prefix) or name in UNPREFIXED)
     }

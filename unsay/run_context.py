@@ -46,7 +46,13 @@ class Context(TypedDict, total=False):
     task_budget_tokens: int | None
     agent_budget_tokens: int | None
     budget_mode: BudgetMode | None
+    budget_warning: float | None
+    truncate_results: bool | None
+    summary_system_prompt: str | None
+    summary_pause_turns: int | None
     use_case_preset: str | None
+    context_window_default: int | None
+    window_size: int | None
     history_window_size: int | None
     token_budget_per_agent: int | None
     token_budget_per_task: int | None
@@ -54,7 +60,12 @@ class Context(TypedDict, total=False):
     recents_count: int | None
     compression_trigger_ratio: float | None
     compression_target_ratio: float | None
-    """Other names of the settings above; see `unsay.presets.ALIASES`."""
+    warning_threshold: float | None
+    hard_limit: bool | None
+    require_approval: bool | None
+    should_truncate_results: bool | None
+    summarization_system_prompt: str | None
+    """Other names of the settings above; see `unsay.presets.ALIASES` and `BUDGET_ALIASES`."""
 
     labels: dict[str, str] | None
     """Words of the host's own, kept with the run and its events, to search by."""

@@ -28,6 +28,8 @@ from unsay.errors import ConfigurationError
 from unsay.judging_settings import JudgingSettings, Positive, Share
 from unsay.presets import (
     ALIASES,
+    BUDGET_ALIASES,
+    DEBUGGING_WINDOW,
     aliases_in,
     hint,
     merged,
@@ -156,6 +158,12 @@ class Settings(JudgingSettings):
     summaries: Literal["model", "local"] = "model"
     """`model` asks the summarizer, or the answering chat model; `local` asks neither and quotes the
     questions and the most important sentences of the answers."""
+
+    truncate_results: bool = True
+    """Whether `sliding` shortens tool results first if a request is too long. Source: strands-agents."""
+
+    summary_system_prompt: str | None = None
+    """Instructions for the summarizer; `None` uses those of the prompts. Source: strands-agents."""
 
     summary_tokens: Annotated[int, Field(ge=20, le=100_000)] = 400
     """Longest summary, in tokens. Source: Zhang 2026, chapter 7.4."""
@@ -325,7 +333,8 @@ class Settings(JudgingSettings):
 
     def for_run(self, context: Context | None) -> "Settings":
         """Return the settings with a run's overrides; these settings themselves if it has none."""
-        known = Context.__annotations__.keys() & (Settings.model_fields.keys() | ALIASES.keys())
+        names = {*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW}
+        known = Context.__annotations__.keys() & names
         given = {name: context.get(name) for name in known} if context else {}
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
@@ -349,7 +358,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     """
     if isinstance(explicit, Settings):
         return explicit
-    names = [*Settings.model_fields, *ALIASES, HOME]
+    names = [*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW, HOME]
     refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
     settings = Settings(**dict(explicit or {}))
     # A bad preset must fail here, and not in the first run that names it.

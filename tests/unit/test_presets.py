@@ -345,3 +345,46 @@ def test_layers_lie_over_each_other(
 ) -> None:
     """The preset is between arguments and the sources below, from any source."""
     assert merged == merge_layers(below, given)
+
+
+SEEDS = {
+    "hard_limit": (True, "budget_mode", "hard"),
+    "require_approval": (True, "budget_mode", "ask"),
+    "warning_threshold": (0.5, "budget_warning", 0.5),
+    "should_truncate_results": (False, "truncate_results", False),
+    "summarization_system_prompt": ("Keep numbers.", "summary_system_prompt", "Keep numbers."),
+    "compression_trigger_ratio": (0.85, "trigger_ratio", 0.85),
+    "compression_target_ratio": (0.25, "target_ratio", 0.25),
+    "primers_count": (5, "primers", 5),
+    "recents_count": (30, "recents", 30),
+    "window_size": (60, "window_messages", 60),
+    "token_budget_per_agent": (75_000, "agent_budget_tokens", 75_000),
+    "token_budget_per_task": (300_000, "task_budget_tokens", 300_000),
+}
+"""Names that the articles use, with a value, and the setting that has it then."""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("alias", SEEDS)
+def test_every_source_reads_the_names_of_the_articles(alias: str, source: str, read: Read) -> None:
+    """Environment, file, preset, argument and run accept another name of a setting."""
+    value, name, expected = SEEDS[alias]
+    assert expected == getattr(read(alias, **{source: value}), name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode"),
+    [((True, True), "hard"), ((False, True), "ask"), ((False, False), "soft"), ((False,), "soft")],
+)
+def test_two_flags_are_the_mode_of_a_budget(flags: tuple[bool, ...], mode: str) -> None:
+    """A hard limit comes before approval; without both a budget only warns."""
+    given = dict(zip(("hard_limit", "require_approval"), flags, strict=False))
+    assert mode == load_settings(given).budget_mode
+
+
+def test_a_mode_and_a_flag_that_differ_are_refused() -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ConfigurationError, match="remove one of them"):
+        load_settings({"hard_limit": True, "budget_mode": "soft"})
+    with pytest.raises(ConfigurationError, match="valid boolean"):
+        load_settings({"hard_limit": "perhaps"})

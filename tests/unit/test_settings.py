@@ -98,6 +98,8 @@ OTHER: dict[str, Any] = {
     "summary_tokens": 200,
     "summary_temperature": 0.5,
     "summary_pause_turns": 3,
+    "summary_system_prompt": "Keep every number.",
+    "truncate_results": False,
     "on_topic_change": "delete",
     "kept_messages": 6,
 }

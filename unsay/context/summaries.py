@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, Syste
 from unsay.context.key_sentences import key_sentences
 from unsay.context.plan import Plan, PlanContext, TokenCounter
 from unsay.effects import Steps
-from unsay.errors import SummarizationError
+from unsay.errors import ConfigurationError, SummarizationError
 from unsay.messages.annotations import annotate, is_answer, is_question
 from unsay.messages.content import (
     Media,
@@ -46,6 +46,15 @@ class Summarizer:
     model: Any = None  # `None` uses the graph's summarizer, if there is one
     system: str | None = None  # `None` uses the instructions of the prompts
     tokens: int = SUMMARY_TOKENS
+
+
+def refuse_two_instructions(summarizer: Any, system_prompt: str | None) -> None:
+    """Raise `ConfigurationError` if a strategy has both: a summarizer has its own instructions."""
+    if summarizer is not None and system_prompt is not None:
+        raise ConfigurationError(
+            f"summarizer={summarizer!r} excludes system_prompt={system_prompt!r}: "
+            "put the instructions into the summarizer"
+        )
 
 
 def compact_with_model(

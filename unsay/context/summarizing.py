@@ -11,7 +11,12 @@ from langchain_core.messages import AnyMessage
 from unsay.arguments import configurable
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
-from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, compact_with_model
+from unsay.context.summaries import (
+    SUMMARY_TOKENS,
+    Summarizer,
+    compact_with_model,
+    refuse_two_instructions,
+)
 from unsay.context.three_stage import Proactive, clamped
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
@@ -49,11 +54,7 @@ class Summarizing(Strategy):
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
-        if self.summarizer is not None and self.system_prompt is not None:
-            raise ConfigurationError(
-                f"summarizer={self.summarizer!r} excludes system_prompt={self.system_prompt!r}: "
-                "put the instructions into the summarizer"
-            )
+        refuse_two_instructions(self.summarizer, self.system_prompt)
         for name in ("preserve_recent_messages", "pin_first"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")

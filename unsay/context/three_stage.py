@@ -14,7 +14,13 @@ from unsay.context.compaction import Compaction, summary_message
 from unsay.context.plan import WINDOW_TOKENS, Plan, PlanContext
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.strategy import PerTurn, Strategy, check_per_turn
-from unsay.context.summaries import SUMMARY_TOKENS, Summarizer, compact_locally, compact_with_model
+from unsay.context.summaries import (
+    SUMMARY_TOKENS,
+    Summarizer,
+    compact_locally,
+    compact_with_model,
+    refuse_two_instructions,
+)
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.boundaries import safe_indices, safe_split, steps
@@ -164,7 +170,8 @@ class ThreeStage(Strategy):
         summary_tokens: Requested length of a summary.
         window_messages: The strategy also acts when a context has more messages than this; `None`
             counts only tokens. Fewer `recents` stay if they and the primers fill this window.
-        summarizer: A model; `None` uses the graph's summarizer.
+        summarizer: A model that has its own instructions; `None` uses the graph's summarizer.
+        system_prompt: Instructions for the graph's summarizer; excludes `summarizer`.
         rate: Least distance between two compactions; `None` sets none.
         per_turn: See `Strategy.per_turn`.
         ratios: Both ratios within their limits.
@@ -179,12 +186,14 @@ class ThreeStage(Strategy):
     summary_tokens: int = SUMMARY_TOKENS
     window_messages: int | None = None
     summarizer: Any = None
+    system_prompt: str | None = None
     rate: Rate | None = None
     per_turn: PerTurn = True
     ratios: Ratios = field(init=False)
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
+        refuse_two_instructions(self.summarizer, self.system_prompt)
         ratios = Ratios(trigger=self.trigger_ratio, target=self.target_ratio)
         if ratios.target >= ratios.trigger:
             raise ConfigurationError(
@@ -323,4 +332,6 @@ class ThreeStage(Strategy):
         return []
 
     def _how(self) -> Summarizer:
-        return Summarizer(model=self.summarizer, tokens=self.summary_tokens)
+        return Summarizer(
+            model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
+        )

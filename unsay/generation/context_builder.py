@@ -94,16 +94,22 @@ def named_strategy(settings: Settings) -> Strategy:
             trigger_ratio=settings.trigger_ratio,
             target_ratio=settings.target_ratio,
             summary_tokens=settings.summary_tokens,
+            system_prompt=settings.summary_system_prompt,
             window_messages=settings.window_messages if is_set else None,
             **timing,
         )
     if settings.strategy == "sliding":
-        return SlidingWindow(window_size=settings.window_messages, **timing)
+        return SlidingWindow(
+            window_size=settings.window_messages,
+            truncate_results=settings.truncate_results,
+            **timing,
+        )
     if settings.strategy == "summarizing":
         return Summarizing(
             summary_ratio=settings.summary_ratio,
             preserve_recent_messages=settings.preserve_recent_messages,
             summary_tokens=settings.summary_tokens,
+            system_prompt=settings.summary_system_prompt,
             **timing,
         )
     return Null(**timing)

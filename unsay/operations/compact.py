@@ -84,7 +84,8 @@ def summary_of(
         text = text if earlier is None else f"{earlier}\n{text}"
         material = Fence.around(text).wrap("conversation", text)
         prompt = texts.summary_request.format(material=material)
-        return [SystemMessage(texts.summary_system), HumanMessage(prompt)]
+        system = scope.settings.summary_system_prompt or texts.summary_system
+        return [SystemMessage(system), HumanMessage(prompt)]
 
     written = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)

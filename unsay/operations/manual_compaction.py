@@ -61,8 +61,12 @@ def compact_up_to(
     places = {message.id: index for index, message in enumerate(ctx.messages)}
     order = {message.id: index for index, message in enumerate(state["messages"])}
     chosen = [each for each in ctx.messages if order[each.id] <= order[last]]
-    model = getattr(_planner(scope), "summarizer", None)
-    how = Summarizer(model=model, tokens=scope.settings.summary_tokens)
+    planner, settings = _planner(scope), scope.settings
+    how = Summarizer(
+        model=getattr(planner, "summarizer", None),
+        system=getattr(planner, "system_prompt", None) or settings.summary_system_prompt,
+        tokens=settings.summary_tokens,
+    )
     plan = yield from compact_with_model(ctx, chosen, how, why=WHY)
     if plan.problems:
         raise plan.problems[0]

@@ -186,10 +186,11 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def turn_left_open(state: State, turn: Turn) -> Turn:
     """Return an open turn for the question that has tool steps but no answer at a transcript's end.
 
-    `turn` is returned if no question is open there.
+    `turn` is returned unless its `base` is the question or one of these steps.
     """
     entry = find_pending(state["messages"], None)
-    return turn if entry.question is None else open_turn(state, entry, turn["run_id"])
+    waiting = [message.id for message in state["messages"][entry.start :]]
+    return open_turn(state, entry, turn["run_id"]) if turn["base"] in waiting else turn
 
 
 def repair_interrupted(
