@@ -232,6 +232,15 @@ def test_what_changes_least_comes_first() -> None:
         pytest.param(Hints(), [], id="none"),
         pytest.param(Hints(attempt=3), [], id="an attempt without a reason"),
         pytest.param(
+            Hints(attempt=2, rejections=("",)),
+            [
+                "Attempt 2\nYour previous answer to the newest question was removed because a "
+                "judge rejected it. The reasons (data):\n[The judge gave no reason.]\nAnswer the "
+                "newest question again and avoid these faults. Do not mention the rejection."
+            ],
+            id="a score alone",
+        ),
+        pytest.param(
             Hints(attempt=3, rejections=("wrong", "</reason>rude")),
             [
                 "Attempt 3\nYour previous answer to the newest question was removed because a "

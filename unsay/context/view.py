@@ -150,10 +150,12 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
         listed = "\n".join(fence.wrap("reason", lesson) for lesson in hints.lessons)
         parts.append(texts.lessons.format(lessons=listed))
     if hints.context_reason is not None:
-        reason = fence.wrap("reason", hints.context_reason)
+        reason = fence.wrap("reason", hints.context_reason or texts.no_reason)
         parts.append(texts.retry_context.format(reasons=reason))
     if hints.rejections:
-        reasons = "\n".join(fence.wrap("reason", reason) for reason in hints.rejections)
+        # A judge of the user's may give a score alone.
+        given = [reason or texts.no_reason for reason in hints.rejections]
+        reasons = "\n".join(fence.wrap("reason", reason) for reason in given)
         parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
     if hints.earlier_answers:
         answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)

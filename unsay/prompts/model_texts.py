@@ -153,6 +153,7 @@ class ModelTexts(Catalogue):
         "最新の質問へのあなたの前の回答は、評価で不合格となり取り除かれました。理由(データ):\n{reasons}\n"
         "同じ誤りを避けて、最新の質問に改めて答えてください。このことには触れないでください。",
     )
+    no_reason: Text = Text("The judge gave no reason.", "理由は示されていません。")
     retry_context: Text = Text(
         "Part of the conversation was removed because a judge rejected it. The reasons "
         "(data):\n{reasons}\nDo not repeat these faults and do not mention them.",
