@@ -618,14 +618,23 @@ def test_a_late_commit_takes_nothing_from_the_other(
         assert late[0] in texts_of(restored(graph)["messages"])
 
 
-@pytest.mark.parametrize("enter", ["invoke", "ainvoke", "update"])
+@pytest.mark.parametrize(
+    ("enter", "wait_at"),
+    [
+        ("invoke", "answer"),
+        ("ainvoke", "answer"),
+        ("update", "answer"),
+        ("invoke", "answer's state"),
+        ("ainvoke", "answer's state"),
+    ],
+)
 def test_a_late_writer_that_dies_takes_nothing_either(
-    start: Starts, tmp_path: Path, enter: str
+    start: Starts, tmp_path: Path, enter: str, wait_at: str
 ) -> None:
-    """The next writer finds the late state, and continues from the other writer's turn."""
+    """The next writer finds the late state, also one with an older id, and continues from the other writer's turn."""
     with opened("sqlite", tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", "sqlite", settings=LAST, wait_at="answer", dies=True)
+    child = start("a", "sqlite", settings=LAST, wait_at=wait_at, dies=True)
     child.until_it_waits_to_write()
     freeze(child, tmp_path / "talk.db")
     with opened("sqlite", tmp_path) as savers:
@@ -643,6 +652,8 @@ def test_a_late_writer_that_dies_takes_nothing_either(
             graph.invoke(None, CONFIG)
         turns = [*BOTH, "next", "This answers next"]
         assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
+        assert [["This answers a-0"]] == branches_of(graph)
+        invoke(graph, "again")
         assert [["This answers a-0"]] == branches_of(graph)
 
 

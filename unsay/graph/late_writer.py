@@ -15,11 +15,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
+from unsay.errors import ConflictError
 from unsay.graph.time_travel import END_NODE, Place, due_again
 from unsay.history.branch import Label
 from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import message_body, write_ahead
+from unsay.operations.rollback import load_branches
 from unsay.operations.stopped import keep_beside
+from unsay.runtime import Scope
 from unsay.state import State, Update
 
 TERM = "unsay_term"
@@ -28,6 +31,8 @@ TERM = "unsay_term"
 # States among which those of two writers are looked for. A late writer writes one state, since its
 # next check refuses it.
 LOOK_BACK = 20
+# So many terms after a takeover, late states with older ids are looked for.
+LATE_TERMS = 8
 
 
 def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[None]:
@@ -43,9 +48,14 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
     """
     get = Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
     found = yield get
-    if found is None or (lost is None and _term(found) > unreleased):
+    if found is None or (lost is None and _term(found) > unreleased + LATE_TERMS):
         return
     states = yield from _history(place)
+    if lost is None and _term(found) > unreleased:
+        # A late writer that made its state's id before it was suspended, and then ended.
+        if (older := _beside(states, unreleased)) is not None:
+            yield from _keep_late(place, older, max(states, key=_term), is_newest=False)
+        return
     late = next((each for each in states if lost is None or _term(each) == lost), None)
     latest = max(states, key=_term)
     if late is not None and 0 < _term(late) < _term(latest):
@@ -54,6 +64,21 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
         # A late writer's messages are stored with the state that its run began from, and every
         # state after that one reads them. A copy has no part in them.
         yield from place.write([StateUpdate(None, "__copy__")])
+
+
+def _beside(states: Sequence[StateSnapshot], unreleased: int) -> StateSnapshot | None:
+    """Return the newest state up to a term on which the newest state does not build."""
+    line: RunnableConfig | None = states[0].config
+    for state in states:
+        if line is not None and _checkpoint_id(state.config) == _checkpoint_id(line):
+            line = state.parent_config
+        elif 0 < _term(state) <= unreleased:
+            return state
+    return None
+
+
+def _checkpoint_id(config: RunnableConfig) -> str:
+    return str(config["configurable"]["checkpoint_id"])
 
 
 def _term(state: Any) -> int:
@@ -87,11 +112,13 @@ def _keep_late(
     before: list[AnyMessage] = []
     if late.parent_config is not None:
         before = _messages((yield from place.snapshot(late.parent_config)))
-    state = cast("State", latest.values)
+    state, scope = cast("State", latest.values), place.scope()
     added = _only_in(_messages(late), before, _messages(latest))
+    if added:
+        kept = yield from _in_branches(state, scope)
+        added = [message for message in added if message_body(message) not in kept]
     update = Update()
     if added:
-        scope = place.scope()
         state = with_messages(state, (yield from false_claims(state, scope)))
         label = Label(kind="host", reason="another writer took over", created_at=scope.now())
         after = _common(_messages(late), before, _messages(latest))
@@ -101,6 +128,16 @@ def _keep_late(
         return
     there = replace(place, config=_at(place, latest.config))
     yield from there.write([StateUpdate(dict(update), END_NODE), *due_again(latest.next)])
+
+
+def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
+    """Return the bodies of all messages in the branches that a state lists."""
+    refs = state.get("branches", [])
+    try:
+        branches = yield from load_branches([ref["id"] for ref in refs], scope, refs)
+    except ConflictError:  # Without a store only the newest branches are kept.
+        return set()
+    return {message_body(message) for branch in branches for message in branch["messages"]}
 
 
 def _messages(state: StateSnapshot) -> list[AnyMessage]:
