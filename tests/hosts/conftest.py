@@ -11,7 +11,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import Numbered, make
-from tests.hosts.dev_server import server_config, server_log, server_url  # noqa: F401 - fixtures
+from tests.hosts.dev_server import (  # noqa: F401 - fixtures
+    server_config,
+    server_log,
+    server_settings,
+    server_url,
+)
 from tests.postgres.conftest import machine, url  # noqa: F401 - fixtures
 from unsay.graph.compiled import HostGraph
 from unsay.storage.sqlite import open_database

@@ -42,7 +42,18 @@ def server_config(server_log: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server_url(llmock_server: LLMockServer, server_log: Path, server_config: Path) -> Iterator[str]:
+def server_settings() -> dict[str, str]:
+    """Settings of unsay in the server's environment; a test file may replace them."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def server_url(
+    llmock_server: LLMockServer,
+    server_log: Path,
+    server_config: Path,
+    server_settings: dict[str, str],
+) -> Iterator[str]:
     """A running `langgraph dev`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -55,6 +66,7 @@ def server_url(llmock_server: LLMockServer, server_log: Path, server_config: Pat
         "UNSAY_MODEL": "answerer",
         "UNSAY_JUDGE_MODEL": "judge",
         "NO_PROXY": "127.0.0.1",
+        **server_settings,
     }
     command = [
         str(Path(sys.executable).with_name("langgraph")),
