@@ -56,7 +56,7 @@ def _with_channels(graph: Any) -> Any:
     builder.input_schema, builder.schemas = both, {**builder.schemas, both: channels}
     changed = {
         "builder": builder,
-        "nodes": {name: _with_blocking_tools(node) for name, node in graph.nodes.items()},
+        "nodes": _with_blocking_tools(graph.nodes),
         "output_channels": [name for name in channels if name in graph.channels],
     }
     agent = graph.copy(changed)
@@ -65,11 +65,18 @@ def _with_channels(graph: Any) -> Any:
     return agent
 
 
-def _with_blocking_tools(node: Any) -> Any:
-    """Return an agent's node whose async tools can be called from blocking code too.
+def _with_blocking_tools(nodes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's nodes by name; their async tools can be called from blocking code too.
 
-    A node without tools is returned unchanged.
+    This is also true of agents inside of the nodes. A node without tools is returned unchanged.
     """
+    return {name: _with_blocking_tools_in(node) for name, node in nodes.items()}
+
+
+def _with_blocking_tools_in(node: Any) -> Any:
+    if _is_agent(node.bound):
+        inner = node.bound.copy({"nodes": _with_blocking_tools(node.bound.nodes)})
+        return node.copy({"bound": inner})
     if not isinstance(node.bound, ToolNode):
         return node
     tools = {name: also_blocking(each) for name, each in node.bound.tools_by_name.items()}

@@ -13,7 +13,7 @@ from langgraph.types import StateSnapshot, interrupt
 from unsay.budget.limits import Check
 from unsay.errors import ConflictError, InputError
 from unsay.history.compensations import Compensation
-from unsay.messages.annotations import is_answer
+from unsay.messages.annotations import answers_by_turn
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
 from unsay.state import State
@@ -86,7 +86,7 @@ def rollback_request(
     """Return the request that asks a person whether an automatic rollback may remove `removed`."""
     rejections = state["turn"]["rejections"]
     args: dict[str, Any] = {
-        "turns": sum(map(is_answer, removed)),
+        "turns": len(answers_by_turn(removed)),
         "messages": [message.id for message in removed],
         "reason": reason,
     }

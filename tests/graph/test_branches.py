@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from tests.graph.back_kit import (
     SHIFTS,
@@ -259,3 +259,33 @@ def test_two_at_once_wait_for_each_other(tmp_path: Path) -> None:
 
     assert [ConflictError, ConflictError] == [type(each) for each in found[:2]]
     assert [0, 0] == [each.turns for each in found[2:]]
+
+
+@pytest.mark.parametrize("change", ["retry", "edit"])
+def test_a_retry_in_a_fork_sees_no_removed_answer_of_the_first_thread(
+    tmp_path: Path, change: str
+) -> None:
+    """A fork copies what its branch says, and nothing of the answers that were replaced there."""
+    sent: list[str] = []
+
+    def model(messages: list[AnyMessage]) -> str:
+        sent.append("\n".join(text_of(message) for message in messages))
+        return f"This is answer {len(sent)} about what was asked."
+
+    with Conversation.open(tmp_path / "a.db", model=model, judge=lambda _: 0.9) as talk:
+        talk.say("one")
+        talk.say("How long?")
+        if change == "retry":
+            talk.retry()
+        else:
+            talk.edit(2, "How far?")
+        forked = talk.fork()
+        picked = talk.fork(turns=1)
+        ids = [message.id or "" for message in talk.messages()[-2:]]
+        picked.pick(ids, talk.thread_id)
+        sent.clear()
+        forked.retry()
+        picked.retry()
+
+    assert 2 == len(sent)
+    assert not [text for text in sent if "This is answer 2 " in text]

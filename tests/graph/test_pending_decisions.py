@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
 from tests.graph.kit import Numbered, config, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay.conversation.verbs import ConversationVerbs, Verb
 from unsay.errors import ConflictError
 from unsay.messages.annotations import DOCUMENT
 
@@ -20,6 +21,13 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "command": lambda talk: talk.say("/pin"),
     "add": lambda talk: talk.add([("ai", "Added.")]),
     "checkpoint": lambda talk: talk.checkpoint("here"),
+    "start_task": lambda talk: talk.start_task("a task"),
+    "edit": lambda talk: talk.edit(1, "another"),
+    "remove": lambda talk: talk.remove(1),
+    "compact": lambda talk: talk.compact(),
+    "rate": lambda talk: talk.rate(1, "good"),
+    "edit_lesson": lambda talk: talk.edit_lesson("a", "b"),
+    "remove_lesson": lambda talk: talk.remove_lesson("a"),
     "rollback": lambda talk: talk.rollback(),
     "undo": lambda talk: talk.undo(),
     "redo": lambda talk: talk.redo(),
@@ -34,6 +42,17 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "note": lambda talk: talk.note("A remark."),
     "end": lambda talk: talk.end(),
     "resume": lambda talk: talk.resume(),
+}
+
+
+# Verbs that write beside the transcript.
+BESIDE: dict[str, Callable[[Any], Any]] = {
+    "label": lambda talk: talk.label(customer="7"),
+    "judge": lambda talk: talk.judge(),
+    "bisect": lambda talk: talk.bisect(),
+    "import_ratings": lambda talk: talk.import_ratings([]),
+    "judge_summaries": lambda talk: talk.judge_summaries(),
+    "fork": lambda talk: talk.fork(),
 }
 
 
@@ -56,6 +75,29 @@ def test_a_verb_is_refused(tmp_path: Path, verb: str) -> None:
 
         assert ("decision", before) == (waiting.kind, talk.messages())
         assert waiting.text == talk.resume("approve").text
+
+
+@pytest.mark.parametrize("verb", BESIDE)
+def test_a_verb_beside_the_transcript_leaves_the_decision(tmp_path: Path, verb: str) -> None:
+    """It is carried out, and the decision is still taken."""
+    with undecided(tmp_path) as talk:
+        talk.say("first")
+        waiting = talk.say("second")
+        before = talk.messages()
+        BESIDE[verb](talk)
+
+        assert before == talk.messages()
+        assert waiting.text == talk.resume("approve").text
+
+
+def test_every_verb_that_writes_is_one_of_these() -> None:
+    """A new verb joins a list above."""
+    writing = {
+        name
+        for name, verb in vars(ConversationVerbs).items()
+        if isinstance(verb, Verb) and verb._run.__qualname__.startswith(("_changes", "_opens"))
+    }
+    assert {"purge"} == writing - set(VERBS) - set(BESIDE)
 
 
 async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:

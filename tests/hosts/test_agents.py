@@ -93,8 +93,15 @@ def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path)
         talk.redo()
         assert "2 2" == count(talk.say("four").text)
     with Conversation.open(path, thread="t", **options) as talk:
+        forked, earlier = talk.fork(), talk.fork(turns=2)
         talk.rollback(turns=2)
         assert "1 1" == count(talk.say("five").text)
+        assert "3 3" == count(forked.say("in the fork").text)
+        assert "2 2" == count(talk.say("six").text)
+        assert "1 1" == count(earlier.say("in the earlier fork").text)
+        forked.undo()
+        forked.redo()
+        assert "3 3" == count(forked.retry().text)
 
 
 async def test_the_state_holds_in_the_compiled_graph() -> None:

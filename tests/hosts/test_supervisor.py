@@ -131,3 +131,28 @@ def test_a_rejected_injected_message_leaves_the_supervisor(mode: str) -> None:
 
     assert not any("nonsense" in text for text in said(state["messages"]))
     assert not any("nonsense" in text for text in [*worker.texts(), *boss.texts()])
+
+
+@MODES
+def test_a_question_is_one_turn_whoever_answers(mode: str) -> None:
+    """Counts, `/rollback N` and the timeline show what a person sees: one question, one turn."""
+    graph = build_graph(Numbered(), judge=scores(), name="talker")
+    store = InMemoryStore()
+    app = supervised(mode, graph, model=recording(Numbered()), store=store)
+
+    def send(text: str) -> str:
+        state = app.invoke({"messages": [("user", text)]}, config())
+        notices = [m for m in state["messages"] if str(m.id).startswith("notice")]
+        return text_of(notices[-1]) if notices else ""
+
+    for text in ("one", "two", "three"):
+        send(text)
+    assert "Removed 1 turn. /redo restores it." == send("/undo")
+    assert "Restored 1 turn. /undo reverses this." == send("/redo")
+    assert "The conversation has 1 turn." in send("/rollback 2")
+    asked = [m for m in app.get_state(config()).values["messages"] if m.type == "human"]
+    assert ["one", "/rollback 2"] == [text_of(message) for message in asked]
+    assert "Restored 2 turns" in send("/undo")
+    timeline = send("/timeline").splitlines()
+    assert ["one", "two", "three"] == [line.split()[-1] for line in timeline]
+    assert ["1", "2", "3"] == [line.split()[0].strip("[].:#T") for line in timeline]

@@ -195,3 +195,16 @@ def test_an_agent_with_async_tools_works_from_blocking_code(tmp_path: Path) -> N
         talk.say("use the tool")
         assert "クモ: 8" == talk.messages()[-2].content
     assert agent.nodes["tools"].bound.tools_by_name["count_legs"].func is None
+
+
+def test_an_agent_inside_of_agents_calls_async_tools_from_blocking_code() -> None:
+    """The agent is a node of the agent that answers, or of a node of it."""
+    agents = pytest.importorskip("langchain.agents", reason="needs langchain")
+    model = agents.create_agent(calls("count_legs", animal="spider"), tools=[count_legs])
+    for thread in ("one", "two"):
+        builder: Any = StateGraph(MessagesState)
+        builder.add_node("worker", model)
+        builder.add_edge(START, "worker")
+        model = builder.compile()
+        state = make(model, ScriptedJudge()).invoke(ask("use the tool"), config(thread))
+        assert "spider: 8" == state["messages"][-2].content

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import accumulate
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from unsay.cli.terminal import aligned, block, clean, line
 from unsay.conversation.branching import LIVE, Branch, Side
 from unsay.conversation.results import Preview, RollbackResult
 from unsay.conversation.tree import forgotten_line
-from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.annotations import turn_numbers
 from unsay.messages.content import preview, text_of
 from unsay.operations.compensate import report_text
 from unsay.operations.recall import finds_text
@@ -142,9 +141,7 @@ def branches(opened: Opened) -> None:
 
     def show() -> None:
         words = opened.labels
-        said = list(spoken(opened.conversation.messages()))
-        answered = accumulate(int(is_answer(message)) for message in said)
-        turns = {message.id: count for message, count in zip(said, answered, strict=True)}
+        turns = turn_numbers(opened.conversation.messages())
         for forked in (False, True):
             group = [each for each in seen if (each.kind == "thread") is forked]
             heads = aligned([_cells(each, turns, words) for each in group])

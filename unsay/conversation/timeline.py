@@ -13,7 +13,13 @@ from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
-from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
+from unsay.messages.annotations import (
+    annotation_of,
+    answer_of_turn,
+    answers_by_turn,
+    in_turns,
+    is_question,
+)
 from unsay.messages.content import text_of
 from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
@@ -71,11 +77,12 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
         step_ids.clear()
         turns.append(turn)
 
-    for message in spoken(messages):
+    shown = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
+    for message in in_turns(messages):
         if is_question(message):
             waiting = message
-        elif is_answer(message):
-            add(waiting, message)
+        elif message.id in shown:
+            add(waiting, shown[message.id])
             waiting = None
         elif message.type in ("ai", "tool"):
             step_ids.append(message.id or "")

@@ -28,6 +28,16 @@ def annotate(message: M, **noted: Any) -> M:
     return message.model_copy(update={"response_metadata": metadata})
 
 
+def without_earlier(message: M) -> M:
+    """Return a message without the answers that it replaced, which a retry would show to the model."""
+    noted = annotation_of(message)
+    if "earlier_answers" not in noted:
+        return message
+    kept = {name: value for name, value in noted.items() if name != "earlier_answers"}
+    metadata = {**message.response_metadata, KEY: kept}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of an answer with its verdict, turn, topic label and `more` annotations."""
     always = ("outcome", "score", "reason", "source")
@@ -90,16 +100,65 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     return [message for message in listed if message.id not in answered and not is_notice(message)]
 
 
+def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages that `spoken` returns, except those that belong to a notice.
+
+    These are what other agents of a parent graph add after a notice, up to the next question.
+    """
+    listed = list(messages)
+    kept = {message.id for message in spoken(listed)}
+    found: list[AnyMessage] = []
+    is_asked = is_noticed = False
+    for message in listed:
+        if is_notice(message):
+            is_noticed = not is_asked
+        elif message.id in kept:
+            if message.type == "human":
+                is_asked, is_noticed = True, False
+            elif is_answer(message):
+                is_asked = False
+            if not is_noticed:
+                found.append(message)
+    return found
+
+
+def answers_by_turn(
+    messages: Iterable[AnyMessage], *, goes_on: bool = False
+) -> list[list[AnyMessage]]:
+    """Return the answers of each answered turn, which are all answers up to the next question.
+
+    A turn has several if other agents of a parent graph answer too, or if a host adds answers. With
+    `goes_on` the messages follow a turn: answers before the first question are of that one.
+    """
+    turns: list[list[AnyMessage]] = []
+    opens = not goes_on
+    for message in in_turns(messages):
+        if is_question(message):
+            opens = True
+        elif is_answer(message):
+            if opens:
+                turns.append([])
+            if turns:
+                turns[-1].append(message)
+            opens = False
+    return turns
+
+
+def answer_of_turn(answers: Sequence[AnyMessage]) -> AnyMessage:
+    """Return the first answer in a turn that unsay judged, its own; else the last of the answers."""
+    return next((m for m in answers if "turn" in annotation_of(m)), answers[-1])
+
+
 def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | None, int]:
     """Return by message id how many answered turns there are up to the message.
 
     `before` is the number of answered turns before the first message.
     """
     listed = list(messages)
-    answers = {message.id for message in spoken(listed) if is_answer(message)}
+    first = {answers[0].id for answers in answers_by_turn(listed, goes_on=before > 0)}
     numbers: dict[str | None, int] = {}
     for message in listed:
-        before += message.id in answers
+        before += message.id in first
         numbers[message.id] = before
     return numbers
 

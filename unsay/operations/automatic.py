@@ -10,7 +10,7 @@ from unsay.effects import Steps
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.history.parts import as_one, put_in, take_out, whole_steps
 from unsay.interrupts import ask_person, read_permission, rollback_request
-from unsay.messages.annotations import exchange_start, is_answer, spoken
+from unsay.messages.annotations import answers_by_turn, exchange_start, is_answer, spoken
 from unsay.messages.boundaries import steps
 from unsay.operations.rollback import (
     count_turns,
@@ -59,7 +59,7 @@ def remove_parts(
         refs = yield from save_branch(change, scope, refs)
         messages = spoken(change.branch["messages"])
         removal = Removal(
-            turns=sum(map(is_answer, messages)),
+            turns=len(answers_by_turn(messages)),
             messages=len(messages),
             branch=change.branch["id"],
             reason=label.reason,

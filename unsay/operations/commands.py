@@ -9,7 +9,13 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids
-from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
+from unsay.messages.annotations import (
+    annotation_of,
+    answer_of_turn,
+    answers_by_turn,
+    in_turns,
+    is_question,
+)
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
 from unsay.operations.pin import pinned_ids
@@ -133,13 +139,14 @@ def command_of(
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
     """Return the question's text and the answer of each answered turn, oldest first; empty for none."""
+    shown = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
-    for message in spoken(messages):
+    for message in in_turns(messages):
         if is_question(message):
             question = text_of(message)
-        elif is_answer(message):
-            turns.append((question, message))
+        elif message.id in shown:
+            turns.append((question, shown[message.id]))
     return turns
 
 

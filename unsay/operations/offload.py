@@ -25,7 +25,7 @@ from unsay.context.topics import by_topic, current_topic_id, live_segments, open
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, EventLogGapError
 from unsay.history.runs import run_named_after
-from unsay.messages.annotations import is_document, spoken
+from unsay.messages.annotations import answers_by_turn, is_document, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
 from unsay.messages.truncation import clip
@@ -135,7 +135,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         *scope.address,
         head,
         part,
-        turns=count_turns(part),
+        turns=len(answers_by_turn(part, goes_on=head is not None)),
         segments=[each for each in segments if each["start"] in ids],
         topics=[each for each in topics if each["id"] in leaving],
         instructions=[*known, *(text_of(m) for m in part if m.type == "system")],

@@ -11,7 +11,7 @@ from unsay.context.exclusions import forgotten_ids, named_ids, topic_starts
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, CachedPage, Memory
-from unsay.messages.annotations import annotate, is_answer, is_irrelevant, spoken
+from unsay.messages.annotations import annotate, answers_by_turn, is_irrelevant, spoken
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import LACKING, is_quoting
@@ -94,9 +94,11 @@ class RecallSource:
         """Return the turn's number of each message that was read, from 1, by message id."""
         end = list(self.pages.values())[-1].before if self.pages else self.head
         numbers, number = {}, 1 + (end["turns"] if end else 0)
+        turns = answers_by_turn(self.messages, goes_on=number > 1)
+        ends = {answers[-1].id for answers in turns}
         for message in self.messages:
             numbers[message.id or ""] = number
-            number += is_answer(message)
+            number += message.id in ends
         return numbers
 
 

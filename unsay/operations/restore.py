@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
 
@@ -11,7 +12,7 @@ from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
 from unsay.history.branch import Change, Label, LiveBranch, holder_of, replace_tail
 from unsay.history.parts import put_in
-from unsay.messages.annotations import annotate, is_answer, spoken
+from unsay.messages.annotations import annotate, answers_by_turn, is_answer, spoken, without_earlier
 from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
 from unsay.operations.host_changes import is_replaced
@@ -280,7 +281,7 @@ def pick(
         if name in used_ids:
             seed = f"{source}\x00{base}\x00{name}".encode("utf-8", "surrogatepass")
             name = f"pick-{hashlib.sha256(seed).hexdigest()[:20]}"
-        copy = annotate(message, picked={"from": source, "id": message.id})
+        copy = annotate(without_earlier(message), picked={"from": source, "id": message.id})
         copies.append(copy.model_copy(update={"id": name}))
     update = Update(messages=copies)
     update.update(with_step(state, Operation(kind="pick", base=base, branches=[])))
@@ -310,11 +311,12 @@ def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
 
 def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
     """Return the first update of a thread that copies a branch of `source`; it cannot undo tool calls."""
+    live = replace(live, messages=tuple(map(without_earlier, live.messages)))
     unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])
     update["messages"] = list(live.messages)
     # A step for each turn, so that undo in the fork removes them one by one.
-    ends = [m.id for m in spoken(live.messages) if is_answer(m)]
+    ends = [answers[-1].id for answers in answers_by_turn(live.messages)]
     lead = (i for i, m in enumerate(live.messages) if m.type != "system")
     before_first = next(lead, len(live.messages)) - 1
     bases = [live.id_at(before_first), *ends[:-1]] if ends else []

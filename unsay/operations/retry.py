@@ -9,7 +9,14 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from unsay.effects import Steps
 from unsay.errors import InputError, NothingToUndoError
 from unsay.history.branch import Label, LiveBranch, replace_tail
-from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
+from unsay.messages.annotations import (
+    annotation_of,
+    answer_of_turn,
+    answers_by_turn,
+    is_notice,
+    is_question,
+    spoken,
+)
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message
@@ -141,7 +148,7 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     These are its answers, from which a retry must differ, and the names of its checkpoints: the new
     answer gets those of the old one, except after an edit.
     """
-    old = next((m for m in reversed(branch["messages"]) if is_answer(m)), None)
+    old = next(map(answer_of_turn, reversed(answers_by_turn(branch["messages"]))), None)
     named = {each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]}
     kept = [name for name, at in named.items() if old and not edits and at == old.id]
     dropped = [name for name in named if name not in kept]

@@ -11,7 +11,7 @@ from unsay.events.event_types import NewEvent
 from unsay.history import threads
 from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import add_checkpoint, metadata_of
-from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.annotations import answers_by_turn, in_turns, turn_numbers
 from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.pin import bounded, move_pins
 from unsay.prompts.base import StepChange
@@ -114,11 +114,7 @@ def renumbered(live: LiveBranch, offloaded: Offloaded | None, scope: Scope) -> l
 
     Those that changed are added to the events to log.
     """
-    count, numbers = (offloaded["turns"] if offloaded else 0), {}
-    talked = {message.id for message in spoken(live.messages)}
-    for message in live.messages:
-        count += message.id in talked and is_answer(message)
-        numbers[message.id] = count
+    numbers = turn_numbers(live.messages, offloaded["turns"] if offloaded else 0)
     after: list[Checkpoint] = []
     for each in live.checkpoints:
         number = numbers.get(each["message_id"], each["turn"])
@@ -218,14 +214,14 @@ def change_made(
     written = [each for each in writes if each.type != "remove"]
     gone = {each.id for each in writes if each.type == "remove"} - {each.id for each in written}
     known = {message.id for message in before}
-    removed = [message for message in spoken(before) if message.id in gone]
-    restored = [message for message in spoken(written) if message.id not in known]
+    removed = [message for message in in_turns(before) if message.id in gone]
+    restored = [message for message in in_turns(written) if message.id not in known]
     return StepChange(
         what=_name_of_change(step, back=undone),
         removed=len(removed),
         restored=len(restored),
-        removed_turns=sum(map(is_answer, removed)),
-        restored_turns=sum(map(is_answer, restored)),
+        removed_turns=len(answers_by_turn(removed)),
+        restored_turns=len(answers_by_turn(restored)),
         repeatable=not undone or bool(update["redo"]),
     )
 

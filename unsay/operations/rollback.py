@@ -25,7 +25,7 @@ from unsay.history.branch import (
 )
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.history.parts import as_one, put_in, take_out
-from unsay.messages.annotations import is_answer, is_notice, spoken
+from unsay.messages.annotations import answers_by_turn, in_turns, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.record_events import log_rollback
 from unsay.operations.reversal import (
@@ -236,13 +236,7 @@ def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
 
     What other agents of a parent graph add to a notice belongs to the notice and does not count.
     """
-    counted, noticed = [], False
-    for message in messages:
-        if is_notice(message) or message.type == "human":
-            noticed = is_notice(message)
-        if is_notice(message) or not noticed:
-            counted.append(message)
-    return next((m.id for m in reversed(spoken(counted)) if m.id not in pending), None)
+    return next((m.id for m in reversed(in_turns(messages)) if m.id not in pending), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,13 +326,13 @@ def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[
     """
     written = [w for w in writes if w.type != "remove"]
     removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in written}
-    added = {m.id for m in spoken(written)} - {m.id for m in before}
-    return len(removed & {m.id for m in spoken(before)}), len(added)
+    added = {m.id for m in in_turns(written)} - {m.id for m in before}
+    return len(removed & {m.id for m in in_turns(before)}), len(added)
 
 
 def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
     """Return how many answered turns a transcript has, including those of its offloaded part."""
-    turns = sum(map(is_answer, spoken(messages)))
+    turns = len(answers_by_turn(messages, goes_on=offloaded is not None))
     return turns + (offloaded["turns"] if offloaded else 0)
 
 

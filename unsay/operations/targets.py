@@ -12,7 +12,7 @@ from unsay.errors import (
 )
 from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import by_age, find_checkpoint
-from unsay.messages.annotations import is_answer, is_question, spoken
+from unsay.messages.annotations import answers_by_turn, in_turns, is_answer, is_question, spoken
 from unsay.messages.boundaries import safe_split
 
 # Most digits of a typed number of turns; a longer one can only be a checkpoint's name.
@@ -74,7 +74,7 @@ def target_of(
         raise InputError(f"Give a checkpoint ({to!r}) or a number of turns ({turns!r}), not both")
     if to is not None:
         return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
-    messages = [m for m in spoken(live.messages) if m.id not in pending]
+    messages = [m for m in in_turns(live.messages) if m.id not in pending]
     positions = live.positions()
     if turns is not None:
         start = _start_of_turns(messages, turns)
@@ -96,7 +96,8 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
     """
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
         raise InputError(f"{turns!r} is not a number of turns: give a whole number of 1 or more")
-    ends = [index for index, message in enumerate(messages) if is_answer(message)]
+    places = {message.id: index for index, message in enumerate(messages)}
+    ends = [places[answers[-1].id] for answers in answers_by_turn(messages)]
     if turns > len(ends):
         raise NothingToUndoError(
             f"{turns!r} turns are too many to roll back: the conversation has {len(ends)} answered "

@@ -9,7 +9,7 @@ from unsay.context.exclusions import forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownTurnError
 from unsay.events.event_types import NewEvent
-from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.annotations import answers_by_turn, in_turns, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
 from unsay.operations.reversal import pin_step
@@ -53,11 +53,13 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     if argument is not None and not is_range:
         raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
     before = (offloaded_of(state) or {"turns": 0})["turns"]
+    kept = [m for m in state["messages"] if m.id not in pending]
+    ends = {answers[-1].id for answers in answers_by_turn(kept, goes_on=before > 0)}
     turns: list[list[AnyMessage]] = [[]]
-    for message in spoken([m for m in state["messages"] if m.id not in pending]):
+    for message in in_turns(kept):
         if message.type != "system":
             turns[-1].append(message)
-        if is_answer(message):
+        if message.id in ends:
             turns.append([])
     del turns[-1]  # The loop opens a turn after each answer; the last one is not answered.
     last = before + len(turns)
@@ -171,7 +173,7 @@ def forget_turns(
 ) -> Operation:
     """Return the step that forgets the messages of turns; errors are those of `forget_messages`."""
     names = [message.id or "" for message in messages]
-    return forget_messages(state, names, pending, cause, span=sum(map(is_answer, messages)) > 1)
+    return forget_messages(state, names, pending, cause, span=len(answers_by_turn(messages)) > 1)
 
 
 def forget_span(
