@@ -1,0 +1,77 @@
+"""Retrieval end to end: SQLite's full-text search, and models behind a real OpenAI-protocol server."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
+from unsay import Conversation, reversible
+
+PAGES = [
+    "Canberra is the capital of Australia; parliament meets there.",
+    "Whisk three eggs, add butter and salt, and fry the omelette.",
+]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    """A server whose answerer repeats what it found, and whose judge knows the subject."""
+    with OpenAIServer(script) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield running
+
+
+def script(asked: Asked) -> Said:
+    """The answerer searches once and then repeats the newest result; the judge grades."""
+    if asked.model == "judge":
+        is_document = "<document" in asked.question
+        relevant = "Canberra" in asked.question or not is_document
+        reason, words = ("Fine.", "") if relevant else ("It is a recipe.", "parliament")
+        graded = {"score": 0.9 if relevant else 0.1, "consistency": 1.0, "reason": reason}
+        return {**graded, "advice": "", "query": words, "blamed": []}
+    results = [m["content"] for m in asked.body["messages"] if m["role"] == "tool"]
+    return results[-1] if results else Calls(name="library", arguments={"query": "omelette"})
+
+
+def library_of(index: sqlite3.Connection, queries: list[str]) -> object:
+    """The index as a tool that is marked as a search."""
+
+    @reversible(undo=None, retrieval=True)
+    def library(query: str) -> str:
+        """Search the library."""
+        queries.append(query)
+        sql = "SELECT body FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 1"
+        found = index.execute(sql, (f'"{query}"',)).fetchone()
+        return str(found[0]) if found else PAGES[-1]
+
+    return library
+
+
+def test_a_wrong_page_is_left_out_and_the_right_one_is_found(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    """The judge's query finds the page; the recipe reaches no later request of the answerer."""
+    index = sqlite3.connect(tmp_path / "index.db", check_same_thread=False)
+    index.execute("CREATE VIRTUAL TABLE pages USING fts5(body)")
+    index.executemany("INSERT INTO pages VALUES (?)", [(page,) for page in PAGES])
+    queries: list[str] = []
+    settings = {"judge_model": "judge", "memory_tools": "off"}
+    tools = [library_of(index, queries)]
+    path = tmp_path / "t.db"
+    with Conversation.open(path, model="answerer", tools=tools, settings=settings) as talk:  # type: ignore[arg-type]
+        reply = talk.say("What is the capital of Australia?")
+        kept = [m.text for m in talk.messages() if m.type == "tool"]
+    index.close()
+
+    assert ["omelette", "parliament"] == queries
+    assert (PAGES[0], 0.9) == (reply.text, reply.score)
+    assert reply.checkpoint_id is not None
+    assert [PAGES[1], PAGES[0]] == kept
+    assert not any("Whisk" in asked.text for asked in server.asked_of("answerer"))
+    judged = [asked.question for asked in server.asked_of("judge")]
+    assert ["<document" in question for question in judged] == [True, True, False]
+    assert "(irrelevant, so the assistant did not see it)" in judged[-1]
