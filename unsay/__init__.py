@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from unsay.conversation.conversation import AsyncRegistry as AsyncRegistry
     from unsay.conversation.conversation import Conversation as Conversation
     from unsay.conversation.conversation import Registry as Registry
+    from unsay.conversation.judgements import Bisection as Bisection
+    from unsay.conversation.judgements import JudgedTurn as JudgedTurn
     from unsay.conversation.model_calls import Replay as Replay
     from unsay.conversation.model_calls import TurnCalls as TurnCalls
     from unsay.conversation.results import Event as Event
@@ -55,6 +57,7 @@ _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
     "conversation.branching": "Branch Diff",
     "conversation.conversation": "AsyncConversation AsyncRegistry Conversation Registry",
+    "conversation.judgements": "Bisection JudgedTurn",
     "conversation.model_calls": "Replay TurnCalls",
     "conversation.results": "Event Preview Reply RollbackResult",
     "conversation.timeline": "Timeline",

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import BaseTool, tool
 
 from tests.graph.kit import config, make, whole
-from unsay import reversible
+from unsay import Conversation, reversible
+from unsay.events.transcript_replay import replay
+from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat
 
@@ -147,7 +150,9 @@ def test_without_an_informed_judge_such_an_answer_is_no_checkpoint(judging: str)
 
     searched = len(library.queries)
     assert (1 if judging == "off" else 3) == searched
-    assert (judging == "off") == bool(state.get("checkpoints"))
+    answer = state["messages"][-1].id
+    at_answer = [each for each in state.get("checkpoints", []) if each["message_id"] == answer]
+    assert (judging == "off") == bool(at_answer)
 
 
 def test_a_refused_answer_is_right_when_nothing_was_found() -> None:
@@ -231,3 +236,45 @@ def test_a_tool_without_the_mark_is_not_judged() -> None:
 
     assert not any("<document" in asked for asked in judge.asked)
     assert any("omelette" in text_of(m) for m in model.calls[-1])
+
+
+def test_searches_are_in_the_event_log_and_survive_undo_and_restart(tmp_path: Path) -> None:
+    """The log makes the same messages again, verdicts on results included; so do undo and redo."""
+    library, judge = Library(), RecordingJudge()
+    options: Any = {"judge": judge, "tools": [library.tool()]}
+    path = tmp_path / "t.db"
+    with Conversation.open(
+        path, thread="t", model=researcher("chief town", repeats), **options
+    ) as talk:
+        talk.say(QUESTION)
+        before = talk.messages()
+        talk.undo()
+        talk.redo()
+        model = researcher("chief town", repeats)
+    with Conversation.open(path, thread="t", model=model, **options) as again:
+        stored = again.messages()
+        logged = replay(again.events()).messages
+        again.say("What is the capital of Australia called?")
+
+    outcomes = [annotation_of(m).get("outcome") for m in stored if m.type == "tool"]
+    assert ["failed", "passed"] == outcomes
+    assert [m.content for m in before] == [m.content for m in stored]
+    assert [annotation_of(m) for m in stored] == [annotation_of(m) for m in logged]
+    sent = [text_of(m) for m in model.calls[0]]
+    assert not any("Whisk" in text for text in sent)
+    assert any("Canberra" in text for text in sent)
+
+
+def test_a_japanese_question_is_searched_for_by_its_words() -> None:
+    """The runs of kanji and katakana are the next query, and the texts are Japanese."""
+    library = Library({"canberra": "オーストラリア の 首都 は キャンベラ です。"})
+    judge = RecordingJudge()
+    model = researcher("まち", lambda _: "図書館には関連する記述が見つかりませんでした。")
+    graph = make(model, judge, tools=[library.tool()])
+
+    graph.invoke({"messages": [HumanMessage("オーストラリアの首都はどこですか?")]}, config())
+
+    assert ["まち", "オーストラリア 首都", "オーストラリア"] == library.queries
+    newest = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
+    assert "関連する文書は検索で見つかりませんでした" in newest
+    assert "検索では関連する文書が見つからず" in judge.asked[-1]
