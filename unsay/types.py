@@ -208,7 +208,8 @@ class Operation(TypedDict):
     The messages after `base` (with `ids`, only these) replaced those of `branches`. An `expand` includes
     `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a `pin` added
     `pinned` and removed `unpinned`. A `checkpoint`, `label`, `compact` or `remove` replaced its old
-    values (`replaced`, `old_labels`, `old_compaction`) by new ones; a `remove` also took out `ids`.
+    values (`replaced`, `old_labels`, `old_compaction`) by new ones; a `remove` also took out `ids`,
+    and a `compact` made the summary of `compacted`.
     """
 
     kind: OperationKind
@@ -226,6 +227,7 @@ class Operation(TypedDict):
     old_labels: NotRequired[dict[str, str | None]]
     compaction: NotRequired[Any]
     old_compaction: NotRequired[Any]
+    compacted: NotRequired[Topic]
 
 
 class Undone(Operation):

@@ -1,5 +1,6 @@
 """Undo takes back the last thing that a person did, and says what; retry and edit ask again."""
 
+import re
 from typing import Any
 
 import pytest
@@ -400,3 +401,35 @@ def test_a_refused_compaction_speaks_japanese() -> None:
     said_by(conversation, "/compact")
     refused = "何も変更していません: その地点までに、要約で置き換えられるメッセージはありません"
     assert refused == said_by(conversation, "/compact")
+
+
+def test_a_range_is_no_place_of_a_compaction() -> None:
+    """It is refused as what it is, in both languages, and not looked up as a name."""
+    conversation, _, _ = compacted()
+    with pytest.raises(InputError, match=re.escape("'1-2' is a range: write only its last turn")):
+        conversation.compact("1-2")
+    japanese = Conversation.open(":memory:", model=Lines(long("One")), judge=scores())
+    japanese.say("リストとは何ですか。")
+    assert "範囲です" in said_by(japanese, "/compact 1-2")
+
+
+def test_a_compaction_by_hand_is_in_the_event_log() -> None:
+    """So are its undo and its redo."""
+    conversation, _, _ = compacted()
+    before = len(conversation.events())
+    conversation.compact(1)
+    conversation.undo()
+    conversation.redo()
+    logged = [
+        (each["type"], each["data"].get("summary")) for each in conversation.events()[before:]
+    ]
+    assert [("compaction", SUMMARY), ("expand", None), ("compaction", SUMMARY)] == logged
+
+
+def test_a_reply_names_the_checkpoints_that_an_edit_removed() -> None:
+    """The named checkpoint of the old answer is gone, and the reply says so."""
+    conversation = opened()
+    conversation.checkpoint("good")
+    reply = conversation.edit(1, "What is a tuple?")
+    assert ("good",) == reply.checkpoints_removed
+    assert () == conversation.say("What is a set?").checkpoints_removed

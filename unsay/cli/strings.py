@@ -45,6 +45,9 @@ class Labels(Texts):
         "{to}に戻りました。{removed}件のメッセージを取り除きました",
     )
     checkpoint: Text = Text("checkpoint {id}", "チェックポイント {id}")
+    checkpoints_removed: Text = Text(
+        "checkpoints removed: {names}", "取り除いたチェックポイント: {names}"
+    )
     low_quality: Text = Text(
         "no draft passed; this is the best one: {reason}",
         "合格した下書きがないため、最良のものを表示しています: {reason}",

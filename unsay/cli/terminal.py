@@ -234,6 +234,9 @@ class Screen:
         parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
         if reply.checkpoint_id:
             parts.append(words.checkpoint.format(id=reply.checkpoint_id))
+        if reply.checkpoints_removed:
+            names = ", ".join(reply.checkpoints_removed)
+            parts.append(words.checkpoints_removed.format(names=names))
         if reply.flag == "low_quality":
             parts.append(words.low_quality.format(reason=reply.reason))
         return " · ".join(part for part in parts if part)

@@ -76,6 +76,7 @@ class Reply:
         flag: `low_quality` when the best draft was delivered although it failed.
         rollbacks: Number of drafts that were rejected before this answer.
         removed: What automatic rollbacks of this turn removed from the transcript; empty for nothing.
+        checkpoints_removed: Names of the checkpoints that a retry or an edit removed.
         checkpoint_id: Id of the checkpoint at this answer; `None` if it has none.
         request: For a decision, LangChain's human-in-the-loop request; else `None`.
         turn_id: `say` with this id and the same text returns this answer without a model call.
@@ -91,6 +92,7 @@ class Reply:
     flag: str | None = None
     rollbacks: int = 0
     removed: tuple[Removed, ...] = ()
+    checkpoints_removed: tuple[str, ...] = ()
     checkpoint_id: str | None = None
     request: Mapping[str, Any] | None = None
     turn_id: str | None = None
@@ -372,5 +374,6 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
         flag=annotation.get("flag"),
         rollbacks=annotation.get("rollbacks", 0),
         removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
+        checkpoints_removed=tuple(annotation.get("dropped_checkpoints", ())),
         checkpoint_id=next(own, None),
     )

@@ -18,6 +18,7 @@ from unsay.context.summaries import Summarizer, compact_with_model
 from unsay.context.topics import TopicScoped
 from unsay.effects import Steps, off_loop
 from unsay.errors import InputError
+from unsay.events import event_types
 from unsay.history.checkpoints import find_checkpoint
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.conformance import conform
@@ -26,11 +27,11 @@ from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
 from unsay.operations.pin import pinned_ids
 from unsay.operations.rollback import with_step
-from unsay.operations.visibility import turns_named
+from unsay.operations.visibility import TURNS, turns_named
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tokens.counter import TokenCounter
-from unsay.types import Operation
+from unsay.types import Operation, Topic
 
 WHY = "order"  # the rule's name in omissions and manifests
 
@@ -80,13 +81,20 @@ def compact_up_to(
         old_compaction=before,
         compaction=plan.compaction,
     )
+    summary = next(reversed(plan.after.summaries), None)
+    segments = state.get("segments", [])
+    step["compacted"] = Topic(
+        id=segments[-1]["topic_id"] if segments else "",
+        label=state.get("current_topic", ""),
+        summary=summary,
+        summarized_through=last,
+    )
+    scope.step_log.later_events.append(event_types.compaction(step["compacted"]))
     replaced = sorted(
         {m.id or "" for m in ctx.shown} - {m.id or "" for m in plan.after.shown},
         key=lambda name: places[name],
     )
-    left_out = Omission(
-        why=WHY, message_ids=tuple(replaced), summary=next(reversed(plan.after.summaries), None)
-    )
+    left_out = Omission(why=WHY, message_ids=tuple(replaced), summary=summary)
     return Update(compaction=plan.compaction, **with_step(state, step)), left_out
 
 
@@ -97,6 +105,8 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
     """
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)
+    if TURNS.fullmatch(up_to) and not up_to.isdecimal() and not is_named:
+        raise InputError(f"{up_to!r} is a range: write only its last turn")
     if not up_to or (up_to.isdecimal() and not is_named):
         return turns_named(state, up_to or None, pending)[-1].id
     last = find_checkpoint(checkpoints, up_to)["message_id"]

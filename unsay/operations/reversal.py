@@ -85,6 +85,9 @@ def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Up
     if step["kind"] == "checkpoint":
         return swap_checkpoints(state, scope, step, back=back)
     if step["kind"] == "compact":
+        if topic := step.get("compacted"):
+            logged = event_types.expand(topic) if back else event_types.compaction(topic)
+            scope.step_log.later_events.append(logged)
         compaction = step["old_compaction"] if back else step["compaction"]
         return Update(messages=[], compaction=compaction)
     if scope.address is not None and (yield from threads.find_session(*scope.address)) is not None:

@@ -31,7 +31,7 @@ class ModelTexts(Catalogue):
         "if it contradicts a fact, number, name or date that was not corrected, or drifts away from "
         'the task. If either number is low, add "advice": "<one sentence: what the next attempt must '
         'do differently>".'
-        + "\nIf the answer is bad because of a false earlier answer or a wrong tool call, add its id: "
+        + "\nIf the answer is bad because of a false earlier answer, or a wrong, unneeded or harmful tool call, add its id: "
         '"blamed": ["<id>"]. Blame no other message.',
         "あなたはアシスタントの回答をひとつ採点します。\n"
         "点数は品質についてです。質問に答えているか、正しいか、十分で分かりやすいかを見てください。長さは加点しません。\n"
@@ -40,7 +40,7 @@ class ModelTexts(Catalogue):
         + '\n"consistency" に0.0〜1.0の数値を加えてください。1.0はこれまでの発言と課題に沿っていること、0.0は訂正されていない'
         "事実、数値、名前、日付と矛盾していること、または課題からそれていることを表します。どちらかの数値が低い場合は、次の回答で"
         '直すべき点を "advice": "<一文>" として加えてください。'
-        + '\n以前の回答の誤り、または不適切なツール呼び出しが原因でこの回答が悪い場合に限り、そのIDを "blamed": ["<ID>"] として加えてください。',
+        + '\n以前の回答の誤り、または誤った、不要な、もしくは有害なツール呼び出しが原因でこの回答が悪い場合に限り、そのIDを "blamed": ["<ID>"] として加えてください。',
     )
     judge_request: Text = Text(
         "{material}\n\nGrade the answer.", "{material}\n\n回答を採点してください。"

@@ -51,6 +51,7 @@ class ReasonTexts(RollbackTexts):
             "The context has no message up to there that a summary could replace": (
                 "その地点までに、要約で置き換えられるメッセージはありません"
             ),
+            "{} is a range: write only its last turn": "{}は範囲です。最後のターンだけを指定してください",
             "No message in the context precedes the checkpoint {}": (
                 "チェックポイント{}より前に、文脈のメッセージはありません"
             ),
