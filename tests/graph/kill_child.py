@@ -60,7 +60,11 @@ class Parts:
         asked = question_of(messages)
         attempt = attempt_of(messages)
         self.write("paid.txt", asked)
+        if "ummarize" in text_of(messages[-1]):
+            return "They talked about lists."
         good = f"This answers {asked}, attempt {attempt}."
+        if "at length" in asked:
+            return " ".join([good, *(f"Then {place} follows." for place in range(60))])
         if "UsageAccount" in asked and attempt == 1:
             call = {"name": "book", "args": {"seat": asked[-2]}}
             return ToolCalls(calls=[call], then=BAD if "badly" in asked else "You have {result}.")
@@ -172,6 +176,8 @@ def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
         talk.fork(thread=OTHER)
     elif verb == "rollback":
         talk.rollback(turns=int(given[0]))
+    elif verb in ("edit", "remove"):
+        getattr(talk, verb)(int(given[0]), *given[1:])
     else:
         getattr(talk, verb)(*given)
     return None

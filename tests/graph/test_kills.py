@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.graph.kill_child import OTHER, THREAD, Act, Parts, act
 from tests.graph.kit import said
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
-from unsay.errors import ConflictError
+from unsay.errors import ConflictError, InputError
 from unsay.events.transcript_replay import replay
 from unsay.history.branch import list_stored_branches
 from unsay.history.compensations import Entry, list_entries
@@ -25,7 +26,9 @@ ROOT = Path(__file__).parents[2]
 HELLO = ("say", "How do lists work?", "q1")
 MORE = ("say", "And how do they grow?", "q2")
 BOOKED = ("say", "UsageAccount seat 4A.", "q2")
+AT_LENGTH = ("say", "How do lists work, at length?", "q1")
 NEXT = "And then?"
+CONFIG: Any = {"configurable": {"thread_id": THREAD}}
 DOUBT = ("Undone:", "Possibly undone, please check:")
 """The texts about a compensation, and about one whose process died."""
 
@@ -84,6 +87,10 @@ SCRIPTS = [
     Script(name="redo", before=[HELLO, MORE, ("undo",)], acts=[("redo",)]),
     Script(name="restore", before=[HELLO, MORE, ("rollback", "1")], acts=[("restore",)]),
     Script(name="pick", before=[HELLO, MORE, ("rollback", "1")], acts=[("pick",)]),
+    Script(name="retry", before=[HELLO, MORE], acts=[("retry",)]),
+    Script(name="edit", before=[HELLO, MORE], acts=[("edit", "1", "How do sets work?")]),
+    Script(name="remove", before=[HELLO, MORE], acts=[("remove", "1")]),
+    Script(name="compact", before=[AT_LENGTH], acts=[("compact",)]),
     Script(name="checkpoint", acts=[("checkpoint", "home")]),
     Script(name="fork", before=[HELLO, MORE], acts=[("fork",)]),
     Script(name="purge", before=[HELLO, MORE], acts=[("purge",)]),
@@ -274,9 +281,17 @@ class Aftermath:
 
     def _between(self) -> list[list[str]]:
         """The records that may stand while a turn is under way."""
-        if self.act is None or self.act[0] != "say":
+        if self.act is None or self.act[0] not in ("say", "retry", "edit"):
             return []
-        words = self.act[1]
+        # A retry or an edit asks in its own words until the question is in their place.
+        words = self.act[1] if self.act[0] == "say" else f"/{' '.join(self.act)}"
+        if self.act[0] != "say":
+            asked = [line for line in self.after if line.startswith("human")]
+            return [
+                [*self.before[:place], *said_last]
+                for place in range(len(self.before) + 1)
+                for said_last in ([f"human: {words}"], asked[-1:], [])
+            ]
         if words in ("/retry", "/undo"):
             return [
                 [*self.before[:place], *said_last]
@@ -307,6 +322,12 @@ class Aftermath:
         elif verb == "checkpoint":
             if self.act[1] not in [each["name"] for each in talk.checkpoints()]:
                 talk.checkpoint(self.act[1])
+        elif verb == "compact":
+            with suppress(InputError):  # nothing is left to summarize where it was done
+                talk.compact()
+            assert "They talked about lists." in str(talk._handle.graph.get_state(CONFIG).values)
+        elif verb in ("retry", "edit") and not done and talk.timeline().turns[-1].answer is None:
+            talk.resume()
         elif not done:
             act(talk, self.act, None)
 
