@@ -177,7 +177,7 @@ class Screen:
         self._wrap = Wrap(columns=columns())
 
     def note(self, text: str) -> None:
-        """Print a dimmed line, indented."""
+        """Print a dimmed line, indented, on standard error or, without `notes_apart`, on standard output."""
         fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
         line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
         click.echo(click.style(line, dim=True), err=self._notes_apart)

@@ -224,7 +224,7 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
 
 
 def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
-    """Return a branch's kind, its size and the beginning of its reason."""
+    """Return a branch's kind, its size and the beginning of its reason, in at most `cells`."""
     reason = one_line(branch["reason"], cells)
     kinds = BRANCH_WORDS if texts.language == "en" else BRANCH_WORDS_JA
     size = counted_in(texts, branch["size"], "message")

@@ -171,7 +171,7 @@ def _read_values(given: Mapping[Any, Any]) -> HostInput:
 
 
 def _refuse_overwrite(name: str, value: Any) -> None:
-    """Raise `InputError` if a host's value for a channel is an overwrite, in any of LangGraph's forms."""
+    """Raise `InputError` if a host's value is an overwrite, in any of LangGraph's three forms."""
     is_form = isinstance(value, Mapping) and (
         "__overwrite__" in value or value.get("type") == "__overwrite__"
     )
@@ -216,7 +216,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _check_storable(name: str, value: Any) -> None:
-    """Raise `InputError` if no checkpointer can store a channel's value, also for lone surrogates."""
+    """Raise `InputError` if no checkpointer can store a value, also for lone surrogates."""
     try:
         _SERIALIZER.dumps_typed(value)
         json.dumps(value, ensure_ascii=False, default=_plain, skipkeys=True).encode()

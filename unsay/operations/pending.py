@@ -184,9 +184,9 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def turn_left_open(state: State, turn: Turn) -> Turn:
-    """Return an open turn for the question that has tool steps but no answer at a transcript's end.
+    """Return an open turn for the unanswered question at a transcript's end, if `turn` is based on it.
 
-    `turn` is returned unless its `base` is the question or one of these steps.
+    Else `turn` is returned: its `base` is neither the question nor one of its tool steps.
     """
     entry = find_pending(state["messages"], None)
     waiting = [message.id for message in state["messages"][entry.start :]]
