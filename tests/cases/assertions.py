@@ -48,8 +48,8 @@ def _last_answer(world: World) -> Any:
 
 
 def _title_falls_back(world: World) -> bool:
-    with world.open() as talk:
-        (entry,) = list_threads(talk.graph.store)  # type: ignore[arg-type]
+    with world.open() as conversation:
+        (entry,) = list_threads(conversation.graph.store)  # type: ignore[arg-type]
     return entry.title == world.given["user"]
 
 

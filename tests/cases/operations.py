@@ -73,8 +73,8 @@ def _reject_before_answering(world: World) -> None:
     scores, world.scores = world.scores, [0.9]
     if world.params.get("checkpoint_exists", world.given.get("checkpoint_exists", True)):
         world.say(["q1"])
-    with world.open() as talk:
-        talk.add([("user", "What is the capital of Australia?"), ("ai", REJECTED)])
+    with world.open() as conversation:
+        conversation.add([("user", "What is the capital of Australia?"), ("ai", REJECTED)])
     world.scores = scores
 
 
@@ -113,10 +113,10 @@ def _turns(case: Case, folder: Path) -> World:
 def restart_then_rollback(case: Case, folder: Path) -> Seen:
     """A rollback by a process that did not make the checkpoint."""
     world = _turns(case, folder)
-    with world.open() as talk:
-        before = talk.checkpoints()
-        talk.rollback()
-        left = talk.checkpoints()
+    with world.open() as conversation:
+        before = conversation.checkpoints()
+        conversation.rollback()
+        left = conversation.checkpoints()
         assert len(left) < len(before)
         world.expected_record = world.records[left[-1]["id"]]
     return Seen(world=world)
@@ -125,13 +125,13 @@ def restart_then_rollback(case: Case, folder: Path) -> Seen:
 def rollback_manual(case: Case, folder: Path) -> Seen:
     """A person's rollback to a checkpoint by its id; an unknown id changes nothing."""
     world = _turns(case, folder)
-    with world.open() as talk:
-        annotation = talk.checkpoints()[0]
-        whole = world.transcript(talk)
+    with world.open() as conversation:
+        annotation = conversation.checkpoints()[0]
+        whole = world.transcript(conversation)
         with pytest.raises(UnknownCheckpointError):
-            talk.rollback("no-such-checkpoint")
-        assert whole == world.transcript(talk)
-        talk.rollback(annotation["id"])
+            conversation.rollback("no-such-checkpoint")
+        assert whole == world.transcript(conversation)
+        conversation.rollback(annotation["id"])
         world.expected_record = world.records[annotation["id"]]
     return Seen(world=world)
 
@@ -140,12 +140,12 @@ def rollback_undo(case: Case, folder: Path) -> Seen:
     """A rollback, and its undo."""
     world = _turns(case, folder)
     given = case["given"]
-    with world.open() as talk:
-        talk.rollback(talk.checkpoints()[given["rollback_to"] - 1]["id"])
+    with world.open() as conversation:
+        conversation.rollback(conversation.checkpoints()[given["rollback_to"] - 1]["id"])
         if given.get("undo"):
-            talk.undo()
+            conversation.undo()
         if given.get("redo"):
-            talk.redo()
+            conversation.redo()
     return Seen(world=world)
 
 
@@ -153,9 +153,9 @@ def checkpoint_restore(case: Case, folder: Path) -> Seen:
     """A rollback to the checkpoint after a turn."""
     world = _turns(case, folder)
     after = case["given"].get("checkpoint_after_turn") or case["given"]["restore_to"]
-    with world.open() as talk:
-        annotation = talk.checkpoints()[after - 1]
-        talk.rollback(annotation["id"])
+    with world.open() as conversation:
+        annotation = conversation.checkpoints()[after - 1]
+        conversation.rollback(annotation["id"])
         world.expected_record = world.records[annotation["id"]]
     return Seen(world=world)
 

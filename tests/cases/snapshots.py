@@ -58,11 +58,11 @@ def list_checkpoints(case: Case, folder: Path) -> Seen:
     if unknown := set(params) - {"limit", "start_after"}:
         raise NotBoundError(f"params {sorted(unknown)}")
     world = World(folder=folder, params={}, given=case["given"])
-    with world.open() as talk:
+    with world.open() as conversation:
         for name in created:
-            talk.say(f"question {name}")
-            talk.checkpoint(name)
-        return Seen(value=[annotation["name"] for annotation in talk.checkpoints(**params)])
+            conversation.say(f"question {name}")
+            conversation.checkpoint(name)
+        return Seen(value=[annotation["name"] for annotation in conversation.checkpoints(**params)])
 
 
 def trigger_raises(case: Case, folder: Path) -> Seen:
@@ -85,17 +85,17 @@ def crash_between_writes(case: Case, folder: Path) -> Seen:
         raise NotBoundError(f"crash_after {case['given']['crash_after']!r}")
     world = World(folder=folder, params=case["params"], given=case["given"])
     world.say(["q1", "q2"])
-    talk = world.open()
-    saver: Any = talk.graph.checkpointer
+    conversation = world.open()
+    saver: Any = conversation.graph.checkpointer
 
     def dies(*_: Any, **__: Any) -> Any:
         raise _Died
 
     saver.put = saver.put_writes = dies
     try:
-        talk.rollback(turns=1)
+        conversation.rollback(turns=1)
     except _Died:
-        talk.close()
+        conversation.close()
         return Seen(world=world)
     raise AssertionError("the rollback wrote no state")
 
@@ -156,10 +156,10 @@ def partial_restore(case: Case, folder: Path) -> Seen:
         raise NotBoundError(f"params {sorted(unknown)}")
     live = _ours(given["live"])
     world = World(folder=folder, params={}, given=given)
-    with world.open() as talk:
-        talk.add(convert_to_messages(given["live"].get("messages", [])))
-        entry = talk.label(**live["labels"]) if "labels" in live else None
-        fields = {**live, "messages": talk.messages()}
+    with world.open() as conversation:
+        conversation.add(convert_to_messages(given["live"].get("messages", [])))
+        entry = conversation.label(**live["labels"]) if "labels" in live else None
+        fields = {**live, "messages": conversation.messages()}
         if entry is not None:
             fields["labels"] = dict(entry.labels)
     chosen = None
@@ -206,10 +206,11 @@ FIELD_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
 
 def _points_to_nothing(world: World) -> bool:
     """Whether the state names a branch or a checkpoint that is not there."""
-    with world.open() as talk:
-        assert talk.graph.store is not None
+    with world.open() as conversation:
+        assert conversation.graph.store is not None
         kept = {
-            branch["id"] for branch in drive(list_stored_branches(talk.graph.store, world.thread))
+            branch["id"]
+            for branch in drive(list_stored_branches(conversation.graph.store, world.thread))
         }
     state = world.state()
     known = {message.id for message in state["messages"]}
@@ -218,8 +219,8 @@ def _points_to_nothing(world: World) -> bool:
 
 
 def _loads(world: World) -> bool:
-    with world.open() as talk:
-        return bool(talk.say("q3").text) and bool(talk.events())
+    with world.open() as conversation:
+        return bool(conversation.say("q3").text) and bool(conversation.events())
 
 
 SNAPSHOT_CLAIMS: dict[str, Callable[[World, Case], bool]] = {

@@ -39,9 +39,9 @@ def _said(case: Case, folder: Path, count: int) -> World:
 
 
 @contextmanager
-def _dying(talk: Conversation, calls: tuple[str, ...]) -> Iterator[None]:
+def _dying(conversation: Conversation, calls: tuple[str, ...]) -> Iterator[None]:
     """The process ends at a call of its checkpointer."""
-    saver: Any = talk.graph.checkpointer
+    saver: Any = conversation.graph.checkpointer
 
     def dies(*_: Any, **__: Any) -> Any:
         raise _Died
@@ -62,8 +62,8 @@ def save_crash(case: Case, folder: Path) -> Seen:
         raise NotBoundError(f"crash_at {instant!r}")
     world = _said(case, folder, case["given"]["turns"])
     world.expected_record = world.transcript()
-    with world.open() as talk, _dying(talk, INSTANTS[instant]):
-        talk.say("the turn that the process dies in")
+    with world.open() as conversation, _dying(conversation, INSTANTS[instant]):
+        conversation.say("the turn that the process dies in")
     return Seen(world=world)
 
 
@@ -75,9 +75,9 @@ def save_fails(case: Case, folder: Path) -> Seen:
     unwritable = AIMessage("An answer.", additional_kwargs={"made": object()})
     with Conversation.open(
         folder / "case.db", thread=world.thread, model=lambda _: unwritable, judge=lambda _: 0.9
-    ) as talk:
+    ) as conversation:
         try:
-            talk.say("the turn that cannot be saved")
+            conversation.say("the turn that cannot be saved")
         except Exception as failure:  # noqa: BLE001 - the case judges the error
             after = world.messages()
             return Seen(error=failure, world=world, messages=after, given=before)
@@ -131,8 +131,8 @@ def versions(case: Case, folder: Path) -> Seen:
     """Count the different transcripts after each turn, each read in a separate fork."""
     turns = case["given"]["turns"]
     world = _said(case, folder, turns)
-    with world.open() as talk:
-        records = [talk.fork(turns=back or None).messages() for back in range(turns)]
+    with world.open() as conversation:
+        records = [conversation.fork(turns=back or None).messages() for back in range(turns)]
     found = {
         tuple(text_of(message) for message in transcript) for transcript in records if transcript
     }
@@ -147,11 +147,11 @@ def _intact(world: World) -> bool:
 
 def _consistent(world: World) -> bool:
     """Whether the transcript is as before or with the new turn, and every account of it agrees."""
-    with world.open() as talk:
-        transcript, events = world.transcript(talk), talk.events()
+    with world.open() as conversation:
+        transcript, events = world.transcript(conversation), conversation.events()
         told = [(message.id, text_of(message)) for message in replay(events).messages]
-        turns = len(talk.timeline().turns)
-        (entry,) = list_threads(talk.graph.store)  # type: ignore[arg-type]
+        turns = len(conversation.timeline().turns)
+        (entry,) = list_threads(conversation.graph.store)  # type: ignore[arg-type]
     previous = world.expected_record or []
     return (
         _intact(world)
@@ -163,12 +163,12 @@ def _consistent(world: World) -> bool:
 
 def _all_load(world: World) -> bool:
     """Whether each thread that is listed can be read and gone on with."""
-    with world.open() as talk:
-        names = [entry.thread_id for entry in list_threads(talk.graph.store)]  # type: ignore[arg-type]
+    with world.open() as conversation:
+        names = [entry.thread_id for entry in list_threads(conversation.graph.store)]  # type: ignore[arg-type]
     for name in names:
         listed = World(folder=world.folder, params={}, given=world.given, thread=name)
-        with listed.open() as talk:
-            if not talk.messages() or not talk.say("are you there?").text:
+        with listed.open() as conversation:
+            if not conversation.messages() or not conversation.say("are you there?").text:
                 return False
     return True
 

@@ -142,41 +142,41 @@ class World:
 
     def say(self, users: Sequence[str]) -> None:
         """Say each message; a failed turn does not end the conversation."""
-        with self.open() as talk:
+        with self.open() as conversation:
             for user in users:
                 try:
-                    talk.say(user)
+                    conversation.say(user)
                 except ConnectionError:
                     self.failures += 1
                 except Exception:
                     if not isinstance(self.params.get("model"), list):
                         raise
                     self.failures += 1
-                if talk.messages():
-                    self._note_checkpoints(talk)
+                if conversation.messages():
+                    self._note_checkpoints(conversation)
 
-    def _note_checkpoints(self, talk: Conversation) -> None:
-        transcript = self.transcript(talk)
-        for annotation in talk.checkpoints():
+    def _note_checkpoints(self, conversation: Conversation) -> None:
+        transcript = self.transcript(conversation)
+        for annotation in conversation.checkpoints():
             self.records.setdefault(annotation["id"], transcript)
 
-    def transcript(self, talk: Conversation | None = None) -> list[tuple[str | None, str]]:
+    def transcript(self, conversation: Conversation | None = None) -> list[tuple[str | None, str]]:
         """The transcript as ids and words."""
-        if talk is not None:
-            return [(m.id, text_of(m)) for m in talk.messages()]
+        if conversation is not None:
+            return [(m.id, text_of(m)) for m in conversation.messages()]
         with self.open() as opened:
             return [(m.id, text_of(m)) for m in opened.messages()]
 
     def messages(self) -> list[AnyMessage]:
         """The transcript."""
-        with self.open() as talk:
-            return talk.messages()
+        with self.open() as conversation:
+            return conversation.messages()
 
     def state(self) -> dict[str, Any]:
         """The thread's state as LangGraph keeps it."""
-        with self.open() as talk:
+        with self.open() as conversation:
             config: Any = {"configurable": {"thread_id": self.thread}}
-            return dict(talk.graph.get_state(config).values)
+            return dict(conversation.graph.get_state(config).values)
 
     def rejected_drafts(self) -> list[str]:
         """The drafts that were taken back."""

@@ -19,11 +19,13 @@ THREE = (LISTS, NESTED, LAZY)
 
 def fill(path: Path, thread: str, *questions: str) -> None:
     """A conversation of these turns, 11 tokens each, with a checkpoint at the first answer."""
-    with Conversation.open(path, thread=thread, model=Paid(), judge=ScriptedJudge()) as talk:
+    with Conversation.open(
+        path, thread=thread, model=Paid(), judge=ScriptedJudge()
+    ) as conversation:
         for number, question in enumerate(questions):
-            talk.say(question)
+            conversation.say(question)
             if number == 0:
-                talk.checkpoint("first")
+                conversation.checkpoint("first")
 
 
 def weather(city: str) -> str:
@@ -84,8 +86,8 @@ def test_preview_names_the_tools(run: Run, database: Path) -> None:
     chat = ScriptedChat(default=ToolCalls(calls=calls, then="It is {result}, as you asked."))
     with Conversation.open(
         database, thread="talk", model=chat, judge=ScriptedJudge(), tools=[weather]
-    ) as talk:
-        talk.say("Is the weather fine?")
+    ) as conversation:
+        conversation.say("Is the weather fine?")
     shown = run("rollback", "--preview", "--turns", "1").stdout.splitlines()
     assert "tool calls: weather" in shown
     assert "effects that cannot be undone: weather(city='Kyoto')" in shown

@@ -97,9 +97,9 @@ def test_db_keeps_the_conversation(run: Run, tmp_path: Path) -> None:
     """With --db the demo can be looked at and undone afterwards."""
     path = tmp_path / "kept.db"
     thread = play(run, "en", "--db", str(path))[0]["data"]["thread_id"]
-    with Conversation.open(path, thread=thread) as talk:
-        before = talk.timeline()
-        moved = talk.undo()
+    with Conversation.open(path, thread=thread) as conversation:
+        before = conversation.timeline()
+        moved = conversation.undo()
     assert (5, 2) == (len(before.turns), len(before.branches))
     assert (4, 2) == (moved.turns - 1, moved.restored)
 

@@ -11,9 +11,9 @@ from unsay.conversation.conversation import Conversation
 def database(home: Path) -> Path:
     """A conversation of three turns."""
     path = home / "unsay.db"
-    with Conversation.open(path, thread="talk", model=Numbered(), judge=scores()) as talk:
+    with Conversation.open(path, thread="talk", model=Numbered(), judge=scores()) as conversation:
         for number in (1, 2, 3):
-            talk.say(f"Question {number} about lists?")
+            conversation.say(f"Question {number} about lists?")
     return path
 
 

@@ -23,12 +23,12 @@ def database(home: Path) -> Path:
     """`talk`, in which a draft was taken back and a remark was made, and a Japanese thread."""
     path = home / "unsay.db"
     judge, model = ScriptedJudge(scores=JUDGE), ScriptedChat(replies=DRAFTS, default="良い回答。")
-    with Conversation.open(path, thread="old", model=model, judge=judge) as talk:
-        talk.say("リスト内包表記とは何ですか?")
-    with Conversation.open(path, thread="talk", model=model, judge=judge) as talk:
-        talk.say(LISTS)
-        talk.say(NESTED)
-        talk.note("a beginner asks", labels={"by": "host"})
+    with Conversation.open(path, thread="old", model=model, judge=judge) as conversation:
+        conversation.say("リスト内包表記とは何ですか?")
+    with Conversation.open(path, thread="talk", model=model, judge=judge) as conversation:
+        conversation.say(LISTS)
+        conversation.say(NESTED)
+        conversation.note("a beginner asks", labels={"by": "host"})
     return path
 
 
@@ -86,8 +86,10 @@ def test_pages_fit_together(run: Run, database: Path) -> None:
 def test_what_json_cannot_hold(run: Run, home: Path) -> None:
     """Bytes, numbers that are none and half surrogates still come out as JSON."""
     odd = {"raw": b"\x00\xff", "score": float("nan"), "words": "half \ud83d", "set": {1}}
-    with Conversation.open(home / "unsay.db", thread="t", model=ScriptedChat(default="ok")) as talk:
-        talk.add([HumanMessage(LISTS), AIMessage("ok", additional_kwargs=odd)])
+    with Conversation.open(
+        home / "unsay.db", thread="t", model=ScriptedChat(default="ok")
+    ) as conversation:
+        conversation.add([HumanMessage(LISTS), AIMessage("ok", additional_kwargs=odd)])
 
     printed = run("events", "--json").stdout
     message = json.loads(printed, parse_constant=pytest.fail)["events"][-1]["data"]["message"]
@@ -128,12 +130,12 @@ def test_a_missing_page(run: Run, database: Path) -> None:
 
 def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
     """A forged chain without a gap is not accepted."""
-    with Conversation.open(database, thread="talk") as talk:
-        page = make_page(EMPTY, talk.events()[:3])
+    with Conversation.open(database, thread="talk") as conversation:
+        page = make_page(EMPTY, conversation.events()[:3])
         config = {"configurable": {"thread_id": "talk"}}
-        head = {**talk.graph.get_state(config).values["event_log"], **head_of(page)}
+        head = {**conversation.graph.get_state(config).values["event_log"], **head_of(page)}
         forged: Any = Trusted({"event_log": head})
-        talk.graph.update_state(config, forged, as_node="create_checkpoint")
+        conversation.graph.update_state(config, forged, as_node="create_checkpoint")
     opened = open_database(database)
     put_page(opened.store, "talk", page).blocking()
     opened.close()

@@ -49,21 +49,23 @@ def test_every_command_is_described(language: Language) -> None:
 def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
     """A checkpoint without a name is offered by its id; a new thread has none."""
     model = ScriptedChat(default="It builds a list in a single expression.")
-    with Conversation.open(tmp_path / "a.db", model=model, judge=ScriptedJudge()) as talk:
-        assert [] == checkpoint_names(talk)
-        talk.say("What is a list comprehension?")
-        assert [("cp-", "list comprehension")] == [(n[:3], t) for n, t in checkpoint_names(talk)]
-        talk.checkpoint("kyoto")
-        assert [("kyoto", "list comprehension")] == checkpoint_names(talk)
+    with Conversation.open(tmp_path / "a.db", model=model, judge=ScriptedJudge()) as conversation:
+        assert [] == checkpoint_names(conversation)
+        conversation.say("What is a list comprehension?")
+        assert [("cp-", "list comprehension")] == [
+            (n[:3], t) for n, t in checkpoint_names(conversation)
+        ]
+        conversation.checkpoint("kyoto")
+        assert [("kyoto", "list comprehension")] == checkpoint_names(conversation)
 
 
 def test_a_line_can_be_edited() -> None:
     """The restored text is in the prompt and can be edited."""
     with (
-        Conversation.open(":memory:") as talk,
+        Conversation.open(":memory:") as conversation,
         create_pipe_input() as keys,
         create_app_session(input=keys, output=DummyOutput()),
     ):
-        read = make_reader(talk, "> ")
+        read = make_reader(conversation, "> ")
         keys.send_text(" of Japan?\r")
         assert "What is the capital of Japan?" == read("What is the capital")

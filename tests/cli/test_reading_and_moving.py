@@ -12,11 +12,11 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 def fill(path: Path, thread: str, *questions: str, name: str | None = None) -> None:
     """A conversation with these questions, and a checkpoint at the first answer."""
     model = ScriptedChat(replies=ANSWERS, default="これは良い回答です。")
-    with Conversation.open(path, thread=thread, model=model, judge=ScriptedJudge()) as talk:
+    with Conversation.open(path, thread=thread, model=model, judge=ScriptedJudge()) as conversation:
         for number, question in enumerate(questions):
-            talk.say(question)
+            conversation.say(question)
             if number == 0 and name:
-                talk.checkpoint(name)
+                conversation.checkpoint(name)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ def thread(home: Path) -> str:
     model = ScriptedChat(default="That is something to talk about at length.")
     with Conversation.open(
         home / "unsay.db", thread="pets", model=model, judge=ScriptedJudge()
-    ) as talk:
+    ) as conversation:
         for words in (FACT, *OTHERS):
-            talk.say(words)
+            conversation.say(words)
     return "pets"
 
 

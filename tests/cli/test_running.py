@@ -20,14 +20,14 @@ def database(home: Path) -> Path:
     """`talk`, of which one turn was taken back and one failed, and a Japanese thread."""
     path = home / "unsay.db"
     model = ScriptedChat(replies={**ANSWERS, BROKEN: []}, default="良い回答です。")
-    with Conversation.open(path, thread="old", model=model, judge=ScriptedJudge()) as talk:
-        talk.say("リスト内包表記とは何ですか?")
-    with Conversation.open(path, thread="talk", model=model, judge=ScriptedJudge()) as talk:
-        talk.say(LISTS)
-        talk.say(NESTED)
-        talk.undo()
+    with Conversation.open(path, thread="old", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("リスト内包表記とは何ですか?")
+    with Conversation.open(path, thread="talk", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say(LISTS)
+        conversation.say(NESTED)
+        conversation.undo()
         with pytest.raises(AssertionError):
-            talk.say(BROKEN)
+            conversation.say(BROKEN)
     return path
 
 

@@ -172,5 +172,5 @@ def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: Path) 
     """The command line and the library share their files."""
     serve(ANSWERS)
     run("say", LISTS, "--thread", "t")
-    with Conversation.open(f"{home}/unsay.db", thread="t") as talk:
-        assert [LISTS, ON_LISTS] == [message.text for message in talk.messages()]
+    with Conversation.open(f"{home}/unsay.db", thread="t") as conversation:
+        assert [LISTS, ON_LISTS] == [message.text for message in conversation.messages()]

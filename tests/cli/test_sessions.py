@@ -17,10 +17,12 @@ def database(home: Path) -> Path:
     """Three conversations: `first`, `second` with labels, and `third`, which is Japanese."""
     path, model = home / "unsay.db", ScriptedChat(replies=ANSWERS, default="良い回答です。")
     for thread, question in (("first", LISTS), ("second", LISTS), ("third", JAPANESE)):
-        with Conversation.open(path, thread=thread, model=model, judge=ScriptedJudge()) as talk:
-            talk.say(question)
+        with Conversation.open(
+            path, thread=thread, model=model, judge=ScriptedJudge()
+        ) as conversation:
+            conversation.say(question)
             if thread == "second":
-                talk.label(project="unsay", person="花子")
+                conversation.label(project="unsay", person="花子")
     return path
 
 

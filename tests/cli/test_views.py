@@ -22,25 +22,25 @@ def fill(home: Path, thread: str, *questions: str) -> Conversation:
     """A conversation with these questions, of which views show the newest alone."""
     model = ScriptedChat(replies=DRAFTS, default="これは良い回答です。")
     judge = ScriptedJudge(scores={"Buy a car": 0.1})
-    talk = Conversation.open(
+    conversation = Conversation.open(
         home / "unsay.db", thread=thread, model=model, judge=judge, strategy=WINDOW,
         detector=SHIFTS, settings={"recall_tokens": 0},
     )  # fmt: skip
     for question in questions:
-        talk.say(question)
-    return talk
+        conversation.say(question)
+    return conversation
 
 
 @pytest.fixture
-def talk(home: Path) -> Conversation:
+def conversation(home: Path) -> Conversation:
     """Three turns; the last took two drafts."""
     with fill(home, "talk", LISTS, "And in Japanese?", NESTED) as made:
         return made
 
 
-def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
+def test_a_view_tells_each_call(run: Run, conversation: Conversation) -> None:
     """The rejected and the delivered draft are shown, each with its request."""
-    del talk
+    del conversation
     text = run("timeline", "--context", "3").stdout
     head, first, second = text.split("\n\n")
     assert f"turn 3: “{NESTED}”" == head
@@ -53,9 +53,9 @@ def test_a_view_tells_each_call(run: Run, talk: Conversation) -> None:
     assert "  Reported by the model: " in second
 
 
-def test_a_view_for_programs(run: Run, talk: Conversation) -> None:
+def test_a_view_for_programs(run: Run, conversation: Conversation) -> None:
     """Places, ids and tokens of each call as JSON."""
-    del talk
+    del conversation
     found = json.loads(run("timeline", "--context", "3", "--json").stdout)
     assert (2, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
     last = found["calls"][-1]
@@ -79,8 +79,8 @@ def test_a_view_in_japanese(run: Run, home: Path) -> None:
 
 def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
     """Places are then told as those of the time."""
-    with fill(home, "talk", LISTS, NESTED) as talk:
-        talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
+    with fill(home, "talk", LISTS, NESTED) as conversation:
+        conversation.add([RemoveMessage(id=conversation.messages()[0].id or "")])
         text = run("timeline", "--context", "2").stdout
     assert "The conversation has changed since then; these are the old positions." in text
 
@@ -97,9 +97,9 @@ def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
     assert len(lines) > 8
 
 
-def test_a_timeline_ends_in_the_tokens(run: Run, talk: Conversation) -> None:
+def test_a_timeline_ends_in_the_tokens(run: Run, conversation: Conversation) -> None:
     """Who used the window last, and what was spent; programs get the same under `tokens`."""
-    del talk
+    del conversation
     *_, window, spent = run("timeline").stdout.splitlines()
     assert window.startswith("Context: ")
     assert spent.startswith("Used: ")
@@ -108,18 +108,18 @@ def test_a_timeline_ends_in_the_tokens(run: Run, talk: Conversation) -> None:
     assert whole["spent"] == json.loads(run("tokens", "--json").stdout)["spent"]
 
 
-def test_tokens(run: Run, talk: Conversation) -> None:
+def test_tokens(run: Run, conversation: Conversation) -> None:
     """Each part of the window and each purpose has a line."""
-    del talk
+    del conversation
     lines = [line.split("  ")[1] for line in run("tokens").stdout.splitlines() if line[:1] == " "]
     assert ["recent messages", "reply (maximum)", "current branch", "removed", "judging"] == [
         each.strip() for each in lines
     ]
 
 
-def test_tokens_for_programs(run: Run, talk: Conversation) -> None:
+def test_tokens_for_programs(run: Run, conversation: Conversation) -> None:
     """All purposes are there, also those on which nothing was spent."""
-    del talk
+    del conversation
     found = json.loads(run("tokens", "--json").stdout)
     purposes = {"live", "abandoned", "judging", "summaries", "titles", "total"}
     assert purposes == found["spent"].keys()

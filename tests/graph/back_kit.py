@@ -33,39 +33,39 @@ class Paid(Numbered):
         return draft.model_copy(update={"usage_metadata": usage})
 
 
-def words(talk: Conversation) -> list[str]:
+def words(conversation: Conversation) -> list[str]:
     """The questions of a transcript."""
-    return [text_of(m) for m in talk.messages() if m.type == "human"]
+    return [text_of(m) for m in conversation.messages() if m.type == "human"]
 
 
-def state(talk: Conversation) -> dict[str, Any]:
+def state(conversation: Conversation) -> dict[str, Any]:
     """What LangGraph keeps of the thread."""
-    return dict(talk.graph.get_state(config(talk.thread_id)).values)
+    return dict(conversation.graph.get_state(config(conversation.thread_id)).values)
 
 
-def entry(talk: Conversation) -> Any:
+def entry(conversation: Conversation) -> Any:
     """The thread's line in the catalogue."""
-    store = talk.graph.store
+    store = conversation.graph.store
     assert store is not None
-    item = store.get(THREADS, talk.thread_id)
+    item = store.get(THREADS, conversation.thread_id)
     assert item is not None
     return entry_of(item)
 
 
-def branch_of(talk: Conversation, kind: str) -> str:
+def branch_of(conversation: Conversation, kind: str) -> str:
     """The newest abandoned line of a kind."""
-    return next(each.id for each in talk.branches() if each.kind == kind)
+    return next(each.id for each in conversation.branches() if each.kind == kind)
 
 
 def three(opened: Opening, **options: Any) -> Conversation:
     """A conversation of three turns."""
-    talk = opened(**options)
+    conversation = opened(**options)
     for number in (1, 2, 3):
-        talk.say(f"q{number}")
-    return talk
+        conversation.say(f"q{number}")
+    return conversation
 
 
-def branches_of(talk: Conversation) -> list[Any]:
+def branches_of(conversation: Conversation) -> list[Any]:
     """All branches that the store keeps, oldest first."""
-    assert talk.graph.store is not None
-    return drive(list_stored_branches(talk.graph.store, talk.thread_id))
+    assert conversation.graph.store is not None
+    return drive(list_stored_branches(conversation.graph.store, conversation.thread_id))

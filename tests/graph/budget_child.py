@@ -39,5 +39,5 @@ if __name__ == "__main__":
         model=model,
         judge=judge,
         settings={"session_budget_tokens": 5_000},
-    ) as talk:
-        talk.say("How many legs does a spider have?", turn_id="q1")
+    ) as conversation:
+        conversation.say("How many legs does a spider have?", turn_id="q1")

@@ -24,5 +24,5 @@ def opened(tmp_path: Path) -> Iterator[Opening]:
         return talks[-1]
 
     yield open_it
-    for talk in talks:
-        talk.close()
+    for conversation in talks:
+        conversation.close()

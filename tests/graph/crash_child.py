@@ -56,9 +56,9 @@ def main() -> None:
         model=ScriptedChat(script=script),
         judge=Judge(),
         tools=[pay],
-    ) as talk:
-        talk.say(text) if text else talk.resume()
-        for message in talk.messages():
+    ) as conversation:
+        conversation.say(text) if text else conversation.resume()
+        for message in conversation.messages():
             print(f"{message.type}: {message.content}")
 
 

@@ -43,15 +43,15 @@ def open_in(folder: Path, model: Model | None = None) -> Conversation:
     )
 
 
-def said(talk: Conversation) -> list[str]:
+def said(conversation: Conversation) -> list[str]:
     """The transcript as `role: words`, the words cut short."""
-    return [f"{message.type}: {text_of(message)[:20]}" for message in talk.messages()]
+    return [f"{message.type}: {text_of(message)[:20]}" for message in conversation.messages()]
 
 
 @contextmanager
-def small_files(folder: Path, talk: Conversation) -> Iterator[None]:
+def small_files(folder: Path, conversation: Conversation) -> Iterator[None]:
     """No file can grow any more, as on a disk with a quota."""
-    del talk
+    del conversation
     size = sum((each.stat().st_size for each in folder.iterdir()), 0)
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
@@ -62,9 +62,9 @@ def small_files(folder: Path, talk: Conversation) -> Iterator[None]:
 
 
 @contextmanager
-def full_disk(folder: Path, talk: Conversation) -> Iterator[None]:
+def full_disk(folder: Path, conversation: Conversation) -> Iterator[None]:
     """The disk has no room left."""
-    del talk
+    del conversation
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(b"\0" * 4096):
@@ -76,10 +76,10 @@ def full_disk(folder: Path, talk: Conversation) -> Iterator[None]:
 
 
 @contextmanager
-def few_pages(folder: Path, talk: Conversation) -> Iterator[None]:
+def few_pages(folder: Path, conversation: Conversation) -> Iterator[None]:
     """SQLite may use no more pages than it has, on any connection."""
     del folder
-    graph: Any = talk.graph
+    graph: Any = conversation.graph
     connections: list[sqlite3.Connection] = [graph.checkpointer.conn, graph.store.conn]
     for connection in connections:
         connection.execute("PRAGMA max_page_count = 1")
@@ -91,10 +91,10 @@ def few_pages(folder: Path, talk: Conversation) -> Iterator[None]:
 
 
 @contextmanager
-def only_queries(folder: Path, talk: Conversation) -> Iterator[None]:
+def only_queries(folder: Path, conversation: Conversation) -> Iterator[None]:
     """The file became read-only while it was open."""
     del folder
-    graph: Any = talk.graph
+    graph: Any = conversation.graph
     for connection in (graph.checkpointer.conn, graph.store.conn):
         connection.execute("PRAGMA query_only = ON")
     try:
@@ -121,15 +121,15 @@ def _modes(folder: Path, of_folder: int, of_file: int) -> Iterator[None]:
             path.chmod(mode)
 
 
-def read_only_file(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
+def read_only_file(folder: Path, conversation: Conversation) -> AbstractContextManager[None]:
     """The file may be read-only; it is opened again."""
-    talk.close()
+    conversation.close()
     return _modes(folder, 0o777, 0o444)
 
 
-def read_only_folder(folder: Path, talk: Conversation) -> AbstractContextManager[None]:
+def read_only_folder(folder: Path, conversation: Conversation) -> AbstractContextManager[None]:
     """No journal can be made beside the file; it is opened again."""
-    talk.close()
+    conversation.close()
     return _modes(folder, 0o555, 0o666)
 
 
@@ -148,33 +148,33 @@ REOPENED = {"read-only-file", "read-only-folder"}
 def run(folder: Path, name: str, when: str) -> dict[str, Any]:
     """Two turns, a fault in which a third is tried, and the third after it."""
     model = Model()
-    talk = open_in(folder, model)
+    conversation = open_in(folder, model)
     for question in ("q1", "q2"):
-        talk.say(question)
-    before = said(talk)
+        conversation.say(question)
+    before = said(conversation)
     with ExitStack() as stack:
         if when == "in-the-model":
-            model.meanwhile = lambda: stack.enter_context(FAULTS[name](folder, talk))
+            model.meanwhile = lambda: stack.enter_context(FAULTS[name](folder, conversation))
         else:
-            stack.enter_context(FAULTS[name](folder, talk))
-        errors = list(_errors(folder, talk, anew=name in REOPENED))
+            stack.enter_context(FAULTS[name](folder, conversation))
+        errors = list(_errors(folder, conversation, anew=name in REOPENED))
     if name in REOPENED:
-        talk = open_in(folder)
-    with talk:
-        after = said(talk)
-        talk.say("q3")
-        talk.rollback(turns=1)
-        talk.undo()
-        final, events = said(talk), len(talk.events())
+        conversation = open_in(folder)
+    with conversation:
+        after = said(conversation)
+        conversation.say("q3")
+        conversation.rollback(turns=1)
+        conversation.undo()
+        final, events = said(conversation), len(conversation.events())
     return {"before": before, "errors": errors, "after": after, "final": final, "events": events}
 
 
-def _errors(folder: Path, talk: Conversation, *, anew: bool) -> Iterator[tuple[str, str]]:
+def _errors(folder: Path, conversation: Conversation, *, anew: bool) -> Iterator[tuple[str, str]]:
     """What a third turn raises, tried twice, as the names of classes and words."""
     for _ in range(2):
         with ExitStack() as stack:
             try:
-                (stack.enter_context(open_in(folder)) if anew else talk).say("q3")
+                (stack.enter_context(open_in(folder)) if anew else conversation).say("q3")
             except UnsayError as error:
                 yield type(error).__name__, str(error)
 

@@ -157,38 +157,38 @@ def _puts(operations: Any) -> bool:
     return any(isinstance(each, PutOp) for each in operations)
 
 
-def act(talk: Conversation, each: Act, durability: str | None) -> str | None:
+def act(conversation: Conversation, each: Act, durability: str | None) -> str | None:
     """Do one thing in a conversation; the id of the message that it ended in."""
     verb, *given = each
     if verb == "say" and durability:
         value = {"messages": [HumanMessage(given[0], id=given[1])]}
         config: Any = {"configurable": {"thread_id": THREAD}}
-        state = talk.graph.invoke(value, config, durability=durability)
+        state = conversation.graph.invoke(value, config, durability=durability)
         return str(state["messages"][-1].id)
     if verb == "say":
-        return talk.say(given[0], turn_id=given[1]).message_id
+        return conversation.say(given[0], turn_id=given[1]).message_id
     if verb == "restore":
-        talk.restore(_newest_branch(talk))
+        conversation.restore(_newest_branch(conversation))
     elif verb == "pick":
-        branch = _newest_branch(talk)
-        talk.pick([_answer_of(talk, branch)], branch)
+        branch = _newest_branch(conversation)
+        conversation.pick([_answer_of(conversation, branch)], branch)
     elif verb == "fork":
-        talk.fork(thread=OTHER)
+        conversation.fork(thread=OTHER)
     elif verb == "rollback":
-        talk.rollback(turns=int(given[0]))
+        conversation.rollback(turns=int(given[0]))
     elif verb in ("edit", "remove"):
-        getattr(talk, verb)(int(given[0]), *given[1:])
+        getattr(conversation, verb)(int(given[0]), *given[1:])
     else:
-        getattr(talk, verb)(*given)
+        getattr(conversation, verb)(*given)
     return None
 
 
-def _newest_branch(talk: Conversation) -> str:
-    return next(each.id for each in talk.branches() if each.id.startswith("branch-"))
+def _newest_branch(conversation: Conversation) -> str:
+    return next(each.id for each in conversation.branches() if each.id.startswith("branch-"))
 
 
-def _answer_of(talk: Conversation, branch: str) -> str:
-    found = [event["data"] for event in talk.events() if event["type"] == "rollback"]
+def _answer_of(conversation: Conversation, branch: str) -> str:
+    found = [event["data"] for event in conversation.events() if event["type"] == "rollback"]
     removed = next(data["removed"] for data in found if data["branch_id"] == branch)
     return str(removed[-1])
 
@@ -197,14 +197,14 @@ def play(asked: dict[str, Any]) -> None:
     """Do some things one after the other, and tell of each that it is done."""
     parts = Parts(Path(asked["folder"]))
     database = cast("FileDatabase", open_database(parts.folder / "talk.db"))
-    with Conversation.open(database, **parts.options(tools=asked["tools"])) as talk:
+    with Conversation.open(database, **parts.options(tools=asked["tools"])) as conversation:
         instants = Instants(asked["at"])
         instants.watch(database)
         for each in asked["acts"]:
-            name = act(talk, tuple(each), asked["durability"])
+            name = act(conversation, tuple(each), asked["durability"])
             parts.write("done.txt", json.dumps(name))
             if asked["tells"]:
-                transcript = [f"{m.type}: {text_of(m)}" for m in talk.messages()]
+                transcript = [f"{m.type}: {text_of(m)}" for m in conversation.messages()]
                 parts.write("record.txt", json.dumps(transcript))
         parts.write("instants.txt", str(instants.count))
 

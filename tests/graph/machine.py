@@ -141,10 +141,10 @@ class Differential(Script, RuleBasedStateMachine):
     def fail(self, name: str, who: int, then: str) -> None:
         """The model cannot be reached; another process resumes the turn, or does not."""
         line, question = self.lines[name], self._question(name, "")
-        talk = self._talk(name, who)
+        conversation = self._talk(name, who)
         self.actors[name].rehearse([("unreachable",)])
         with pytest.raises(ModelError):
-            talk.say(question)
+            conversation.say(question)
         line.ask(question)
         self.readings_are_the_models()
         if then == "undo":
@@ -174,8 +174,8 @@ class Differential(Script, RuleBasedStateMachine):
     def rollback(self, name: str, who: int, how: str | None, turns: int, place: int) -> None:
         """Somebody goes back."""
         way = self._way(how, turns, place)
-        line, talk = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.rollback, **way), partial(talk.rollback, **way))
+        line, conversation = self.lines[name], self._talk(name, who)
+        self._both(name, partial(line.rollback, **way), partial(conversation.rollback, **way))
 
     @rule(
         name=THREADS,
@@ -206,8 +206,10 @@ class Differential(Script, RuleBasedStateMachine):
     def checkpoint(self, name: str, who: int) -> None:
         """Somebody marks a point."""
         annotation = self._name()
-        line, talk = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.checkpoint, annotation), partial(talk.checkpoint, annotation))
+        line, conversation = self.lines[name], self._talk(name, who)
+        self._both(
+            name, partial(line.checkpoint, annotation), partial(conversation.checkpoint, annotation)
+        )
 
     @rule(name=THREADS, who=WHO)
     def retry(self, name: str, who: int) -> None:
@@ -216,8 +218,8 @@ class Differential(Script, RuleBasedStateMachine):
             return
         answer = self._answer(name, 0.9)
         self.actors[name].rehearse([("answer", answer[0], None)])
-        line, talk = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.retry, answer[0]), talk.retry)
+        line, conversation = self.lines[name], self._talk(name, who)
+        self._both(name, partial(line.retry, answer[0]), conversation.retry)
 
     @rule(name=THREADS, who=WHO, turn=TURNS)
     def edit(self, name: str, who: int, turn: int) -> None:
@@ -226,30 +228,30 @@ class Differential(Script, RuleBasedStateMachine):
             return
         question, answer = self._question(name, ""), self._answer(name, 0.9)
         self.actors[name].rehearse([("answer", answer[0], None)])
-        line, talk = self.lines[name], self._talk(name, who)
-        real = partial(talk.edit, turn, question)
+        line, conversation = self.lines[name], self._talk(name, who)
+        real = partial(conversation.edit, turn, question)
         self._both(name, partial(line.edit, turn, question, answer[0]), real)
 
     @rule(name=THREADS, who=WHO, turn=TURNS)
     def remove_turn(self, name: str, who: int, turn: int) -> None:
         """Somebody takes one turn out."""
-        line, talk = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.remove_turn, turn), partial(talk.remove, turn))
+        line, conversation = self.lines[name], self._talk(name, who)
+        self._both(name, partial(line.remove_turn, turn), partial(conversation.remove, turn))
 
     @rule(name=THREADS, who=WHO, place=PLACES)
     def restore(self, name: str, who: int, place: int) -> None:
         """Somebody brings back what was taken off."""
-        line, talk = self.lines[name], self._talk(name, who)
+        line, conversation = self.lines[name], self._talk(name, who)
         if not line.left:
             return
         base, tail = line.left[-1 - place % len(line.left)]
-        branch = self._cut(talk, tail)
-        self._both(name, partial(line.restore, base, tail), partial(talk.restore, branch))
+        branch = self._cut(conversation, tail)
+        self._both(name, partial(line.restore, base, tail), partial(conversation.restore, branch))
 
     @rule(name=THREADS, who=WHO, other=THREADS, place=PLACES)
     def pick(self, name: str, who: int, other: str, place: int) -> None:
         """Somebody takes an answer over from a thread, maybe this one."""
-        line, talk = self.lines[name], self._talk(name, who)
+        line, conversation = self.lines[name], self._talk(name, who)
         said = self.lines[other].transcript
         found = [i for i, each in enumerate(said) if each.role == "ai"]
         if not found or not line.transcript:
@@ -259,15 +261,17 @@ class Differential(Script, RuleBasedStateMachine):
         ids = self._ids(other)
         self.heard[name] |= set(_NUMBER.findall(" ".join(each.text for each in chosen)))
         wanted = [ids[self.lines[other].transcript.index(each)] for each in chosen]
-        self._both(name, partial(line.pick, chosen), partial(talk.pick, wanted, other))
+        self._both(name, partial(line.pick, chosen), partial(conversation.pick, wanted, other))
 
     @rule(target=THREADS, name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
     def fork(self, name: str, who: int, how: str | None, turns: int, place: int) -> Any:
         """Continue in a fork."""
         way = self._way(how, turns, place)
         real = {"at" if key == "to" else key: value for key, value in way.items()}
-        line, talk, new = self.lines[name], self._talk(name, who), f"t{len(self.lines)}"
-        made = self._both(name, partial(line.fork, **way), partial(talk.fork, thread=new, **real))
+        line, conversation, new = self.lines[name], self._talk(name, who), f"t{len(self.lines)}"
+        made = self._both(
+            name, partial(line.fork, **way), partial(conversation.fork, thread=new, **real)
+        )
         if made is None:
             return multiple()
         if name in self.windowed:
@@ -291,14 +295,14 @@ class Differential(Script, RuleBasedStateMachine):
             return
         message, message_id = found
         gone = [RemoveMessage(id=message_id)]
-        talk = self._talk(name, who)
-        held = talk.graph.get_state(config(name)).values.get("messages", [])
+        conversation = self._talk(name, who)
+        held = conversation.graph.get_state(config(name)).values.get("messages", [])
         if node and message_id in {each.id for each in held}:
             values = {"messages": gone}
-            talk.graph.update_state(config(name), values, as_node="create_checkpoint")
+            conversation.graph.update_state(config(name), values, as_node="create_checkpoint")
             self.lines[name].take_out(message)
         else:
-            talk.add(gone)
+            conversation.add(gone)
             self.lines[name].remove(message)
 
     @rule(name=THREADS, who=WHO, place=PLACES)
@@ -322,11 +326,13 @@ class Differential(Script, RuleBasedStateMachine):
     def look_for_all(self) -> None:
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
-            talk = self._talk(name)
-            kept = {text for branch in branches_of(talk) for _, text in told(branch["messages"])}
+            conversation = self._talk(name)
+            kept = {
+                text for branch in branches_of(conversation) for _, text in told(branch["messages"])
+            }
             assert set() == line.lost() - kept
             if line.transcript:
-                assert line.told() == told(replay(talk.events()).messages)
+                assert line.told() == told(replay(conversation.events()).messages)
 
     @rule()
     def restart(self) -> None:
@@ -378,9 +384,9 @@ class Differential(Script, RuleBasedStateMachine):
         self, name: str, who: int, words: str, drafts: Sequence[tuple[str, float]]
     ) -> None:
         """A turn with these drafts."""
-        talk = self._talk(name, who)
+        conversation = self._talk(name, who)
         self.actors[name].rehearse([("answer", text, None) for text, _ in drafts])
-        reply = talk.say(words)
+        reply = conversation.say(words)
         assert ("answer" if drafts else "notice") == reply.kind
 
     def _both(self, name: str, model: Callable[[], Any], real: Callable[[], Any]) -> Line | None:
@@ -408,9 +414,13 @@ class Differential(Script, RuleBasedStateMachine):
         message = said[place % len(said)]
         return message, self._ids(name)[line.transcript.index(message)]
 
-    def _cut(self, talk: Conversation, tail: Sequence[Said]) -> str:
+    def _cut(self, conversation: Conversation, tail: Sequence[Said]) -> str:
         """Id of the branch that holds these words."""
         wanted = [(each.role, each.text) for each in tail]
-        found = [branch["id"] for branch in branches_of(talk) if told(branch["messages"]) == wanted]
+        found = [
+            branch["id"]
+            for branch in branches_of(conversation)
+            if told(branch["messages"]) == wanted
+        ]
         assert found
         return str(found[-1])

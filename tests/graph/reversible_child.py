@@ -68,15 +68,15 @@ def main() -> None:
     found: dict[str, Any] = {"events": []}
     with Conversation.open(
         FOLDER / "crash.db", thread="t", model=chat, judge=ScriptedJudge(), tools=[pay]
-    ) as talk:
-        watched(talk._handle.database.store)
+    ) as conversation:
+        watched(conversation._handle.database.store)
         for order in sys.argv[3:]:
             if order == "rollback":
-                talk.rollback()
+                conversation.rollback()
                 continue
-            events = [each for each in talk.stream(order) if each.kind == "compensation"]
+            events = [each for each in conversation.stream(order) if each.kind == "compensation"]
             found["events"].append([event.data["result"] for event in events])
-        found["record"] = [f"{message.type}: {message.text}" for message in talk.messages()]
+        found["record"] = [f"{message.type}: {message.text}" for message in conversation.messages()]
     print(json.dumps(found))
 
 

@@ -144,7 +144,7 @@ class Stage(Ways):
         self.memory = None if path else in_memory()
         self.troupe, self.verities = Troupe(), Verities()
         self.last, self.injected = WORDS[0], 0
-        self.talk = self._open()
+        self.conversation = self._open()
         self.config = config("t")
 
     def _open(self) -> Conversation:
@@ -162,21 +162,21 @@ class Stage(Ways):
         LangGraph drops what stands between a step's writes and its checkpoint when the next
         input comes; only the conversation commits it first.
         """
-        found = snapshot_of(self.talk)
+        found = snapshot_of(self.conversation)
         if found.tasks and not found.next:
             raise NothingThereError
-        return self.talk.graph
+        return self.conversation.graph
 
     def leave(self) -> None:
         """The process ends."""
         self.troupe.fuse = None
         if self.memory is None:
-            self.talk.close()
+            self.conversation.close()
 
     def happen(self, one: Step) -> None:
         """Let one thing happen, and check what must hold afterwards."""
         self.troupe.begin()
-        before, runs = snapshot_of(self.talk), runs_of(self.talk)
+        before, runs = snapshot_of(self.conversation), runs_of(self.conversation)
         raised = self._ended_in(one)
         inner = one.given["inner"] if one.name == "crash" else one
         scene = Scene(
@@ -187,7 +187,7 @@ class Stage(Ways):
             views=self.troupe.views,
             raised=raised,
         )
-        self.verities.check(self.talk, scene)
+        self.verities.check(self.conversation, scene)
 
     def _ended_in(self, one: Step) -> BaseException | None:
         """What a step was refused with, or the end of the process; `None` when it ended well."""
@@ -215,7 +215,7 @@ class Stage(Ways):
         """Somebody says something."""
         self.last = words
         self.troupe.rehearse(beats)
-        self.talk.say(words, documents=documents)
+        self.conversation.say(words, documents=documents)
 
     @step(beats=beats())
     def again(self, beats: Sequence[Any]) -> None:
@@ -227,7 +227,7 @@ class Stage(Ways):
         """Somebody says something and watches."""
         self.last = words
         self.troupe.rehearse(beats)
-        for _ in self.talk.stream(words):
+        for _ in self.conversation.stream(words):
             pass
 
     @step(
@@ -245,8 +245,8 @@ class Stage(Ways):
         call = ("tools", [("a", "look"), ("b", "fail")], None, "")
         bad = ("answer", ANSWERS[1], None)
         self.say(words, ([call, bad] if tooled else [bad]) * times, ())
-        if decision is not None and snapshot_of(self.talk).interrupts:
-            self.talk.resume(decision)
+        if decision is not None and snapshot_of(self.conversation).interrupts:
+            self.conversation.resume(decision)
 
     @step(
         to=st.sampled_from((None, "home", "cp-", "nowhere")), words=st.sampled_from((None, *WORDS))
@@ -266,19 +266,19 @@ class Stage(Ways):
     @step(2, order=st.sampled_from(ORDERS))
     def command(self, order: str) -> None:
         """Somebody types an order."""
-        self.talk.say(order)
+        self.conversation.say(order)
 
     @step(beats=beats())
     def resume(self, beats: Sequence[Any]) -> None:
         """Resume a turn that stopped."""
         self.troupe.rehearse(beats)
-        self.talk.resume()
+        self.conversation.resume()
 
     @step(decision=st.sampled_from(DECISIONS), beats=beats())
     def decide(self, decision: Any, beats: Sequence[Any]) -> None:
         """A person decides about drafts that failed."""
         self.troupe.rehearse(beats)
-        self.talk.resume(decision)
+        self.conversation.resume(decision)
 
     @step(3, after=st.integers(0, 30), inner=st.deferred(lambda: some_step(without=ENDS)))
     def crash(self, after: int, inner: Step) -> None:
@@ -301,14 +301,14 @@ class Stage(Ways):
     @step()
     def clear(self) -> None:
         """A host empties the transcript."""
-        for message in self.talk.messages():
+        for message in self.conversation.messages():
             self.verities.let_go(message.id or "")
-        self.talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+        self.conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
 
     @step(back=st.integers(0, 12))
     def travel(self, back: int) -> None:
         """A host goes back to one of LangGraph's own checkpoints."""
-        past = list(self.talk.graph.get_state_history(self.config))
+        past = list(self.conversation.graph.get_state_history(self.config))
         if not past:
             raise NothingThereError
         self.verities.forget()
@@ -321,19 +321,19 @@ class Stage(Ways):
         if self.memory is not None:
             raise NothingThereError
         self.verities.forget()
-        self.talk.purge()
+        self.conversation.purge()
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
     def add(self, messages: Sequence[AnyMessage]) -> None:
         """An app puts messages in the transcript."""
-        self.talk.add(self._named(messages))
+        self.conversation.add(self._named(messages))
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
     def update(self, messages: Sequence[AnyMessage]) -> None:
         """A host writes messages into the state."""
-        if "S3" in KNOWN and snapshot_of(self.talk).next:
+        if "S3" in KNOWN and snapshot_of(self.conversation).next:
             raise NothingThereError
-        node = "create_checkpoint" if not self.talk.messages() else None
+        node = "create_checkpoint" if not self.conversation.messages() else None
         self._graph().update_state(self.config, {"messages": self._named(messages)}, as_node=node)
 
     @step(messages=wild_transcripts(max_size=4, thoughts=()), beats=beats())
@@ -347,93 +347,95 @@ class Stage(Ways):
         """A host takes a message off the transcript."""
         name = self._message(place).id or ""
         self.verities.let_go(name)
-        self.talk.add([RemoveMessage(id=name)])
+        self.conversation.add([RemoveMessage(id=name)])
 
     @step(place=st.integers(0, 9))
     def replace(self, place: int) -> None:
         """A host puts other words in the place of a message."""
         old = self._message(place)
         self.verities.let_go(old.id or "")
-        self.talk.add([old.model_copy(update={"content": "The host's words."})])
+        self.conversation.add([old.model_copy(update={"content": "The host's words."})])
 
     @step(name=st.sampled_from(NAMES))
     def checkpoint(self, name: str | None) -> None:
         """Somebody marks a point."""
-        self.talk.checkpoint(name)
+        self.conversation.checkpoint(name)
 
     @step(2, to=st.sampled_from((None, "home", "away", "cp-", "nowhere")))
     def rollback(self, to: str | None) -> None:
         """Somebody goes back."""
-        self.talk.rollback(to)
+        self.conversation.rollback(to)
 
     @step(2)
     def undo(self) -> None:
         """Somebody takes the newest step back."""
-        self.talk.undo()
+        self.conversation.undo()
 
     @step(place=st.integers(-1, 9))
     def pin(self, place: int) -> None:
         """Somebody pins a message, or the newest turn."""
-        self._beside(lambda: self.talk.pin(None if place < 0 else self._message(place).id))
+        self._beside(lambda: self.conversation.pin(None if place < 0 else self._message(place).id))
 
     @step(place=st.integers(-1, 9))
     def unpin(self, place: int) -> None:
         """Somebody takes a pin off."""
-        self._beside(lambda: self.talk.unpin(None if place < 0 else self._message(place).id))
+        self._beside(
+            lambda: self.conversation.unpin(None if place < 0 else self._message(place).id)
+        )
 
     @step(2, place=st.integers(0, 9), through=st.integers(-1, 9))
     def forget(self, place: int, through: int) -> None:
         """Somebody forgets a message, or a span."""
         ends = sorted({place, place if through < 0 else through})
         names = [self._message(each).id or "" for each in ends]
-        self._beside(lambda: self.talk.forget(*names))
+        self._beside(lambda: self.conversation.forget(*names))
 
     @step(number=st.integers(1, 3))
     def forget_topic(self, number: int) -> None:
         """Somebody forgets a topic."""
-        self._beside(lambda: self.talk.forget(f"topic-{number}"))
+        self._beside(lambda: self.conversation.forget(f"topic-{number}"))
 
     @step(below=st.sampled_from((0.3, 1.0)))
     def forget_results(self, below: float) -> None:
         """Somebody forgets the results of tools that bear on nothing."""
-        self._beside(lambda: self.talk.forget_tool_results(below))
+        self._beside(lambda: self.conversation.forget_tool_results(below))
 
     @step(place=st.integers(0, 3))
     def remember(self, place: int) -> None:
         """Somebody restores what was forgotten."""
-        entries = self.talk.forgotten()
+        entries = self.conversation.forgotten()
         if not entries:
             raise NothingThereError
-        self._beside(lambda: self.talk.restore(entries[place % len(entries)]["id"]))
+        self._beside(lambda: self.conversation.restore(entries[place % len(entries)]["id"]))
 
     def _beside(self, act: Callable[[], Any]) -> None:
         """Operations on contexts leave the transcript as it is, done or refused.
 
         What a crash left is committed by the first operation that may write.
         """
-        settle(self.talk)
-        before = as_bytes(self.talk.messages())
+        settle(self.conversation)
+        before = as_bytes(self.conversation.messages())
         try:
             act()
         finally:
             if self.troupe.fuse is None:
-                assert before == as_bytes(self.talk.messages())
+                assert before == as_bytes(self.conversation.messages())
 
     @step(event_id=st.sampled_from((None, "mine", "yours")))
     def note(self, event_id: str | None) -> None:
         """A host writes a remark."""
-        self.talk.note("A remark.", event_id=event_id)
+        self.conversation.note("A remark.", event_id=event_id)
 
     @step(2, settings=st.sampled_from(SETTINGS), kind=st.sampled_from(KINDS))
     def reopen(self, settings: dict[str, Any], kind: str) -> None:
         """The process ends, and another continues with the same file."""
         self.leave()
         self.settings, self.kind = settings, kind
-        self.talk = self._open()
+        self.conversation = self._open()
 
     def _message(self, place: int) -> AnyMessage:
         """One of the transcript's messages."""
-        transcript = self.talk.messages()
+        transcript = self.conversation.messages()
         if not transcript:
             raise NothingThereError
         return transcript[place % len(transcript)]

@@ -57,18 +57,18 @@ STEPS = st.lists(
 class Model:
     """What a conversation must be: lists of all it was, behind it and before it."""
 
-    def __init__(self, talk: Conversation) -> None:
-        self.talk = talk
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
         self.past: list[Any] = []
         self.future: list[Any] = []
         self.here = self.seen()
 
     def seen(self) -> Any:
         """The conversation now."""
-        now = state(self.talk)
+        now = state(self.conversation)
         labels = {each["id"]: each["label"] for each in now.get("topics", [])}
         return (
-            as_stored(self.talk.messages()),
+            as_stored(self.conversation.messages()),
             now.get("checkpoints", []),
             [(labels[each["topic_id"]], each["start"]) for each in now.get("segments", [])],
             sorted(each["topic_id"] for each in now.get("expanded", [])),
@@ -93,23 +93,28 @@ class Model:
 
 def perform(model: Model, verb: str, number: int) -> None:
     """One step of the conversation and of the model."""
-    talk = model.talk
-    transcript = talk.messages() if talk.graph.get_state(config("t")).values else []
+    conversation = model.conversation
+    transcript = conversation.messages() if conversation.graph.get_state(config("t")).values else []
     branches = (
-        [each.id for each in talk.branches() if each.id.startswith("branch-")] if transcript else []
+        [each.id for each in conversation.branches() if each.id.startswith("branch-")]
+        if transcript
+        else []
     )
     lost = [
-        m.id for branch in branches_of(talk) if branch["id"] in branches for m in branch["messages"]
+        m.id
+        for branch in branches_of(conversation)
+        if branch["id"] in branches
+        for m in branch["messages"]
     ]
     answers = [m.id for m in transcript if m.type == "ai"]
     topics = [f"topic-{number + 1}"]
     doings: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
-        "rollback": (transcript, lambda _: talk.rollback(turns=number + 1)),
-        "restore": (branches, talk.restore),
-        "message": (lost, talk.restore),
-        "pick": (answers, lambda name: talk.pick([name], "t")),
-        "retry": (transcript, lambda _: talk.retry()),
-        "expand": (topics, talk.restore),
+        "rollback": (transcript, lambda _: conversation.rollback(turns=number + 1)),
+        "restore": (branches, conversation.restore),
+        "message": (lost, conversation.restore),
+        "pick": (answers, lambda name: conversation.pick([name], "t")),
+        "retry": (transcript, lambda _: conversation.retry()),
+        "expand": (topics, conversation.restore),
     }
     choices, do = doings[verb]
     if choices:
@@ -144,26 +149,26 @@ def test_any_way_through_a_conversation(
 
     model = Model(start())
     for verb, number in steps:
-        talk = model.talk
+        conversation = model.conversation
         try:
             if verb == "say":
-                talk.say(WORDS[number % len(WORDS)])
+                conversation.say(WORDS[number % len(WORDS)])
                 model.went_on()
             elif verb in ("undo", "redo"):
-                getattr(talk, verb)()
+                getattr(conversation, verb)()
                 getattr(model, verb)()
             elif verb == "reopen":
-                talk.close()
-                model.talk = start()
+                conversation.close()
+                model.conversation = start()
             else:
                 perform(model, verb, number)
         except REFUSED:
             ends = {"undo": model.past, "redo": model.future}
             assert [] == ends.get(verb, [])
         assert model.here == model.seen(), (verb, number)
-        if model.talk.messages():
-            checked(model.talk)
-        kept = state(model.talk)
+        if model.conversation.messages():
+            checked(model.conversation)
+        kept = state(model.conversation)
         assert len(kept.get("operations", [])) <= OPERATIONS
         assert len(kept.get("redo", [])) == len(model.future)
-    model.talk.close()
+    model.conversation.close()

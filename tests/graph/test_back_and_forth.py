@@ -45,18 +45,18 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 )
 def test_so_many_turns_back(opened: Opening, turns: int, left: list[str]) -> None:
     """A rollback of N turns takes N answered turns, and an undo brings them back."""
-    talk = three(opened)
-    before = talk.messages()
+    conversation = three(opened)
+    before = conversation.messages()
 
-    moved = talk.rollback(turns=turns)
-    gone = words(talk)
-    checked(talk)
-    talk.undo()
+    moved = conversation.rollback(turns=turns)
+    gone = words(conversation)
+    checked(conversation)
+    conversation.undo()
 
     assert (left, len(left), 2 * turns) == (gone, moved.turns, moved.removed)
     assert f"q{4 - turns}" == moved.question
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 @pytest.mark.parametrize(
@@ -74,233 +74,247 @@ def test_an_impossible_way_back_changes_nothing(
     opened: Opening, asked: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """Rollback and preview give the same error, and it lists the choices."""
-    talk = three(opened)
-    before = talk.messages()
+    conversation = three(opened)
+    before = conversation.messages()
 
-    for verb in (talk.rollback, talk.preview, lambda **given: fork_at(talk, **given)):
+    for verb in (
+        conversation.rollback,
+        conversation.preview,
+        lambda **given: fork_at(conversation, **given),
+    ):
         with pytest.raises(error, match=message):
             verb(**asked)
-    assert before == talk.messages()
+    assert before == conversation.messages()
 
 
-def fork_at(talk: Conversation, to: str | None = None, turns: int | None = None) -> Conversation:
+def fork_at(
+    conversation: Conversation, to: str | None = None, turns: int | None = None
+) -> Conversation:
     """A fork, asked for as a rollback is."""
-    return talk.fork(to, turns=turns)
+    return conversation.fork(to, turns=turns)
 
 
 def test_documents_go_and_return_with_their_turn(opened: Opening) -> None:
     """A turn back takes the question's documents too, in Japanese as well."""
-    talk = opened()
-    talk.say(JAPANESE[0])
-    talk.say(JAPANESE[1], documents=["京都は二日で回れます。", "三日なら奈良にも行けます。"])
-    before = talk.messages()
+    conversation = opened()
+    conversation.say(JAPANESE[0])
+    conversation.say(
+        JAPANESE[1], documents=["京都は二日で回れます。", "三日なら奈良にも行けます。"]
+    )
+    before = conversation.messages()
 
-    shown = talk.preview(turns=1)
-    talk.rollback(turns=1)
-    left = words(talk)
-    talk.undo()
+    shown = conversation.preview(turns=1)
+    conversation.rollback(turns=1)
+    left = words(conversation)
+    conversation.undo()
 
     assert [JAPANESE[0]] == left
     assert (1, (JAPANESE[1],), 4) == (shown.turns, shown.questions, len(shown.message_ids))
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 def test_a_number_in_the_chat_is_turns_unless_a_checkpoint_is_named_so(opened: Opening) -> None:
     """`/rollback 2` goes two turns back, and to the checkpoint named 2 once there is one."""
-    talk = three(opened)
-    talk.say("/rollback 2")
-    first = words(talk)
-    talk.say("/undo")
-    talk.checkpoint("２")
-    talk.rollback(turns=3)
-    talk.undo()
-    talk.say("q4")
-    talk.say("/rollback ２")
+    conversation = three(opened)
+    conversation.say("/rollback 2")
+    first = words(conversation)
+    conversation.say("/undo")
+    conversation.checkpoint("２")
+    conversation.rollback(turns=3)
+    conversation.undo()
+    conversation.say("q4")
+    conversation.say("/rollback ２")
 
     assert ["q1"] == first
-    assert ["q1", "q2", "q3"] == [each for each in words(talk) if each.startswith("q")]
-    assert "99" in talk.say("/rollback 99").text
-    assert "9" * 400 in talk.say("/rollback " + "9" * 400).text
-    checked(talk)
+    assert ["q1", "q2", "q3"] == [each for each in words(conversation) if each.startswith("q")]
+    assert "99" in conversation.say("/rollback 99").text
+    assert "9" * 400 in conversation.say("/rollback " + "9" * 400).text
+    checked(conversation)
 
 
 def test_undo_and_redo_in_the_chat(opened: Opening) -> None:
     """The graph's own commands go back and forth; a redo too many is answered."""
-    talk = three(opened)
-    before = [line for line in said(talk.messages()) if "/" not in line]
+    conversation = three(opened)
+    before = [line for line in said(conversation.messages()) if "/" not in line]
 
-    talk.say("/undo")
-    talk.say("/undo")
-    talk.say("/redo")
-    done = talk.say("/redo")
-    refused = talk.say("/redo")
+    conversation.say("/undo")
+    conversation.say("/undo")
+    conversation.say("/redo")
+    done = conversation.say("/redo")
+    refused = conversation.say("/redo")
 
-    kept = [m for m in talk.messages() if m.type == "human" and "/" not in text_of(m)]
+    kept = [m for m in conversation.messages() if m.type == "human" and "/" not in text_of(m)]
     assert ["q1", "q2", "q3"] == [text_of(m) for m in kept]
-    assert before == [line for line in said(talk.messages()) if "q" in line[:8] or "draft" in line]
+    assert before == [
+        line for line in said(conversation.messages()) if "q" in line[:8] or "draft" in line
+    ]
     assert "Restored 1 turn." in done.text
     assert "nothing to redo" in refused.text
-    checked(talk)
+    checked(conversation)
 
 
 def test_undo_and_redo_to_both_ends(opened: Opening) -> None:
     """Every step goes back and comes again exactly; past the ends both say so."""
-    talk = three(opened, detector=SHIFTS)
-    talk.say("NEW: q4")
-    talk.rollback(turns=2)
-    whole = state(talk)
+    conversation = three(opened, detector=SHIFTS)
+    conversation.say("NEW: q4")
+    conversation.rollback(turns=2)
+    whole = state(conversation)
 
     steps = 0
     while True:
         try:
-            talk.undo()
+            conversation.undo()
         except NothingToUndoError:
             break
         steps += 1
-    empty = talk.messages()
+    empty = conversation.messages()
     for _ in range(steps):
-        talk.redo()
+        conversation.redo()
 
     assert (5, []) == (steps, empty)
     for key in ("checkpoints", "segments", "current_topic"):
-        assert whole[key] == state(talk)[key]
-    assert as_stored(whole["messages"]) == as_stored(talk.messages())
+        assert whole[key] == state(conversation)[key]
+    assert as_stored(whole["messages"]) == as_stored(conversation.messages())
     with pytest.raises(NothingToRedoError, match="nothing to redo"):
-        talk.redo()
-    checked(talk)
+        conversation.redo()
+    checked(conversation)
 
 
 @pytest.mark.parametrize("step", ["say", "rollback", "restore", "pick", "add"])
 def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
     """After a new step nothing is redone, and what was undone stays in a branch."""
-    talk = three(opened)
-    talk.rollback(turns=1)
-    talk.undo()
-    talk.undo()
-    gone = branch_of(talk, "undo")
+    conversation = three(opened)
+    conversation.rollback(turns=1)
+    conversation.undo()
+    conversation.undo()
+    gone = branch_of(conversation, "undo")
     doings: dict[str, Callable[[], Any]] = {
-        "say": lambda: talk.say("q4"),
-        "rollback": lambda: talk.rollback(turns=1),
-        "restore": lambda: talk.restore(gone),
-        "pick": lambda: talk.pick([talk.messages()[1].id or ""], talk.thread_id),
-        "add": lambda: talk.add([("user", "put in"), ("ai", "An answer that was put in.")]),
+        "say": lambda: conversation.say("q4"),
+        "rollback": lambda: conversation.rollback(turns=1),
+        "restore": lambda: conversation.restore(gone),
+        "pick": lambda: conversation.pick(
+            [conversation.messages()[1].id or ""], conversation.thread_id
+        ),
+        "add": lambda: conversation.add([("user", "put in"), ("ai", "An answer that was put in.")]),
     }
 
     doings[step]()
 
     with pytest.raises(NothingToRedoError):
-        talk.redo()
-    texts = {text_of(m) for branch in replay(talk.events()).branches.values() for m in branch}
+        conversation.redo()
+    texts = {
+        text_of(m) for branch in replay(conversation.events()).branches.values() for m in branch
+    }
     assert "q3" in texts
-    checked(talk)
+    checked(conversation)
 
 
 def test_a_rollback_of_the_agents_own_goes_back_and_forth(opened: Opening) -> None:
     """What a turn's rejected drafts removed returns with undo, and goes with redo."""
-    talk = opened(judge=scores(0.9, 0.6, 0.1, 0.1, 0.9))
+    conversation = opened(judge=scores(0.9, 0.6, 0.1, 0.1, 0.9))
     for question in ("q1", "q2", "q3"):
-        talk.say(question)
-    after = talk.messages()
+        conversation.say(question)
+    after = conversation.messages()
 
-    talk.undo()
-    before = words(talk)
-    talk.redo()
+    conversation.undo()
+    before = words(conversation)
+    conversation.redo()
 
     assert ["q1", "q2"] == before
-    assert after == talk.messages()
-    checked(talk)
+    assert after == conversation.messages()
+    checked(conversation)
 
 
 def test_summaries_return_with_what_they_tell_of(opened: Opening) -> None:
     """A compaction's summary that a rollback took comes back with the words."""
-    talk = opened(detector=SHIFTS)
+    conversation = opened(detector=SHIFTS)
     for question in ("q1", "q2", "NEW: q3"):
-        talk.say(question)
-    topics = state(talk)["topics"]
+        conversation.say(question)
+    topics = state(conversation)["topics"]
 
-    talk.rollback(turns=2)
-    lost = state(talk)["topics"]
-    talk.undo()
+    conversation.rollback(turns=2)
+    lost = state(conversation)["topics"]
+    conversation.undo()
 
     assert [None, None] == [each["summary"] for each in lost]
     assert topics[0]["summary"] is not None
-    assert topics == state(talk)["topics"]
+    assert topics == state(conversation)["topics"]
 
 
 def test_a_name_that_was_taken_meanwhile_stays_where_it_is(opened: Opening) -> None:
     """A checkpoint that returns without its name is still a checkpoint, in the event log too."""
-    talk = three(opened)
-    talk.checkpoint("home")
-    talk.rollback(turns=2)
-    talk.checkpoint("home")
-    talk.restore(talk.branches()[1].id)
+    conversation = three(opened)
+    conversation.checkpoint("home")
+    conversation.rollback(turns=2)
+    conversation.checkpoint("home")
+    conversation.restore(conversation.branches()[1].id)
 
-    marks = talk.checkpoints()
+    marks = conversation.checkpoints()
     assert 1 == [each["name"] for each in marks].count("home")
     assert 3 == len(marks)
-    checked(talk)
+    checked(conversation)
 
 
 def test_a_preview_writes_nothing(opened: Opening) -> None:
     """What a rollback would take, tools and tokens among it; the thread is as it was."""
-    talk = opened(
+    conversation = opened(
         ScriptedChat(replies={"train": ASK}, default="Yes, of course."),
         ScriptedJudge(),
         tools=[trains, broken],
     )
     for question in ("Is it far?", "When is the train?"):
-        talk.say(question)
-    before, events = state(talk), talk.events()
+        conversation.say(question)
+    before, events = state(conversation), conversation.events()
 
-    shown = talk.preview(turns=2)
+    shown = conversation.preview(turns=2)
 
     assert ("trains", "broken") == shown.tool_calls
     assert ("Is it far?", "When is the train?") == shown.questions
-    assert tuple(m.id for m in talk.messages()) == shown.message_ids
-    assert (2, talk.checkpoints()) == (shown.turns, shown.checkpoints)
-    assert shown.tokens == talk.tokens().spent.live
+    assert tuple(m.id for m in conversation.messages()) == shown.message_ids
+    assert (2, conversation.checkpoints()) == (shown.turns, shown.checkpoints)
+    assert shown.tokens == conversation.tokens().spent.live
     assert shown.tokens.total > 0
-    assert (before, events) == (state(talk), talk.events())
+    assert (before, events) == (state(conversation), conversation.events())
 
 
 def test_a_retry_and_its_undo(opened: Opening) -> None:
     """The last question gets another answer; undo and redo change between the two."""
     model = Numbered()
-    talk = three(opened, model=model)
-    before = talk.messages()
+    conversation = three(opened, model=model)
+    before = conversation.messages()
 
-    reply = talk.retry()
-    again = talk.messages()
-    moved = talk.undo()
-    old = talk.messages()
-    talk.redo()
+    reply = conversation.retry()
+    again = conversation.messages()
+    moved = conversation.undo()
+    old = conversation.messages()
+    conversation.redo()
 
     assert (3, "") == (moved.turns, moved.question)
     assert "This is draft 4, about what was asked." == reply.text
-    assert ["q1", "q2", "q3"] == words(talk)
+    assert ["q1", "q2", "q3"] == words(conversation)
     assert model.texts()[-1].startswith("q3")
     assert "draft 3" not in " ".join(model.texts()[:-1])
-    assert (before, again) == (old, talk.messages())
-    checked(talk)
+    assert (before, again) == (old, conversation.messages())
+    checked(conversation)
 
 
 def test_a_retry_takes_documents_and_the_topic_along(opened: Opening) -> None:
     """What came with the question comes again, and the topic it began stays its own."""
     model = Numbered()
-    talk = opened(model, detector=SHIFTS)
-    talk.say("q1")
-    talk.say("新しい話題です", documents=["資料です。"])
-    label = talk.timeline().current_topic
+    conversation = opened(model, detector=SHIFTS)
+    conversation.say("q1")
+    conversation.say("新しい話題です", documents=["資料です。"])
+    label = conversation.timeline().current_topic
 
-    talk.retry()
+    conversation.retry()
 
-    assert label == talk.timeline().current_topic
-    assert ["q1", "資料です。", "新しい話題です"] == words(talk)
+    assert label == conversation.timeline().current_topic
+    assert ["q1", "資料です。", "新しい話題です"] == words(conversation)
     assert "資料です。" in model.texts()[-1]
     assert "新しい話題です" in model.texts()[-1]
-    assert 2 == len(state(talk)["segments"])
-    checked(talk)
+    assert 2 == len(state(conversation)["segments"])
+    checked(conversation)
 
 
 def test_a_retry_that_fails_loses_nothing(opened: Opening) -> None:
@@ -316,84 +330,84 @@ def test_a_retry_that_fails_loses_nothing(opened: Opening) -> None:
             return draft
 
     model = Failing()
-    talk = opened(model)
-    talk.say("q1")
-    talk.say("q2")
-    before = talk.messages()
+    conversation = opened(model)
+    conversation.say("q1")
+    conversation.say("q2")
+    before = conversation.messages()
     for _ in range(2):
         with pytest.raises(ModelUnavailableError):
-            talk.retry()
+            conversation.retry()
     model.down = False
-    again = talk.retry()
-    checked(talk)
-    talk.undo()
+    again = conversation.retry()
+    checked(conversation)
+    conversation.undo()
 
     assert "draft 5" in again.text
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 def test_a_retry_whose_drafts_fail_is_delivered_as_it_began(opened: Opening) -> None:
     """Rollbacks within the retry cost no earlier turn, and undo brings the old answer."""
-    talk = opened(judge=scores(0.9, 0.6, 0.6, *[0.1] * 9))
+    conversation = opened(judge=scores(0.9, 0.6, 0.6, *[0.1] * 9))
     for question in ("q1", "q2", "q3"):
-        talk.say(question)
-    before = talk.messages()
+        conversation.say(question)
+    before = conversation.messages()
 
-    reply = talk.retry()
-    after = words(talk)
-    talk.undo()
+    reply = conversation.retry()
+    after = words(conversation)
+    conversation.undo()
 
     assert "low_quality" == reply.flag
     assert ["q1", "q2", "q3"] == after
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 def test_a_retry_that_a_person_rejects_is_undone(opened: Opening) -> None:
     """When every new draft is rejected, an undo still brings the old answer back."""
     asking = {"on_exhausted": "ask", "max_rollbacks": 0}
-    talk = opened(judge=scores(0.9, 0.9, 0.1), settings=asking)
-    talk.say("q1")
-    talk.say("q2")
-    before = talk.messages()
+    conversation = opened(judge=scores(0.9, 0.9, 0.1), settings=asking)
+    conversation.say("q1")
+    conversation.say("q2")
+    before = conversation.messages()
 
-    assert "decision" == talk.retry().kind
-    talk.resume("reject")
-    talk.undo()
+    assert "decision" == conversation.retry().kind
+    conversation.resume("reject")
+    conversation.undo()
 
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 def test_a_question_that_got_no_answer_is_asked_again(opened: Opening) -> None:
     """After a person rejected every draft, and some orders, a retry asks that question."""
     asking = {"on_exhausted": "ask", "max_rollbacks": 0}
     model = Numbered()
-    talk = opened(model, scores(0.9, 0.9, 0.1), settings=asking)
-    talk.say("q1")
-    talk.say("q2", documents=["資料です。"])
-    talk.resume("reject")
-    talk.say("/help")
+    conversation = opened(model, scores(0.9, 0.9, 0.1), settings=asking)
+    conversation.say("q1")
+    conversation.say("q2", documents=["資料です。"])
+    conversation.resume("reject")
+    conversation.say("/help")
 
-    reply = talk.say("/retry")
+    reply = conversation.say("/retry")
 
     assert "answer" == reply.kind
     assert model.texts()[-1].endswith("q2")
-    assert ["q1", "資料です。", "q2"] == words(talk)
-    checked(talk)
+    assert ["q1", "資料です。", "q2"] == words(conversation)
+    checked(conversation)
 
 
 def test_what_cannot_be_answered_is_not_asked_again(opened: Opening) -> None:
     """A message that was refused is refused once more."""
-    talk = opened(settings={"max_message_chars": 10})
-    talk.say("q1")
+    conversation = opened(settings={"max_message_chars": 10})
+    conversation.say("q1")
     long = {"messages": [("user", "a message that is far too long")]}
-    talk.graph.invoke(long, config("t"))
+    conversation.graph.invoke(long, config("t"))
 
-    assert "the limit is 10" in talk.say("/retry").text
+    assert "the limit is 10" in conversation.say("/retry").text
     with pytest.raises(MessageTooLongError):
-        talk.retry()
+        conversation.retry()
 
 
 def test_a_question_that_was_set_aside_is_tried_again_in_the_chat(opened: Opening) -> None:
@@ -407,36 +421,36 @@ def test_a_question_that_was_set_aside_is_tried_again_in_the_chat(opened: Openin
             return draft
 
     model = Once()
-    talk = opened(model)
-    talk.say("q1")
+    conversation = opened(model)
+    conversation.say("q1")
     with pytest.raises(ModelUnavailableError):
-        talk.say("q2")
+        conversation.say("q2")
 
-    reply = talk.say("/retry")
+    reply = conversation.say("/retry")
 
     assert "answer" == reply.kind
-    assert ["q1", "q2"] == words(talk)
-    checked(talk)
+    assert ["q1", "q2"] == words(conversation)
+    checked(conversation)
 
 
 def test_nothing_to_retry(opened: Opening) -> None:
     """Without a question there is none to ask again."""
-    talk = opened()
+    conversation = opened()
     with pytest.raises(UnknownThreadError):
-        talk.retry()
-    talk.add([("ai", "Hello, I am here.")])
+        conversation.retry()
+    conversation.add([("ai", "Hello, I am here.")])
     with pytest.raises(NothingToUndoError, match="no question"):
-        talk.retry()
-    assert "no question" in talk.say("/retry").text
+        conversation.retry()
+    assert "no question" in conversation.say("/retry").text
 
 
 def test_a_restart_forgets_nothing(opened: Opening) -> None:
     """The next process has all branches: undone, removed and forked."""
-    talk = three(opened)
-    whole = talk.messages()
-    talk.undo()
-    talk.undo()
-    talk.close()
+    conversation = three(opened)
+    whole = conversation.messages()
+    conversation.undo()
+    conversation.undo()
+    conversation.close()
 
     second = opened()
     second.redo()
@@ -452,22 +466,27 @@ async def test_every_verb_has_an_async_form(tmp_path: Path) -> None:
     """The same verbs, awaited."""
     async with AsyncConversation.open(
         tmp_path / "t.db", thread="t", model=Numbered(), judge=scores()
-    ) as talk:
+    ) as conversation:
         for question in ("q1", "q2", "q3"):
-            await talk.say(question)
-        assert 2 == (await talk.preview(turns=2)).turns
-        assert 1 == (await talk.rollback(turns=2)).turns
-        branch = (await talk.branches())[1].id
-        assert 3 == (await talk.undo()).turns
-        assert 1 == (await talk.redo()).turns
-        assert 3 == (await talk.restore(branch)).turns
-        assert "draft 4" in (await talk.retry()).text
-        await talk.checkpoint("here")
-        fork = await talk.fork("here")
+            await conversation.say(question)
+        assert 2 == (await conversation.preview(turns=2)).turns
+        assert 1 == (await conversation.rollback(turns=2)).turns
+        branch = (await conversation.branches())[1].id
+        assert 3 == (await conversation.undo()).turns
+        assert 1 == (await conversation.redo()).turns
+        assert 3 == (await conversation.restore(branch)).turns
+        assert "draft 4" in (await conversation.retry()).text
+        await conversation.checkpoint("here")
+        fork = await conversation.fork("here")
         assert AsyncConversation is type(fork)
-        assert 4 == (await talk.pick([m.id or "" for m in (await fork.messages())[:2]], "t")).turns
-        assert 6 == (await talk.diff("here")).common
-        assert 0 == (await talk.tokens()).spent.live.total
+        assert (
+            4
+            == (
+                await conversation.pick([m.id or "" for m in (await fork.messages())[:2]], "t")
+            ).turns
+        )
+        assert 6 == (await conversation.diff("here")).common
+        assert 0 == (await conversation.tokens()).spent.live.total
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["a store", "no store"])
@@ -489,9 +508,9 @@ def test_a_graph_of_a_host_goes_back_and_forth(*, kept: bool) -> None:
 @pytest.mark.parametrize("command", ["/undo", "/redo", "/retry"])
 def test_a_step_run_twice_writes_the_same(opened: Opening, command: str) -> None:
     """A node that a server runs again after a crash makes the same messages, branches and pages."""
-    talk = three(opened)
-    talk.say("/undo")
-    graph, store = talk.graph, talk.graph.store
+    conversation = three(opened)
+    conversation.say("/undo")
+    graph, store = conversation.graph, conversation.graph.store
     assert store is not None
     graph.update_state(
         config("t"), {"messages": [HumanMessage(command, id="order")]}, as_node="__start__"
@@ -520,21 +539,21 @@ def test_another_question_after_a_retry_that_failed(opened: Opening) -> None:
                 raise ConnectionError("down")
             return draft
 
-    talk = opened(Failing())
-    talk.say("q1")
-    talk.say("q2")
-    before = talk.messages()
+    conversation = opened(Failing())
+    conversation.say("q1")
+    conversation.say("q2")
+    before = conversation.messages()
     with pytest.raises(ModelUnavailableError):
-        talk.retry()
+        conversation.retry()
 
-    talk.say("q4")
-    asked = words(talk)
-    talk.undo()
-    talk.undo()
+    conversation.say("q4")
+    asked = words(conversation)
+    conversation.undo()
+    conversation.undo()
 
     assert ["q1", "q4"] == asked
-    assert before == talk.messages()
-    checked(talk)
+    assert before == conversation.messages()
+    checked(conversation)
 
 
 @pytest.mark.parametrize(
@@ -551,11 +570,11 @@ def test_checkpoints_come_in_pages(
     opened: Opening, asked: dict[str, Any], names: list[str]
 ) -> None:
     """Return several indices after a known one."""
-    talk = opened()
+    conversation = opened()
     for name in ("a", "b", "c"):
-        talk.say(f"question {name}")
-        talk.checkpoint(name)
+        conversation.say(f"question {name}")
+        conversation.checkpoint(name)
 
-    assert names == [annotation["name"] for annotation in talk.checkpoints(**asked)]
+    assert names == [annotation["name"] for annotation in conversation.checkpoints(**asked)]
     with pytest.raises(UnknownCheckpointError):
-        talk.checkpoints(start_after="nowhere")
+        conversation.checkpoints(start_after="nowhere")

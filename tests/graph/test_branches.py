@@ -35,14 +35,14 @@ from unsay.storage.base import THREADS
 
 def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
     """Record, checkpoints and topics begin as they were there; both threads go on apart."""
-    talk = opened(detector=SHIFTS)
+    conversation = opened(detector=SHIFTS)
     for question in ("京都に行きたい。", "NEW: q2", "q3"):
-        talk.say(question)
-    talk.checkpoint("here")
-    talk.say("q4")
-    before, events = talk.messages(), talk.events()
+        conversation.say(question)
+    conversation.checkpoint("here")
+    conversation.say("q4")
+    before, events = conversation.messages(), conversation.events()
 
-    fork = talk.fork("here", thread="other")
+    fork = conversation.fork("here", thread="other")
     begun = (fork.messages(), fork.checkpoints(), fork.timeline().current_topic)
     checked(fork)
     fork.say("q5")
@@ -51,20 +51,20 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
     fork.redo()
 
     assert before[:6] == begun[0]
-    assert talk.checkpoints()[:3] == begun[1]
-    assert talk.timeline().current_topic == begun[2]
-    assert (type(talk), "other") == (type(fork), fork.thread_id)
+    assert conversation.checkpoints()[:3] == begun[1]
+    assert conversation.timeline().current_topic == begun[2]
+    assert (type(conversation), "other") == (type(fork), fork.thread_id)
     assert ("t", before[5].id, 3) == (
         entry(fork).forked_from,
         entry(fork).forked_at,
         entry(fork).turns,
     )
-    assert entry(talk).title == entry(fork).title
-    assert (None, None) == (entry(talk).forked_from, entry(talk).forked_at)
+    assert entry(conversation).title == entry(fork).title
+    assert (None, None) == (entry(conversation).forked_from, entry(conversation).forked_at)
     assert "fork" == fork.events()[0]["type"]
-    assert (before, events) == (talk.messages(), talk.events())
+    assert (before, events) == (conversation.messages(), conversation.events())
     checked(fork)
-    checked(talk)
+    checked(conversation)
 
 
 def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
@@ -77,15 +77,15 @@ def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
                 raise ConnectionError("down")
             return draft
 
-    talk = opened(Down())
-    talk.say("q1")
-    talk.say("q2")
+    conversation = opened(Down())
+    conversation.say("q1")
+    conversation.say("q2")
     with pytest.raises(ModelUnavailableError):
-        talk.say("q3")
+        conversation.say("q3")
 
-    fork = talk.fork()
+    fork = conversation.fork()
 
-    assert (["q1", "q2"], ["q1", "q2", "q3"]) == (words(fork), words(talk))
+    assert (["q1", "q2"], ["q1", "q2", "q3"]) == (words(fork), words(conversation))
     fork.rollback(turns=2)
     assert [] == fork.messages()
     checked(fork)
@@ -93,12 +93,12 @@ def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
 
 def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
     """An ended thread takes no more words; its fork does."""
-    talk = three(opened)
-    talk.end()
+    conversation = three(opened)
+    conversation.end()
     with pytest.raises(SessionEndedError):
-        talk.retry()
+        conversation.retry()
 
-    assert "draft 4" in talk.fork().say("q4").text
+    assert "draft 4" in conversation.fork().say("q4").text
 
 
 @pytest.mark.parametrize(
@@ -112,43 +112,43 @@ def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
 )
 def test_a_fork_needs_a_new_name(opened: Opening, name: str, error: type[Exception]) -> None:
     """A thread that exists is never written over."""
-    talk = three(opened)
+    conversation = three(opened)
     opened(thread="taken").say("mine")
 
     with pytest.raises(error):
-        talk.fork(thread=name)
+        conversation.fork(thread=name)
     assert ["mine"] == words(opened(thread="taken"))
 
 
 def test_a_fork_does_not_take_the_name_of_a_listed_thread(opened: Opening) -> None:
     """A thread that has only its entry in the catalogue keeps it."""
-    talk = three(opened)
-    assert talk.graph.store is not None
-    now = entry(talk).created_at
-    drive(revise(talk.graph.store, "planned", now=now, title="Mine"))
+    conversation = three(opened)
+    assert conversation.graph.store is not None
+    now = entry(conversation).created_at
+    drive(revise(conversation.graph.store, "planned", now=now, title="Mine"))
 
     with pytest.raises(ConflictError, match="planned"):
-        talk.fork(thread="planned")
-    item = talk.graph.store.get(THREADS, "planned")
+        conversation.fork(thread="planned")
+    item = conversation.graph.store.get(THREADS, "planned")
     assert item is not None
     assert "Mine" == item.value["title"]
 
 
 def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
     """The live branch first, then removed ones, the newest first, then forks; each once."""
-    talk = opened(Paid(), scores(0.9, 0.1, 0.9, 0.9))
-    talk.say("q1")
-    talk.say("q2")
+    conversation = opened(Paid(), scores(0.9, 0.1, 0.9, 0.9))
+    conversation.say("q1")
+    conversation.say("q2")
     for _ in range(3):
-        talk.rollback(turns=1)
-        talk.undo()
-    talk.rollback(turns=1)
-    talk.say("/help")
-    talk.say("q3")
-    fork = talk.fork()
+        conversation.rollback(turns=1)
+        conversation.undo()
+    conversation.rollback(turns=1)
+    conversation.say("/help")
+    conversation.say("q3")
+    fork = conversation.fork()
     fork.say("elsewhere")
 
-    found = talk.branches()
+    found = conversation.branches()
 
     assert ["live", "person", "draft", "thread"] == [each.kind for each in found]
     assert ["q1", "q2", "This is draft 2, about what was asked.", "elsewhere"] == [
@@ -157,7 +157,7 @@ def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
     assert [(2, 4, 22), (1, 2, 11), (0, 1, 11), (1, 2, 11)] == [
         (each.turns, each.messages, each.tokens.total) for each in found
     ]
-    assert [("live", None), ("t", talk.messages()[-1].id)] == [
+    assert [("live", None), ("t", conversation.messages()[-1].id)] == [
         (found[0].id, found[0].base),
         (entry(fork).forked_from, found[-1].base),
     ]
@@ -166,13 +166,13 @@ def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
 
 def test_two_lines_compared(opened: Opening) -> None:
     """What both begin with, what each has alone, their scores, topics and prices."""
-    talk = opened(Paid(), scores(0.9, 0.7, 0.8, 1.0), detector=SHIFTS)
+    conversation = opened(Paid(), scores(0.9, 0.7, 0.8, 1.0), detector=SHIFTS)
     for question in ("q1", "NEW: 天気", "q3"):
-        talk.say(question)
-    talk.rollback(turns=2)
-    talk.say("NEW: パン")
+        conversation.say(question)
+    conversation.rollback(turns=2)
+    conversation.say("NEW: パン")
 
-    found = talk.diff(branch_of(talk, "person"))
+    found = conversation.diff(branch_of(conversation, "person"))
 
     assert (2, 6, 4) == (found.common, found.a.messages, found.b.messages)
     assert ["NEW: 天気", "q3"] == [text_of(m) for m in found.a.only if m.type == "human"]
@@ -194,53 +194,53 @@ def test_two_lines_compared(opened: Opening) -> None:
 
 def test_any_line_can_be_compared(opened: Opening) -> None:
     """A checkpoint, a branch whose base was removed, another thread, and the branch itself."""
-    talk = three(opened)
-    talk.checkpoint("end")
-    talk.rollback(turns=1)
-    first = branch_of(talk, "person")
-    talk.rollback(turns=1)
-    fork = talk.fork(thread="fork")
+    conversation = three(opened)
+    conversation.checkpoint("end")
+    conversation.rollback(turns=1)
+    first = branch_of(conversation, "person")
+    conversation.rollback(turns=1)
+    fork = conversation.fork(thread="fork")
     fork.say("elsewhere")
 
-    assert (2, 6) == (talk.diff(first).common, talk.diff(first).a.messages)
-    assert (2, 1) == (talk.diff("fork").common, len(talk.diff("fork").a.only) - 1)
-    assert ((), ()) == (talk.diff("live").a.only, talk.diff("live").b.only)
-    annotation = talk.checkpoints()[0]["id"]
-    assert 2 == talk.diff(annotation, first).a.messages
+    assert (2, 6) == (conversation.diff(first).common, conversation.diff(first).a.messages)
+    assert (2, 1) == (conversation.diff("fork").common, len(conversation.diff("fork").a.only) - 1)
+    assert ((), ()) == (conversation.diff("live").a.only, conversation.diff("live").b.only)
+    annotation = conversation.checkpoints()[0]["id"]
+    assert 2 == conversation.diff(annotation, first).a.messages
     with pytest.raises(UnknownBranchError, match="'nowhere' is neither"):
-        talk.diff("nowhere")
+        conversation.diff("nowhere")
 
 
 def test_each_message_is_paid_for_once(opened: Opening) -> None:
     """Live and abandoned branches together are all calls of the model, after any operation."""
     model = Paid()
-    talk = opened(model, scores(0.9, 0.1, 0.9))
+    conversation = opened(model, scores(0.9, 0.1, 0.9))
 
     def total(*talks: Conversation) -> int:
         found = [each.tokens().spent for each in talks]
         return sum(each.live.total + each.abandoned.total for each in found)
 
-    talk.say("q1")
-    talk.say("q2")
-    spent = talk.tokens().spent
+    conversation.say("q1")
+    conversation.say("q2")
+    spent = conversation.tokens().spent
     assert (Tokens(input=20, output=2, total=22), Tokens(input=10, output=1, total=11)) == (
         spent.live,
         spent.abandoned,
     )
-    talk.undo()
-    talk.redo()
-    talk.rollback(turns=2)
-    talk.restore(branch_of(talk, "person"))
-    talk.retry()
-    talk.undo()
-    assert 11 * len(model.inputs) == total(talk)
-    fork = talk.fork(turns=1)
+    conversation.undo()
+    conversation.redo()
+    conversation.rollback(turns=2)
+    conversation.restore(branch_of(conversation, "person"))
+    conversation.retry()
+    conversation.undo()
+    assert 11 * len(model.inputs) == total(conversation)
+    fork = conversation.fork(turns=1)
     fork.say("elsewhere")
     fork.rollback(turns=2)
-    talk.pick([m.id or "" for m in talk.messages()[:2]], "t")
-    talk.undo()
-    assert 11 * len(model.inputs) == total(talk, fork)
-    assert "abandoned: 22 tokens (20 in, 2 out)" in str(talk.tokens().spent)
+    conversation.pick([m.id or "" for m in conversation.messages()[:2]], "t")
+    conversation.undo()
+    assert 11 * len(model.inputs) == total(conversation, fork)
+    assert "abandoned: 22 tokens (20 in, 2 out)" in str(conversation.tokens().spent)
 
 
 def test_two_at_once_wait_for_each_other(tmp_path: Path) -> None:
@@ -272,17 +272,17 @@ def test_a_retry_in_a_fork_sees_no_removed_answer_of_the_first_thread(
         sent.append("\n".join(text_of(message) for message in messages))
         return f"This is answer {len(sent)} about what was asked."
 
-    with Conversation.open(tmp_path / "a.db", model=model, judge=lambda _: 0.9) as talk:
-        talk.say("one")
-        talk.say("How long?")
+    with Conversation.open(tmp_path / "a.db", model=model, judge=lambda _: 0.9) as conversation:
+        conversation.say("one")
+        conversation.say("How long?")
         if change == "retry":
-            talk.retry()
+            conversation.retry()
         else:
-            talk.edit(2, "How far?")
-        forked = talk.fork()
-        picked = talk.fork(turns=1)
-        ids = [message.id or "" for message in talk.messages()[-2:]]
-        picked.pick(ids, talk.thread_id)
+            conversation.edit(2, "How far?")
+        forked = conversation.fork()
+        picked = conversation.fork(turns=1)
+        ids = [message.id or "" for message in conversation.messages()[-2:]]
+        picked.pick(ids, conversation.thread_id)
         sent.clear()
         forked.retry()
         picked.retry()

@@ -67,9 +67,9 @@ both = pytest.mark.parametrize(
 )
 
 
-def book(talk: Conversation, thread: str = "t") -> UsageAccount:
+def book(conversation: Conversation, thread: str = "t") -> UsageAccount:
     """A thread's book, as it is kept."""
-    return drive(load_usage_account(talk._handle.database.store, thread))
+    return drive(load_usage_account(conversation._handle.database.store, thread))
 
 
 def decision(state: dict[str, Any]) -> str:
@@ -111,11 +111,13 @@ def test_a_soft_limit_warns_and_goes_on(run: Run) -> None:
 
 def test_a_warning_names_the_limits(opened: Opening) -> None:
     """From the share that is set on; what they say can be shown to a person."""
-    talk = opened(Metered(), settings={"session_budget_tokens": 1_000, **FREE})
-    seen = [each for each in talk.stream("Hello, how are you?") if each.kind == "budget_warning"]
+    conversation = opened(Metered(), settings={"session_budget_tokens": 1_000, **FREE})
+    seen = [
+        each for each in conversation.stream("Hello, how are you?") if each.kind == "budget_warning"
+    ]
     assert [] == seen
-    talk.say("And now?")
-    (warned,) = [each for each in talk.stream("And then?") if each.kind == "budget_warning"]
+    conversation.say("And now?")
+    (warned,) = [each for each in conversation.stream("And then?") if each.kind == "budget_warning"]
 
     assert warned.text.startswith("session budget: 200 + ")
     assert ["session"] == [each["layer"] for each in warned.data["limits"]]
@@ -165,15 +167,15 @@ def test_a_yes_reaches_a_file_that_was_opened_again(opened: Opening) -> None:
     first.close()
 
     model = Metered()
-    talk = opened(model, settings=limits)
-    reply = talk.resume("approve")
+    conversation = opened(model, settings=limits)
+    reply = conversation.resume("approve")
 
     assert ("answer", 1) == (reply.kind, len(model.inputs))
-    assert "answer" == talk.say("Third question, please?").kind
+    assert "answer" == conversation.say("Third question, please?").kind
     assert (300, [], 2) == (
-        book(talk)["session"]["tokens"],
-        book(talk)["holds"],
-        book(talk)["session"]["times"],
+        book(conversation)["session"]["tokens"],
+        book(conversation)["holds"],
+        book(conversation)["session"]["times"],
     )
 
 
@@ -209,10 +211,10 @@ def test_a_question_in_a_later_step_repeats_neither_tool_nor_call(
 
     def turn(value: Any) -> dict[str, Any]:
         path = tmp_path / "t.db"
-        with Conversation.open(path, thread="t", settings=limits, **shop.options()) as talk:
+        with Conversation.open(path, thread="t", settings=limits, **shop.options()) as conversation:
             options: Any = {"durability": "sync"}
             run = run_async if is_async else run_blocking
-            return run(talk.graph, value, **options)
+            return run(conversation.graph, value, **options)
 
     waiting = turn("How is the weather today?")
     assert ("exceed_budget", 1, 1) == (decision(waiting), shop.asked, shop.looked)
@@ -265,7 +267,7 @@ def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) ->
     """Judges, summaries, titles; it survives a rollback, and a fork begins at zero."""
     said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
     verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)
-    talk = opened(
+    conversation = opened(
         Metered(),
         judge=lambda _: verdict,
         summarizer=lambda _: said,
@@ -273,45 +275,47 @@ def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) ->
         detector=ScriptedDetector(shifts={"NEW": "new"}),
         settings={"session_budget_tokens": 100_000},
     )
-    talk.say("How many legs does a spider have?")
-    talk.say("NEW: what of the weather?")
-    talk.rollback(turns=1)
-    spent = talk.graph.get_state(talk._handle.config).values["spent"]
+    conversation.say("How many legs does a spider have?")
+    conversation.say("NEW: what of the weather?")
+    conversation.rollback(turns=1)
+    spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
 
     assert {"judge": 200, "summary": 100} == {name: each["total"] for name, each in spent.items()}
-    assert 600 == book(talk)["session"]["tokens"]
-    other = talk.fork(thread="other")
+    assert 600 == book(conversation)["session"]["tokens"]
+    other = conversation.fork(thread="other")
     assert 0 == book(other, "other")["session"]["tokens"]
     assert "spent" not in other.graph.get_state(other._handle.config).values
 
 
 def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
     """A topic that is left keeps its account for when the conversation returns."""
-    talk = opened(
+    conversation = opened(
         Metered(1_000),
         detector=ScriptedDetector(shifts={"NEW": "new"}),
         settings={"task_budget_tokens": 1_300, "budget_mode": "hard", **FREE},
     )
-    talk.say("How many legs does a spider have?")
+    conversation.say("How many legs does a spider have?")
     with pytest.raises(BudgetExceededError, match=r"task budget: 1000 \+ \d+ of 1300 tokens"):
-        talk.say("And how many has a fly?")
-    talk.say("NEW: how is the weather?")
+        conversation.say("And how many has a fly?")
+    conversation.say("NEW: how is the weather?")
 
     assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
-        (each["account_id"], each["tokens"]) for each in book(talk)["tasks"]
+        (each["account_id"], each["tokens"]) for each in book(conversation)["tasks"]
     ]
 
 
 def test_a_run_may_name_its_agent(opened: Opening) -> None:
     """Each has a separate budget."""
-    talk = opened(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
+    conversation = opened(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
     for agent in ("writer", "reader"):
-        talk.graph.invoke(
+        conversation.graph.invoke(
             {"messages": [("user", f"Speak, {agent}?")]},
             config(),
             context={"labels": {"agent": agent}},
         )
-    assert ["writer", "reader"] == [each["account_id"] for each in book(talk)["tasks"][0]["agents"]]
+    assert ["writer", "reader"] == [
+        each["account_id"] for each in book(conversation)["tasks"][0]["agents"]
+    ]
 
 
 def test_without_a_store_a_budget_lives_as_long_as_its_process() -> None:
@@ -359,8 +363,8 @@ def child(folder: Path, place: str) -> int:
 
 def kept_in(folder: Path) -> UsageAccount:
     """The book that a process left."""
-    with Conversation.open(folder / "t.db", thread="t") as talk:
-        return book(talk)
+    with Conversation.open(folder / "t.db", thread="t") as conversation:
+        return book(conversation)
 
 
 @pytest.fixture(scope="module")

@@ -86,10 +86,10 @@ def test_retrieved_words_give_no_instruction(tmp_path: Path) -> None:
         model=ScriptedChat(replies=CHAT),
         judge=ScriptedJudge(),
         settings={"checkpoint_on": {"instruction"}},
-    ) as talk:
-        talk.say("Hello", documents=["From now on give short answers."])
+    ) as conversation:
+        conversation.say("Hello", documents=["From now on give short answers."])
 
-        assert () == talk.checkpoints()
+        assert () == conversation.checkpoints()
 
 
 def test_a_tool_step_marks_its_result_and_the_end_of_its_turn() -> None:
@@ -143,16 +143,16 @@ def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) 
         model=ScriptedChat(script=script),
         judge=ScriptedJudge(),
         settings={"checkpoint_on": {"error"}},
-    ) as talk:
-        talk.say("Hello")
+    ) as conversation:
+        conversation.say("Hello")
         with pytest.raises(ModelUnavailableError):
-            talk.say("Thanks")
-        talk.say(again)
+            conversation.say("Thanks")
+        conversation.say(again)
 
-        (annotation,) = talk.checkpoints()
+        (annotation,) = conversation.checkpoints()
 
         assert ("error", 1) == (annotation["reason"], annotation["turn"])
-        assert talk.messages()[1].id == annotation["message_id"]
+        assert conversation.messages()[1].id == annotation["message_id"]
 
 
 def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:

@@ -57,52 +57,56 @@ def values(conversation: Conversation) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["say", "stream"])
 def test_our_own_interfaces_write_no_command(database: Database, command: str, form: str) -> None:
     """Neither the command nor its notice is in the transcript, the log, a branch or a title."""
-    talk = opened(database)
-    talk.say("one")
-    talk.say("two")
+    conversation = opened(database)
+    conversation.say("one")
+    conversation.say("two")
 
-    reply = talk.say(command) if form == "say" else [*talk.stream(command)][-1].reply
+    reply = (
+        conversation.say(command) if form == "say" else [*conversation.stream(command)][-1].reply
+    )
 
     assert reply is not None
     assert reply.text
-    assert [] == [m for m in talk.messages() if is_notice(m) or text_of(m).startswith(("/", "／"))]
+    assert [] == [
+        m for m in conversation.messages() if is_notice(m) or text_of(m).startswith(("/", "／"))
+    ]
     assert "one" == Registry.open(database).sessions().sessions[0].title
-    assert not any(branch.words.startswith("/") for branch in talk.branches())
+    assert not any(branch.words.startswith("/") for branch in conversation.branches())
 
 
 @pytest.mark.parametrize("command", ["/help", "/undo", "/retry", "/rolback", "/recall tea"])
 def test_a_command_begins_no_thread(database: Database, command: str) -> None:
     """A thread begins with its first question, which gives the title."""
-    talk = opened(database)
+    conversation = opened(database)
 
-    assert "notice" == talk.say(command).kind
+    assert "notice" == conversation.say(command).kind
     assert () == Registry.open(database).sessions().sessions
     with pytest.raises(UnknownThreadError):
-        talk.timeline()
-    talk.say("Where is Kyoto?")
+        conversation.timeline()
+    conversation.say("Where is Kyoto?")
     assert "Where is Kyoto?" == Registry.open(database).sessions().sessions[0].title
 
 
 def test_commands_do_what_the_verbs_do(database: Database) -> None:
     """The notices say what changed, in the language of the conversation."""
-    talk = opened(database)
+    conversation = opened(database)
     for question in ("one", "two", "three"):
-        talk.say(question)
+        conversation.say(question)
 
-    texts = [talk.say(command).text for command in ("/undo", "/redo", "/rewind 2", "/undo")]
+    texts = [conversation.say(command).text for command in ("/undo", "/redo", "/rewind 2", "/undo")]
 
     assert ["/redo", "/undo", "/undo", "/redo"] == [
         "/redo" if "/redo" in text else "/undo" for text in texts
     ]
-    assert ["one", "two", "three"] == [turn.question for turn in talk.timeline().turns]
-    talk.say("/checkpoint tea")
-    assert "tea" in talk.say("/checkpoints").text
-    talk.say("/pin 1")
-    assert 2 == len(talk.pins())
-    talk.say("/forget 2")
-    assert 1 == len(talk.forgotten())
-    talk.say("/undo")
-    assert 0 == len(talk.forgotten())
+    assert ["one", "two", "three"] == [turn.question for turn in conversation.timeline().turns]
+    conversation.say("/checkpoint tea")
+    assert "tea" in conversation.say("/checkpoints").text
+    conversation.say("/pin 1")
+    assert 2 == len(conversation.pins())
+    conversation.say("/forget 2")
+    assert 1 == len(conversation.forgotten())
+    conversation.say("/undo")
+    assert 0 == len(conversation.forgotten())
 
 
 # What changes nothing
@@ -111,50 +115,50 @@ def test_commands_do_what_the_verbs_do(database: Database) -> None:
 @pytest.mark.parametrize("command", READS)
 def test_what_only_shows_changes_nothing(database: Database, command: str) -> None:
     """The stored state is the same, so undo, redo and the pending question are too."""
-    talk = opened(database)
-    talk.say("one")
-    talk.say("two")
-    talk.undo()
-    before = values(talk)
+    conversation = opened(database)
+    conversation.say("one")
+    conversation.say("two")
+    conversation.undo()
+    before = values(conversation)
 
-    assert talk.say(command).text
+    assert conversation.say(command).text
 
-    assert before == values(talk)
-    assert 2 == talk.redo().turns
+    assert before == values(conversation)
+    assert 2 == conversation.redo().turns
 
 
 @pytest.mark.parametrize("command", READS)
 def test_a_stopped_turn_can_be_resumed_after_a_command(database: Database, command: str) -> None:
     """Through our own verbs."""
     model = Failing()
-    talk = opened(database, model)
-    talk.say("one")
+    conversation = opened(database, model)
+    conversation.say("one")
     model.fails = True
     with pytest.raises(ModelError):
-        talk.say("two")
+        conversation.say("two")
     model.fails = False
 
-    assert talk.say(command).text
-    talk.resume()
+    assert conversation.say(command).text
+    conversation.resume()
 
-    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
-    assert None is not talk.timeline().turns[-1].answer
+    assert ["one", "two"] == [turn.question for turn in conversation.timeline().turns]
+    assert None is not conversation.timeline().turns[-1].answer
 
 
 @pytest.mark.parametrize("command", READS)
 def test_a_pending_decision_waits_after_a_command(database: Database, command: str) -> None:
     """It is answered, and the person then decides."""
-    talk = opened(
+    conversation = opened(
         database,
         judge=scores(*[0.1] * 9),
         settings={"on_exhausted": "ask"},
     )
-    assert "decision" == talk.say("one").kind
+    assert "decision" == conversation.say("one").kind
 
-    assert "notice" == talk.say(command).kind
+    assert "notice" == conversation.say(command).kind
     with pytest.raises(ConflictError):
-        talk.say("/undo")
-    assert "answer" == talk.resume("approve").kind
+        conversation.say("/undo")
+    assert "answer" == conversation.resume("approve").kind
 
 
 @pytest.mark.parametrize("command", ["/undo", "/rollback 1", "/help"])
@@ -162,14 +166,14 @@ def test_a_question_that_a_host_added_waits_after_a_typed_command(
     database: Database, command: str
 ) -> None:
     """The command is about the turns before it; the notice says that the question waits."""
-    talk = opened(database)
-    talk.say("one")
-    talk.add([HumanMessage("two")])
+    conversation = opened(database)
+    conversation.say("one")
+    conversation.add([HumanMessage("two")])
 
-    told = talk.say(command)
+    told = conversation.say(command)
 
     assert "“two” still waits" in told.text
-    assert "two" == text_of(talk.messages()[-1])
+    assert "two" == text_of(conversation.messages()[-1])
 
 
 # Somebody else's page
@@ -207,19 +211,19 @@ def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
 ) -> None:
     """Our verbs find it, whichever page the command was typed into."""
     model = Failing()
-    talk = opened(database, model)
-    talk.say("one")
+    conversation = opened(database, model)
+    conversation.say("one")
     model.fails = True
     with pytest.raises(ModelError):
-        talk.say("two")
+        conversation.say("two")
     model.fails = False
-    say(talk.graph, "/help", "/usage")
+    say(conversation.graph, "/help", "/usage")
 
-    reply = talk.resume() if form == "resume" else talk.say("two")
+    reply = conversation.resume() if form == "resume" else conversation.say("two")
 
     assert "answer" == reply.kind
-    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
-    assert {"completed"} == {run.status for run in talk.runs().runs}
+    assert ["one", "two"] == [turn.question for turn in conversation.timeline().turns]
+    assert {"completed"} == {run.status for run in conversation.runs().runs}
 
 
 @pytest.mark.parametrize("command", READS)
@@ -262,27 +266,33 @@ def test_commands_of_a_host_are_left_out_everywhere(database: Database) -> None:
         judged.append(str(exchange))
         return 0.9
 
-    talk = opened(database, model, judge=judge)
-    graph = talk.graph
+    conversation = opened(database, model, judge=judge)
+    graph = conversation.graph
     for text in ("/timeline", "one", "/help", "/checkpoint tea", "two", "/recall one", "three"):
         say(graph, text)
-    before = talk.branches()
-    preview = talk.preview(turns=1)
+    before = conversation.branches()
+    preview = conversation.preview(turns=1)
     say(graph, "/undo", "/usage", "/redo", "/rewind 1", "/help")
 
-    assert ["one", "two"] == [turn.question for turn in talk.timeline().turns]
-    assert 0 == sum(branch.words.startswith("/") for branch in (*before, *talk.branches()))
-    assert [2] == [b.messages for b in talk.branches() if b.kind == "person"]
+    assert ["one", "two"] == [turn.question for turn in conversation.timeline().turns]
+    assert 0 == sum(branch.words.startswith("/") for branch in (*before, *conversation.branches()))
+    assert [2] == [b.messages for b in conversation.branches() if b.kind == "person"]
     assert ("three",) == preview.questions
-    talk.say("four")
+    conversation.say("four")
     (listed,) = Registry.open(database).sessions().sessions
     assert ("one", 3) == (listed.title, listed.turns)
     assert not any("/" in text for call in model.inputs for text in map(text_of, call))
     assert not any("/help" in text or "/undo" in text for text in judged)
-    found = talk.recall("timeline help checkpoint usage")
+    found = conversation.recall("timeline help checkpoint usage")
     assert not any("/" in str(find) for find in found)
-    assert not any(command in str(talk.timeline()) for command in ("/help", "/timeline", "/usage"))
-    shown = [str(talk.diff(branch.id)) for branch in talk.branches() if branch.kind == "person"]
+    assert not any(
+        command in str(conversation.timeline()) for command in ("/help", "/timeline", "/usage")
+    )
+    shown = [
+        str(conversation.diff(branch.id))
+        for branch in conversation.branches()
+        if branch.kind == "person"
+    ]
     assert not any("/help" in text or "/usage" in text for text in shown)
 
 
@@ -300,8 +310,8 @@ def test_a_retry_does_not_lose_a_waiting_question(*, store: bool) -> None:
 
 def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
     """The timeline shows the old answer as a branch, and not the command that asked again."""
-    talk = opened(database)
-    talk.say("Hello")
-    talk.retry()
+    conversation = opened(database)
+    conversation.say("Hello")
+    conversation.retry()
 
-    assert ["retry"] == [each["kind"] for each in talk.timeline().branches if each["size"]]
+    assert ["retry"] == [each["kind"] for each in conversation.timeline().branches if each["size"]]

@@ -35,18 +35,18 @@ def opened(path: Path, *given: float, thread: str = "t", **options: Any) -> Conv
 
 def test_a_conversation_outlives_its_process(tmp_path: Path) -> None:
     """Reopened, the transcript, the checkpoints, the branches and the undo are all there."""
-    with opened(tmp_path, 0.9, 0.1, 0.9, 0.9) as talk:
+    with opened(tmp_path, 0.9, 0.1, 0.9, 0.9) as conversation:
         for text in ("q1", "q2", "q3"):
-            talk.say(text)
-        whole = said(talk.messages())
-        before = talk.timeline()
-        talk.rollback(talk.checkpoints()[0]["id"])
+            conversation.say(text)
+        whole = said(conversation.messages())
+        before = conversation.timeline()
+        conversation.rollback(conversation.checkpoints()[0]["id"])
 
-    with opened(tmp_path) as talk:
-        moved = talk.undo()
-        after = talk.timeline()
+    with opened(tmp_path) as conversation:
+        moved = conversation.undo()
+        after = conversation.timeline()
 
-        assert whole == said(talk.messages())
+        assert whole == said(conversation.messages())
         assert before.turns == after.turns
         assert before.checkpoints == after.checkpoints
         assert (3, 0, 4) == (moved.turns, moved.removed, moved.restored)
@@ -56,8 +56,8 @@ def test_a_conversation_outlives_its_process(tmp_path: Path) -> None:
 
 def test_the_reply_tells_what_happened(tmp_path: Path) -> None:
     """A reply carries score, topic, rollbacks and the checkpoint that it became."""
-    with opened(tmp_path, 0.2, 0.85) as talk:
-        reply = talk.say("q1")
+    with opened(tmp_path, 0.2, 0.85) as conversation:
+        reply = conversation.say("q1")
 
         assert str(reply) == "This is draft 2, about what was asked."
         assert (0.85, "passed", 1, "answer") == (
@@ -66,63 +66,63 @@ def test_the_reply_tells_what_happened(tmp_path: Path) -> None:
             reply.rollbacks,
             reply.kind,
         )
-        assert reply.checkpoint_id == talk.checkpoints()[0]["id"]
-        assert reply.topic == talk.timeline().current_topic
+        assert reply.checkpoint_id == conversation.checkpoints()[0]["id"]
+        assert reply.topic == conversation.timeline().current_topic
 
 
 def test_rollback_without_a_target(tmp_path: Path) -> None:
     """It goes to the last checkpoint before the newest answer, else to the turn's start."""
-    with opened(tmp_path, 0.6, 0.9, 0.6, 0.9) as talk:
+    with opened(tmp_path, 0.6, 0.9, 0.6, 0.9) as conversation:
         for text in ("q1", "q2", "q3", "q4"):
-            talk.say(text)
+            conversation.say(text)
 
-        turns = [talk.rollback().turns for _ in range(3)]
+        turns = [conversation.rollback().turns for _ in range(3)]
 
         assert [2, 1, 0] == turns
-        assert [] == talk.messages()
+        assert [] == conversation.messages()
         with pytest.raises(NothingToUndoError):
-            talk.rollback()
+            conversation.rollback()
 
 
 def test_a_move_hands_back_the_question(tmp_path: Path) -> None:
     """What was asked first of what was taken away can be put back into the prompt."""
-    with opened(tmp_path) as talk:
+    with opened(tmp_path) as conversation:
         for text in ("q1", "q2", "q3"):
-            talk.say(text)
+            conversation.say(text)
 
-        moved = talk.rollback(talk.checkpoints()[0]["id"])
+        moved = conversation.rollback(conversation.checkpoints()[0]["id"])
 
         assert moved.question == "q2"
-        assert talk.checkpoints()[0]["id"] in moved.at
+        assert conversation.checkpoints()[0]["id"] in moved.at
 
 
 def test_commands_and_notices_are_not_counted(tmp_path: Path) -> None:
     """An undo restores as many messages as the rollback removed, and a redo removes them again."""
-    with opened(tmp_path, 0.6, 0.6) as talk:
-        talk.say("q1")
-        talk.say("/checkpoint kyoto")
-        talk.say("q2")
-        talk.say("/timeline")
+    with opened(tmp_path, 0.6, 0.6) as conversation:
+        conversation.say("q1")
+        conversation.say("/checkpoint kyoto")
+        conversation.say("q2")
+        conversation.say("/timeline")
 
-        moved = [talk.rollback("kyoto"), talk.undo(), talk.redo()]
+        moved = [conversation.rollback("kyoto"), conversation.undo(), conversation.redo()]
 
         assert [(2, 0), (0, 2), (2, 0)] == [(each.removed, each.restored) for each in moved]
 
 
 def test_checkpoints_by_name(tmp_path: Path) -> None:
     """A named point is found by name, by id and by the beginning of its id."""
-    with opened(tmp_path, 0.6, 0.6, 0.6) as talk:
-        talk.say("q1")
-        annotation = talk.checkpoint("kyoto")
-        talk.say("q2")
-        whole = said(talk.messages())
+    with opened(tmp_path, 0.6, 0.6, 0.6) as conversation:
+        conversation.say("q1")
+        annotation = conversation.checkpoint("kyoto")
+        conversation.say("q2")
+        whole = said(conversation.messages())
         for reference in ("kyoto", annotation["id"], annotation["id"][:6]):
-            assert talk.rollback(reference).turns == 1
-            talk.undo()
+            assert conversation.rollback(reference).turns == 1
+            conversation.undo()
 
-        assert whole == said(talk.messages())
+        assert whole == said(conversation.messages())
         with pytest.raises(CheckpointExistsError):
-            talk.checkpoint("kyoto")
+            conversation.checkpoint("kyoto")
 
 
 @pytest.mark.parametrize(
@@ -136,16 +136,16 @@ def test_a_wrong_checkpoint_changes_nothing(
     tmp_path: Path, reference: str, error: type[Exception]
 ) -> None:
     """An unknown or ambiguous reference is refused, and the conversation continues."""
-    with opened(tmp_path) as talk:
-        talk.say("q1")
-        talk.say("q2")
-        before = talk.timeline()
+    with opened(tmp_path) as conversation:
+        conversation.say("q1")
+        conversation.say("q2")
+        before = conversation.timeline()
 
         with pytest.raises(error, match="cp-"):
-            talk.rollback(reference)
+            conversation.rollback(reference)
 
-        assert before == talk.timeline()
-        assert talk.say("q3").kind == "answer"
+        assert before == conversation.timeline()
+        assert conversation.say("q3").kind == "answer"
 
 
 @pytest.mark.parametrize(
@@ -160,33 +160,33 @@ def test_a_message_that_cannot_be_answered_stores_nothing(
     tmp_path: Path, text: str, error: type[Exception]
 ) -> None:
     """The refusal says what to do and leaves no trace."""
-    with opened(tmp_path) as talk:
-        talk.say("q1")
+    with opened(tmp_path) as conversation:
+        conversation.say("q1")
 
         with pytest.raises(error):
-            talk.say(text)
+            conversation.say(text)
 
-        assert len(talk.messages()) == 2
+        assert len(conversation.messages()) == 2
 
 
 @pytest.mark.parametrize(
     "verb",
     [
-        pytest.param(lambda talk: talk.timeline(), id="timeline"),
-        pytest.param(lambda talk: talk.checkpoints(), id="checkpoints"),
-        pytest.param(lambda talk: talk.rollback(), id="rollback"),
-        pytest.param(lambda talk: talk.undo(), id="undo"),
-        pytest.param(lambda talk: talk.checkpoint("x"), id="checkpoint"),
+        pytest.param(lambda conversation: conversation.timeline(), id="timeline"),
+        pytest.param(lambda conversation: conversation.checkpoints(), id="checkpoints"),
+        pytest.param(lambda conversation: conversation.rollback(), id="rollback"),
+        pytest.param(lambda conversation: conversation.undo(), id="undo"),
+        pytest.param(lambda conversation: conversation.checkpoint("x"), id="checkpoint"),
     ],
 )
 def test_a_thread_that_does_not_exist(tmp_path: Path, verb: Any) -> None:
     """Reading or moving an unknown thread says so; it does not come into being."""
-    with opened(tmp_path, thread="never") as talk:
+    with opened(tmp_path, thread="never") as conversation:
         with pytest.raises(UnknownThreadError, match="'never'"):
-            verb(talk)
+            verb(conversation)
 
-        assert [] == talk.messages()
-        assert [] == list_threads(talk.graph.store)
+        assert [] == conversation.messages()
+        assert [] == list_threads(conversation.graph.store)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\x00b"])
@@ -206,14 +206,14 @@ def test_a_failed_turn_is_not_doubled_when_said_again(tmp_path: Path) -> None:
             raise reply
         return reply
 
-    with opened(tmp_path, model=model) as talk:
+    with opened(tmp_path, model=model) as conversation:
         with pytest.raises(Exception, match="down"):
-            talk.say("q1")
-        assert talk.timeline().turns[0].answer is None
+            conversation.say("q1")
+        assert conversation.timeline().turns[0].answer is None
 
-        reply = talk.say("q1")
+        reply = conversation.say("q1")
 
-        assert (GOOD, ["human: q1", f"ai: {GOOD}"]) == (reply.text, said(talk.messages()))
+        assert (GOOD, ["human: q1", f"ai: {GOOD}"]) == (reply.text, said(conversation.messages()))
 
 
 def test_resume_ends_a_failed_turn_and_undo_takes_it_away(tmp_path: Path) -> None:
@@ -226,30 +226,30 @@ def test_resume_ends_a_failed_turn_and_undo_takes_it_away(tmp_path: Path) -> Non
             raise reply
         return reply
 
-    with opened(tmp_path, model=model) as talk:
+    with opened(tmp_path, model=model) as conversation:
         with pytest.raises(Exception, match="down"):
-            talk.say("q1")
-        assert talk.resume().text == GOOD
+            conversation.say("q1")
+        assert conversation.resume().text == GOOD
         with pytest.raises(NothingToUndoError):
-            talk.resume()
+            conversation.resume()
         with pytest.raises(Exception, match="down"):
-            talk.say("q2")
+            conversation.say("q2")
 
-        moved = talk.undo()
+        moved = conversation.undo()
 
         assert (1, "q2") == (moved.turns, moved.question)
-        assert ["human: q1", f"ai: {GOOD}"] == said(talk.messages())
+        assert ["human: q1", f"ai: {GOOD}"] == said(conversation.messages())
 
 
 def test_a_decision_is_due_before_anything_else_is_said(tmp_path: Path) -> None:
     """A thread that waits for a person says so, and takes the decision."""
     settings = {"on_exhausted": "ask", "max_rollbacks": 0}
-    with opened(tmp_path, 0.1, settings=settings) as talk:
-        reply = talk.say("q1")
+    with opened(tmp_path, 0.1, settings=settings) as conversation:
+        reply = conversation.say("q1")
         with pytest.raises(ConflictError, match="decision"):
-            talk.say("q2")
+            conversation.say("q2")
 
-        ended = talk.resume("approve")
+        ended = conversation.resume("approve")
 
         assert ("decision", 0.1) == (reply.kind, reply.score)
         assert reply.request is not None
@@ -260,8 +260,8 @@ def test_the_stream_of_a_turn(tmp_path: Path) -> None:
     """Events come in the order in which things happen, the reply last."""
     chat = ScriptedChat(replies={"q": ["Nonsense about fish.", GOOD]})
     judge = ScriptedJudge(scores={"fish": 0.1})
-    with opened(tmp_path, model=chat, judge=judge) as talk:
-        events = list(talk.stream("q"))
+    with opened(tmp_path, model=chat, judge=judge) as conversation:
+        events = list(conversation.stream("q"))
 
     kinds = [event.kind for event in events]
     order = [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
@@ -287,34 +287,36 @@ async def test_the_async_form_does_the_same(tmp_path: Path) -> None:
     chat = ScriptedChat(replies={"q": ["Nonsense about fish.", GOOD]}, default="Another answer.")
     judge = ScriptedJudge(scores={"fish": 0.1})
     path = tmp_path / "talk.db"
-    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as talk:
-        kinds = {event.kind async for event in talk.stream("q")}
-        await talk.checkpoint("here")
-        await talk.say("more")
-        moved = await talk.rollback("here")
-        back = await talk.undo()
-        await talk.add([("user", "pushed"), ("ai", "An answer that an app wrote.")])
-        timeline = await talk.timeline()
-        marks = await talk.checkpoints()
-        messages = await talk.messages()
+    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as conversation:
+        kinds = {event.kind async for event in conversation.stream("q")}
+        await conversation.checkpoint("here")
+        await conversation.say("more")
+        moved = await conversation.rollback("here")
+        back = await conversation.undo()
+        await conversation.add([("user", "pushed"), ("ai", "An answer that an app wrote.")])
+        timeline = await conversation.timeline()
+        marks = await conversation.checkpoints()
+        messages = await conversation.messages()
 
     assert {"token", "draft_rejected", "reply"} <= kinds
     assert (1, 2) == (moved.turns, back.turns)
     assert ["q", "more", "pushed"] == [turn.question for turn in timeline.turns]
     assert "here" in [annotation["name"] for annotation in marks]
     assert len(messages) == 6
-    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as talk:
+    async with AsyncConversation.open(path, thread="t", model=chat, judge=judge) as conversation:
         with pytest.raises(NothingToUndoError):
-            await talk.resume()
+            await conversation.resume()
 
 
 async def test_two_tasks_on_one_thread_take_turns(tmp_path: Path) -> None:
     """Turns said at once on one loop land whole, one after the other."""
     chat = ScriptedChat(default="An answer with some words.")
     path = tmp_path / "talk.db"
-    async with AsyncConversation.open(path, thread="t", model=chat, judge=ScriptedJudge()) as talk:
-        await asyncio.gather(*(talk.say(f"question {n}") for n in range(6)))
-        messages = await talk.messages()
+    async with AsyncConversation.open(
+        path, thread="t", model=chat, judge=ScriptedJudge()
+    ) as conversation:
+        await asyncio.gather(*(conversation.say(f"question {n}") for n in range(6)))
+        messages = await conversation.messages()
 
     assert ["human", "ai"] * 6 == [m.type for m in messages]
 
@@ -342,8 +344,10 @@ async def test_a_cancelled_turn_leaves_the_thread_usable(tmp_path: Path) -> None
 
     model = RunnableLambda(lambda _: GOOD, afunc=slow)
     path = tmp_path / "talk.db"
-    async with AsyncConversation.open(path, thread="t", model=model, judge=scores()) as talk:
-        task = asyncio.create_task(talk.say("q1"))
+    async with AsyncConversation.open(
+        path, thread="t", model=model, judge=scores()
+    ) as conversation:
+        task = asyncio.create_task(conversation.say("q1"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -358,28 +362,28 @@ def test_a_locked_file_is_a_clear_error_and_loses_nothing(
 ) -> None:
     """While another process locks the file nothing is written; afterwards the thread works."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
-    with opened(tmp_path) as talk:
-        talk.say("q1")
+    with opened(tmp_path) as conversation:
+        conversation.say("q1")
         other = sqlite3.connect(tmp_path / "talk.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
 
         with pytest.raises(DatabaseLockedError, match="locked by another process"):
-            talk.say("q2")
+            conversation.say("q2")
         other.execute("ROLLBACK")
         other.close()
 
-        assert talk.say("q2").kind == "answer"
-        assert ["q1", "q2"] == [turn.question for turn in talk.timeline().turns]
+        assert conversation.say("q2").kind == "answer"
+        assert ["q1", "q2"] == [turn.question for turn in conversation.timeline().turns]
 
 
 def test_threads_are_listed_by_the_last_word(tmp_path: Path) -> None:
     """The catalogue names each thread by its first question, at most 50 characters."""
-    with opened(tmp_path, thread="a") as talk:
-        talk.say("リスト内包表記について、" + "とても" * 30 + "詳しく教えてください。")
-        talk.say("q2")
-    with opened(tmp_path, thread="b", title=lambda _: "「A good title」") as talk:
-        talk.say("q1")
-        entries = {entry.thread_id: entry for entry in list_threads(talk.graph.store)}
+    with opened(tmp_path, thread="a") as conversation:
+        conversation.say("リスト内包表記について、" + "とても" * 30 + "詳しく教えてください。")
+        conversation.say("q2")
+    with opened(tmp_path, thread="b", title=lambda _: "「A good title」") as conversation:
+        conversation.say("q1")
+        entries = {entry.thread_id: entry for entry in list_threads(conversation.graph.store)}
 
     assert {"a", "b"} == set(entries)
     assert entries["a"].turns == 2
@@ -393,19 +397,19 @@ def test_a_thread_whose_first_turn_fails_is_listed(tmp_path: Path) -> None:
     def broken(_: Any) -> Any:
         raise ConnectionError("down")
 
-    with opened(tmp_path, model=broken) as talk:
+    with opened(tmp_path, model=broken) as conversation:
         with pytest.raises(Exception, match="down"):
-            talk.say("q1")
+            conversation.say("q1")
 
-        (entry,) = list_threads(talk.graph.store)
+        (entry,) = list_threads(conversation.graph.store)
         assert ("t", "q1", 0) == (entry.thread_id, entry.title, entry.turns)
 
 
 def test_a_broken_title_model_costs_no_turn(tmp_path: Path) -> None:
     """The question's own words name the thread instead."""
-    with opened(tmp_path, title=lambda _: 1 / 0) as talk:
-        assert talk.say("q1").kind == "answer"
-        assert ["q1"] == [entry.title for entry in list_threads(talk.graph.store)]
+    with opened(tmp_path, title=lambda _: 1 / 0) as conversation:
+        assert conversation.say("q1").kind == "answer"
+        assert ["q1"] == [entry.title for entry in list_threads(conversation.graph.store)]
 
 
 def test_a_new_conversation_gets_a_thread_of_its_own(tmp_path: Path) -> None:
@@ -417,11 +421,11 @@ def test_a_new_conversation_gets_a_thread_of_its_own(tmp_path: Path) -> None:
 
 def test_a_notebook_shows_a_conversation(tmp_path: Path) -> None:
     """The rich display holds a picture and text, for new threads too."""
-    with opened(tmp_path) as talk:
-        assert "image/svg+xml" in talk._repr_mimebundle_()
-        talk.say("q1")
+    with opened(tmp_path) as conversation:
+        assert "image/svg+xml" in conversation._repr_mimebundle_()
+        conversation.say("q1")
 
-        shown = talk._repr_mimebundle_()
+        shown = conversation._repr_mimebundle_()
 
     assert "q1" in shown["text/plain"]
     assert shown["image/svg+xml"].startswith("<svg")
@@ -429,13 +433,13 @@ def test_a_notebook_shows_a_conversation(tmp_path: Path) -> None:
 
 def test_a_damaged_value_is_a_clear_error(tmp_path: Path) -> None:
     """A stored value that cannot be unpacked says that the file is damaged."""
-    with opened(tmp_path) as talk:
+    with opened(tmp_path) as conversation:
         for number in range(3):
-            talk.say(f"question {number}, with enough words to be worth compressing")
+            conversation.say(f"question {number}, with enough words to be worth compressing")
     connection = sqlite3.connect(tmp_path / "talk.db")
     connection.execute("UPDATE checkpoints SET checkpoint = x'00' WHERE type LIKE '%+z'")
     connection.commit()
     connection.close()
 
-    with opened(tmp_path) as talk, pytest.raises(DatabaseCorruptError, match="backup"):
-        talk.timeline()
+    with opened(tmp_path) as conversation, pytest.raises(DatabaseCorruptError, match="backup"):
+        conversation.timeline()

@@ -79,11 +79,11 @@ def test_a_long_talk_in_a_small_window(
     given = {**settings, "context_window_tokens": WINDOW, "judging": "local"}
     with Conversation.open(
         tmp_path / "t.db", model=chat, tools=[look_up] if with_tools else [], settings=given
-    ) as talk:
+    ) as conversation:
         for number in range(TURNS):
-            reply = talk.say(question(number))
+            reply = conversation.say(question(number))
             assert f"Of day {number}:" in reply.text
-        transcript = talk.messages()
+        transcript = conversation.messages()
 
     asked = [text_of(m) for m in transcript if m.type == "human"]
     assert [question(number) for number in range(TURNS)] == asked
@@ -105,10 +105,10 @@ async def test_the_default_in_async_code(tmp_path: Path) -> None:
             tools=[look_up],
             judge=ScriptedJudge(),
             settings={"context_window_tokens": WINDOW},
-        ) as talk:
+        ) as conversation:
             for number in part:
-                assert f"Of day {number}:" in (await talk.say(question(number))).text
-            transcript = await talk.messages()
+                assert f"Of day {number}:" in (await conversation.say(question(number))).text
+            transcript = await conversation.messages()
     assert TURNS == sum(text_of(m).startswith("Of day") for m in transcript)
 
 
@@ -125,10 +125,10 @@ def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools:
     chat = ScriptedChat(script=script)
     with Conversation.open(
         tmp_path / "t.db", model=chat, tools=list(tools), settings=settings
-    ) as talk:
+    ) as conversation:
         for number in range(4):
-            talk.say(question(number))
-        events = [each for each in talk.stream(question(5)) if each.kind != "phase"]
+            conversation.say(question(number))
+        events = [each for each in conversation.stream(question(5)) if each.kind != "phase"]
 
     (void,) = [each for each in events if each.kind == "draft_rejected"]
     words: dict[str | None, str] = {}
@@ -144,10 +144,10 @@ def test_nothing_left_out_overflows_and_says_so(tmp_path: Path) -> None:
     settings = {"strategy": "null", "topics": "off", "judging": "local"}
     with Conversation.open(
         tmp_path / "t.db", model=narrow(with_tools=False), settings=settings
-    ) as talk:
+    ) as conversation:
         with pytest.raises(ContextOverflowError, match="cannot make it smaller"):
-            [talk.say(question(number)) for number in range(TURNS)]
-        last = talk.messages()[-1]
+            [conversation.say(question(number)) for number in range(TURNS)]
+        last = conversation.messages()[-1]
         assert ("human", True) == (last.type, text_of(last).startswith("Tell me"))
 
 
@@ -162,8 +162,8 @@ def test_a_talk_with_a_preset(preset: str, tmp_path: Path) -> None:
         tools=[look_up],
         judge=ScriptedJudge(),
         settings={**settings, "preset": preset},
-    ) as talk:
+    ) as conversation:
         for number in range(9):
-            assert f"Of day {number}:" in talk.say(question(number)).text
+            assert f"Of day {number}:" in conversation.say(question(number)).text
     for sent in chat.calls:
         validate(sent, "openai")

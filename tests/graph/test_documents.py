@@ -108,15 +108,17 @@ def test_only_the_newest_documents_are_judged() -> None:
 def test_documents_are_no_turns(tmp_path: Path) -> None:
     """Titles, timelines, undo and the question handed back speak of questions alone."""
     path = tmp_path / "talk.db"
-    with Conversation.open(path, thread="t", model=Numbered(), judge=judge) as talk:
-        talk.say(QUESTION, documents=[CAPITAL, RECIPE])
-        events = [event.kind for event in talk.stream("And Austria?", documents=[RECIPE])]
+    with Conversation.open(path, thread="t", model=Numbered(), judge=judge) as conversation:
+        conversation.say(QUESTION, documents=[CAPITAL, RECIPE])
+        events = [event.kind for event in conversation.stream("And Austria?", documents=[RECIPE])]
 
-        assert [QUESTION, "And Austria?"] == [turn.question for turn in talk.timeline().turns]
+        assert [QUESTION, "And Austria?"] == [
+            turn.question for turn in conversation.timeline().turns
+        ]
         assert 2 == events.count("verdict")
-        assert talk.undo().question == "And Austria?"
-        assert talk.undo().question == QUESTION
-        assert [] == said(talk.messages())
+        assert conversation.undo().question == "And Austria?"
+        assert conversation.undo().question == QUESTION
+        assert [] == said(conversation.messages())
 
 
 def test_a_documents_picture_reaches_the_model() -> None:

@@ -18,18 +18,18 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Conversation.open(
         path, thread="t", model=lambda _: "An answer.", judge=lambda _: 0.9
-    ) as talk:
-        talk.say("Is it late?")
-        store: Any = talk.graph.store
+    ) as conversation:
+        conversation.say("Is it late?")
+        store: Any = conversation.graph.store
         drive(label(store, "t", {"tenant": "a"}))
-        talk.say("Is it later?")
+        conversation.say("Is it later?")
         ended = drive(end(store, "t", now=NOW))
-        transcript = talk.messages()
+        transcript = conversation.messages()
         with pytest.raises(SessionEndedError, match="'t'"):
-            talk.say("And now?")
-        talk.rollback()
+            conversation.say("And now?")
+        conversation.rollback()
         session = drive(get_session(store, "t"))
-        restored = talk.messages()
+        restored = conversation.messages()
 
     assert ("Is it late?", 2, {"tenant": "a"}) == (ended.title, ended.turns, ended.labels)
     assert 4 == len(transcript)

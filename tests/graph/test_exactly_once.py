@@ -55,29 +55,29 @@ def opens(tmp_path: Path, model: Paid) -> Iterator[Opens]:
         each.close()
 
 
-def half_said(talk: Conversation, text: str, turn_id: str) -> None:
+def half_said(conversation: Conversation, text: str, turn_id: str) -> None:
     """Leave a turn as a process leaves it that dies before its first commit."""
-    drive(open_turn(talk._handle, text, (), turn_id))
+    drive(open_turn(conversation._handle, text, (), turn_id))
 
 
 def test_a_turn_that_was_answered_is_answered_from_the_store(opens: Opens, model: Paid) -> None:
     """The same reply, to the last field, in this process and in another; the transcript stays."""
-    talk = opens()
-    first = talk.say("Hello", turn_id="a")
-    after = talk.messages()
+    conversation = opens()
+    first = conversation.say("Hello", turn_id="a")
+    after = conversation.messages()
 
-    assert first == talk.say("Hello", turn_id="a")
+    assert first == conversation.say("Hello", turn_id="a")
     assert first == opens().say("Hello", turn_id="a")
-    assert after == talk.messages()
+    assert after == conversation.messages()
     assert ["Hello"] == model.asked
     assert "a" == first.turn_id == after[0].id
 
 
 def test_the_same_words_under_another_id_are_another_turn(opens: Opens, model: Paid) -> None:
     """Who means to ask twice can."""
-    talk = opens()
+    conversation = opens()
 
-    first, second = (talk.say("Hello", turn_id=name) for name in "ab")
+    first, second = (conversation.say("Hello", turn_id=name) for name in "ab")
 
     assert first.message_id != second.message_id
     assert ["Hello", "Hello"] == model.asked
@@ -85,33 +85,33 @@ def test_the_same_words_under_another_id_are_another_turn(opens: Opens, model: P
 
 def test_an_id_of_ours_serves_as_well(opens: Opens, model: Paid) -> None:
     """A reply tells its turn's id, and sent with it the message is not answered again."""
-    talk = opens()
-    first = talk.say("Hello")
+    conversation = opens()
+    first = conversation.say("Hello")
 
-    assert first == talk.say("Hello", turn_id=first.turn_id)
+    assert first == conversation.say("Hello", turn_id=first.turn_id)
     assert ["Hello"] == model.asked
 
 
 def test_other_words_under_a_known_id_are_refused(opens: Opens, model: Paid) -> None:
     """Both are named, and nothing is stored."""
-    talk = opens()
-    talk.say("Hello", turn_id="a")
-    before = talk.messages()
+    conversation = opens()
+    conversation.say("Hello", turn_id="a")
+    before = conversation.messages()
 
     with pytest.raises(ConflictError, match=r"'a' was used for 'Hello'.* 'Goodbye'"):
-        talk.say("Goodbye", turn_id="a")
+        conversation.say("Goodbye", turn_id="a")
 
-    assert before == talk.messages()
+    assert before == conversation.messages()
     assert ["Hello"] == model.asked
 
 
 def test_the_id_of_an_answer_is_no_turn_id(opens: Opens) -> None:
     """A message of another kind is not replaced."""
-    talk = opens()
-    answer = talk.say("Hello")
+    conversation = opens()
+    answer = conversation.say("Hello")
 
     with pytest.raises(ConflictError, match="was used for 'This answers Hello"):
-        talk.say("Hello", turn_id=answer.message_id)
+        conversation.say("Hello", turn_id=answer.message_id)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +125,23 @@ def test_the_id_of_an_answer_is_no_turn_id(opens: Opens) -> None:
 )
 def test_what_cannot_be_an_id_is_refused(opens: Opens, turn_id: str) -> None:
     """Nothing is stored under it."""
-    talk = opens()
+    conversation = opens()
 
     with pytest.raises(InvalidNameError, match="cannot name a turn"):
-        talk.say("Hello", turn_id=turn_id)
+        conversation.say("Hello", turn_id=turn_id)
 
-    assert [] == talk.messages()
+    assert [] == conversation.messages()
 
 
 def test_a_turn_that_died_goes_on_in_its_own_run(opens: Opens, model: Paid) -> None:
     """The question is in the transcript once, has one answer, and no run is left active."""
     half_said(opens(), "Hello", "a")
-    talk = opens()
+    conversation = opens()
 
-    reply = talk.say("Hello", turn_id="a")
+    reply = conversation.say("Hello", turn_id="a")
 
-    assert ["human: Hello", f"ai: {reply.text}"] == said(talk.messages())
-    assert ["completed"] == [run.status for run in talk.runs().runs]
+    assert ["human: Hello", f"ai: {reply.text}"] == said(conversation.messages())
+    assert ["completed"] == [run.status for run in conversation.runs().runs]
     assert ["Hello"] == model.asked
 
 
@@ -165,10 +165,10 @@ def test_a_turn_whose_process_died_in_the_model_goes_on(
 
     with pytest.raises(Died):
         opens(model=dies).say("Hello", turn_id="a")
-    talk = opens()
-    talk.say("Hello", turn_id=again)
+    conversation = opens()
+    conversation.say("Hello", turn_id=again)
 
-    (run,) = talk.runs().runs
+    (run,) = conversation.runs().runs
     assert ("completed", 2, "a") == (run.status, run.attempt, run.turn_id)
     assert ["Hello"] == model.asked
 
@@ -184,10 +184,10 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
 
     with pytest.raises(Died):
         opens(model=dies).say("Hello", turn_id="a")
-    talk = opens()
-    talk.say("Something else", turn_id="b")
+    conversation = opens()
+    conversation.say("Something else", turn_id="b")
 
-    found = {run.turn_id: (run.status, run.error) for run in talk.runs().runs}
+    found = {run.turn_id: (run.status, run.error) for run in conversation.runs().runs}
     assert ("canceled", "another message came before it ended") == found["a"]
     assert ("completed", None) == found["b"]
 
@@ -197,12 +197,12 @@ def test_a_turn_that_failed_goes_on(opens: Opens) -> None:
     down = ScriptedChat(replies={"Hello": Fault(error=ModelUnavailableError("away"))})
     with pytest.raises(ModelUnavailableError):
         opens(model=down).say("Hello", turn_id="a")
-    talk = opens()
+    conversation = opens()
 
-    reply = talk.say("Hello", turn_id="a")
+    reply = conversation.say("Hello", turn_id="a")
 
-    assert ["human: Hello", f"ai: {reply.text}"] == said(talk.messages())
-    assert reply == talk.say("Hello", turn_id="a")
+    assert ["human: Hello", f"ai: {reply.text}"] == said(conversation.messages())
+    assert reply == conversation.say("Hello", turn_id="a")
 
 
 def test_the_words_of_a_turn_that_died_under_another_id_are_another_turn(
@@ -210,50 +210,54 @@ def test_the_words_of_a_turn_that_died_under_another_id_are_another_turn(
 ) -> None:
     """It is answered, and the one that died is when it is sent again."""
     half_said(opens(), "Hello", "a")
-    talk = opens()
+    conversation = opens()
 
-    second = talk.say("Hello", turn_id="b")
-    first = talk.say("Hello", turn_id="a")
+    second = conversation.say("Hello", turn_id="b")
+    first = conversation.say("Hello", turn_id="a")
 
     assert ["b", "a"] == [second.turn_id, first.turn_id]
-    assert ["b", "a"] == [message.id for message in talk.messages() if message.type == "human"]
+    assert ["b", "a"] == [
+        message.id for message in conversation.messages() if message.type == "human"
+    ]
     assert 2 == len(model.asked)
 
 
 @pytest.mark.parametrize(
     "gone",
     [
-        pytest.param(lambda talk: talk.rollback(turns=1), id="rolled-back"),
-        pytest.param(lambda talk: talk.undo(), id="undone"),
-        pytest.param(lambda talk: talk.say("/undo"), id="undone-by-command"),
-        pytest.param(lambda talk: talk.retry(), id="asked-anew"),
-        pytest.param(lambda talk: (talk.undo(), talk.say("Other")), id="long-gone"),
+        pytest.param(lambda conversation: conversation.rollback(turns=1), id="rolled-back"),
+        pytest.param(lambda conversation: conversation.undo(), id="undone"),
+        pytest.param(lambda conversation: conversation.say("/undo"), id="undone-by-command"),
+        pytest.param(lambda conversation: conversation.retry(), id="asked-anew"),
+        pytest.param(
+            lambda conversation: (conversation.undo(), conversation.say("Other")), id="long-gone"
+        ),
     ],
 )
 def test_a_turn_that_was_taken_back_has_its_first_answer(
     opens: Opens, model: Paid, gone: Callable[[Conversation], Any]
 ) -> None:
     """What was paid for is given back from the branch; the transcript is left as it is."""
-    talk = opens()
-    talk.say("Before", turn_id="a")
-    first = talk.say("Hello", turn_id="b")
-    gone(talk)
-    before, paid = talk.messages(), len(model.asked)
+    conversation = opens()
+    conversation.say("Before", turn_id="a")
+    first = conversation.say("Hello", turn_id="b")
+    gone(conversation)
+    before, paid = conversation.messages(), len(model.asked)
 
     assert first == opens().say("Hello", turn_id="b")
-    assert (before, paid) == (talk.messages(), len(model.asked))
+    assert (before, paid) == (conversation.messages(), len(model.asked))
     with pytest.raises(ConflictError):
-        talk.say("Goodbye", turn_id="b")
+        conversation.say("Goodbye", turn_id="b")
 
 
 def test_a_turn_that_returned_is_found_on_the_record(opens: Opens) -> None:
     """Undo, redo, undo: the reply is the same wherever the turn is."""
-    talk = opens()
-    first = talk.say("Hello", turn_id="a")
+    conversation = opens()
+    first = conversation.say("Hello", turn_id="a")
     replies = []
-    for move in (talk.undo, talk.redo, talk.undo):
+    for move in (conversation.undo, conversation.redo, conversation.undo):
         move()
-        replies.append(talk.say("Hello", turn_id="a"))
+        replies.append(conversation.say("Hello", turn_id="a"))
 
     assert [first.message_id] * 3 == [reply.message_id for reply in replies]
     assert [first.text] * 3 == [reply.text for reply in replies]
@@ -264,35 +268,35 @@ def test_a_question_that_was_set_aside_unanswered_is_answered(opens: Opens, mode
     down = ScriptedChat(replies={"Hello": Fault(error=ModelUnavailableError("away"))})
     with pytest.raises(ModelUnavailableError):
         opens(model=down).say("Hello", turn_id="a")
-    talk = opens()
-    talk.say("Other", turn_id="b")
+    conversation = opens()
+    conversation.say("Other", turn_id="b")
 
-    reply = talk.say("Hello", turn_id="a")
+    reply = conversation.say("Hello", turn_id="a")
 
     assert ["Other", "Hello"] == model.asked
-    assert reply == talk.say("Hello", turn_id="a")
-    assert talk.messages() == replay(talk.events()).messages
+    assert reply == conversation.say("Hello", turn_id="a")
+    assert conversation.messages() == replay(conversation.events()).messages
 
 
 def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
     """After a purge the same id is a new turn, even with other words."""
-    talk = opens()
-    talk.say("Hello", turn_id="a")
-    talk.undo()
-    talk.purge()
+    conversation = opens()
+    conversation.say("Hello", turn_id="a")
+    conversation.undo()
+    conversation.purge()
 
-    talk.say("Goodbye", turn_id="a")
+    conversation.say("Goodbye", turn_id="a")
 
     assert ["Hello", "Goodbye"] == model.asked
 
 
 def test_an_ended_thread_still_gives_its_answers(opens: Opens) -> None:
     """It can be read, and this is reading."""
-    talk = opens()
-    first = talk.say("Hello", turn_id="a")
-    talk.end()
+    conversation = opens()
+    first = conversation.say("Hello", turn_id="a")
+    conversation.end()
 
-    assert first == talk.say("Hello", turn_id="a")
+    assert first == conversation.say("Hello", turn_id="a")
 
 
 def test_ids_belong_to_their_thread(opens: Opens, model: Paid) -> None:
@@ -306,31 +310,31 @@ def test_ids_belong_to_their_thread(opens: Opens, model: Paid) -> None:
 @pytest.mark.parametrize("command", ["/undo", "/rollback", "/checkpoint home", "/retry"])
 def test_a_command_is_obeyed_once(opens: Opens, model: Paid, command: str) -> None:
     """Sent again, at once and later, it is answered as before and moves nothing."""
-    talk = opens()
-    talk.say("Before", turn_id="a")
-    talk.say("Hello", turn_id="b")
-    first = talk.say(command, turn_id="c")
-    after, paid = talk.messages(), len(model.asked)
+    conversation = opens()
+    conversation.say("Before", turn_id="a")
+    conversation.say("Hello", turn_id="b")
+    first = conversation.say(command, turn_id="c")
+    after, paid = conversation.messages(), len(model.asked)
 
     assert first == opens().say(command, turn_id="c")
-    assert (after, paid) == (talk.messages(), len(model.asked))
-    talk.say("More", turn_id="d")
-    assert first == talk.say(command, turn_id="c")
+    assert (after, paid) == (conversation.messages(), len(model.asked))
+    conversation.say("More", turn_id="d")
+    assert first == conversation.say(command, turn_id="c")
     with pytest.raises(ConflictError, match="'c' was used for"):
-        talk.say("/timeline", turn_id="c")
+        conversation.say("/timeline", turn_id="c")
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["after the notice", "before the notice"])
 def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bool) -> None:
     """It was carried out, and is not carried out again; nothing of it is in the transcript."""
-    talk = opens()
-    talk.say("Hello", turn_id="a")
-    talk.say("More", turn_id="b")
-    talk.say("Again", turn_id="c")
+    conversation = opens()
+    conversation.say("Hello", turn_id="a")
+    conversation.say("More", turn_id="b")
+    conversation.say("Again", turn_id="c")
     half_said(opens(), "/undo", "d")
     if not noted:
-        store = talk._handle.store
-        for item in store.search(thread_namespace("turns", talk.thread_id)):
+        store = conversation._handle.store
+        for item in store.search(thread_namespace("turns", conversation.thread_id)):
             store.delete(item.namespace, item.key)
 
     first = opens().say("/undo", turn_id="d")
@@ -338,28 +342,28 @@ def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bo
 
     assert first == again
     assert ("/undo was carried out already." == first.text) is not noted
-    assert ["a", "b"] == [m.id for m in talk.messages() if m.type == "human"]
-    assert {"running"}.isdisjoint(run.status for run in talk.runs().runs)
+    assert ["a", "b"] == [m.id for m in conversation.messages() if m.type == "human"]
+    assert {"running"}.isdisjoint(run.status for run in conversation.runs().runs)
 
 
 @pytest.mark.parametrize(
     "move",
     [
-        pytest.param(lambda talk: talk.undo(), id="undo"),
-        pytest.param(lambda talk: talk.say("/undo"), id="undo-command"),
+        pytest.param(lambda conversation: conversation.undo(), id="undo"),
+        pytest.param(lambda conversation: conversation.say("/undo"), id="undo-command"),
     ],
 )
 def test_undo_after_a_crash_takes_the_question_that_died(
     opens: Opens, model: Paid, move: Callable[[Conversation], Any]
 ) -> None:
     """And not the turn before it, which was answered; sent again it is answered behind that."""
-    talk = opens()
-    talk.say("Hello", turn_id="a")
+    conversation = opens()
+    conversation.say("Hello", turn_id="a")
     half_said(opens(), "More", "b")
-    move(talk)
+    move(conversation)
 
-    assert "More" not in [message.text for message in talk.messages()]
-    reply = talk.say("More", turn_id="b")
+    assert "More" not in [message.text for message in conversation.messages()]
+    reply = conversation.say("More", turn_id="b")
     assert "This answers More, as call 2." == reply.text
     assert ["Hello", "More"] == model.asked
 
@@ -367,55 +371,57 @@ def test_undo_after_a_crash_takes_the_question_that_died(
 @pytest.mark.parametrize(
     "again",
     [
-        pytest.param(lambda talk: talk.retry(), id="retry"),
-        pytest.param(lambda talk: talk.say("/retry"), id="retry-command"),
+        pytest.param(lambda conversation: conversation.retry(), id="retry"),
+        pytest.param(lambda conversation: conversation.say("/retry"), id="retry-command"),
     ],
 )
 def test_a_question_that_died_and_was_retried_is_not_paid_for_twice(
     opens: Opens, model: Paid, again: Callable[[Conversation], Reply]
 ) -> None:
     """A caller that sends it again gets the answer of the retry."""
-    talk = opens()
-    talk.say("Hello", turn_id="a")
+    conversation = opens()
+    conversation.say("Hello", turn_id="a")
     half_said(opens(), "More", "b")
-    brought = again(talk)
+    brought = again(conversation)
 
-    assert brought.message_id == talk.say("More", turn_id="b").message_id
+    assert brought.message_id == conversation.say("More", turn_id="b").message_id
     assert ["Hello", "More"] == model.asked
 
 
 def test_a_question_that_died_is_set_aside_by_another(opens: Opens, model: Paid) -> None:
     """The next question is answered by itself; the first one is kept in a branch."""
     half_said(opens(), "Hello", "a")
-    talk = opens()
+    conversation = opens()
 
-    reply = talk.say("Other", turn_id="b")
+    reply = conversation.say("Other", turn_id="b")
 
-    assert ["human: Other", f"ai: {reply.text}"] == said(talk.messages())
-    assert ["interrupted"] == [e.kind for e in talk.branches() if e.id.startswith("branch-")]
+    assert ["human: Other", f"ai: {reply.text}"] == said(conversation.messages())
+    assert ["interrupted"] == [
+        e.kind for e in conversation.branches() if e.id.startswith("branch-")
+    ]
     assert ["Other"] == model.asked
 
 
 def test_a_decision_that_is_due_is_told_again(opens: Opens) -> None:
     """The turn waits for a person; sent again it says so once more, and then has its answer."""
-    talk = opens(
+    conversation = opens(
         judge=ScriptedJudge(default=0.1), settings={"on_exhausted": "ask", "max_rollbacks": 0}
     )
-    first = talk.say("Hello", turn_id="a")
+    first = conversation.say("Hello", turn_id="a")
 
-    assert ("decision", first) == (first.kind, talk.say("Hello", turn_id="a"))
+    assert ("decision", first) == (first.kind, conversation.say("Hello", turn_id="a"))
     with pytest.raises(ConflictError, match="decision"):
-        talk.say("Other", turn_id="b")
-    ended = talk.resume("approve")
-    assert ended == talk.say("Hello", turn_id="a")
+        conversation.say("Other", turn_id="b")
+    ended = conversation.resume("approve")
+    assert ended == conversation.say("Hello", turn_id="a")
 
 
 def test_a_stream_of_a_known_turn_is_its_reply(opens: Opens, model: Paid) -> None:
     """No token comes a second time."""
-    talk = opens()
-    first = [event.reply for event in talk.stream("Hello", turn_id="a")][-1]
+    conversation = opens()
+    first = [event.reply for event in conversation.stream("Hello", turn_id="a")][-1]
 
-    (event,) = talk.stream("Hello", turn_id="a")
+    (event,) = conversation.stream("Hello", turn_id="a")
 
     assert ("reply", first) == (event.kind, event.reply)
     assert ["Hello"] == model.asked
@@ -424,35 +430,35 @@ def test_a_stream_of_a_known_turn_is_its_reply(opens: Opens, model: Paid) -> Non
 async def test_async_code_gets_the_same(tmp_path: Path, model: Paid) -> None:
     """Both verbs, in both forms, are one turn."""
     given = {"model": model, "judge": ScriptedJudge(), "thread": "t"}
-    async with AsyncConversation.open(tmp_path / "talk.db", **given) as talk:
-        first = await talk.say("Hello", turn_id="a")
-        streamed = [event async for event in talk.stream("Hello", turn_id="a")]
+    async with AsyncConversation.open(tmp_path / "talk.db", **given) as conversation:
+        first = await conversation.say("Hello", turn_id="a")
+        streamed = [event async for event in conversation.stream("Hello", turn_id="a")]
 
-        assert first == await talk.say("Hello", turn_id="a")
+        assert first == await conversation.say("Hello", turn_id="a")
         assert [first] == [event.reply for event in streamed]
         with pytest.raises(ConflictError):
-            await talk.say("Goodbye", turn_id="a")
+            await conversation.say("Goodbye", turn_id="a")
     assert ["Hello"] == model.asked
 
 
 def test_a_turn_that_was_sealed_is_found_by_its_run(opens: Opens, model: Paid) -> None:
     """Messages that were offloaded long ago are found in the store."""
     shifts = {f"Topic {n}": "new" for n in range(20)}
-    talk = opens(
+    conversation = opens(
         detector=ScriptedDetector(shifts=shifts),  # type: ignore[arg-type]
         settings={"live_messages": 8},
     )
-    first = [talk.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
-    live = drive(talk._handle.reading(ThreadHandle.snapshot)).values["messages"]
+    first = [conversation.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
+    live = drive(conversation._handle.reading(ThreadHandle.snapshot)).values["messages"]
     assert "turn-0" not in [message.id for message in live]
-    paid, whole = len(model.asked), talk.messages()
+    paid, whole = len(model.asked), conversation.messages()
 
     again = [opens().say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
 
     assert [_told(each) for each in first] == [_told(each) for each in again]
-    assert (paid, whole) == (len(model.asked), talk.messages())
+    assert (paid, whole) == (len(model.asked), conversation.messages())
     with pytest.raises(ConflictError):
-        talk.say("Other", turn_id="turn-0")
+        conversation.say("Other", turn_id="turn-0")
 
 
 def _told(reply: Reply) -> tuple[Any, ...]:

@@ -63,98 +63,98 @@ def caller() -> ScriptedChat:
     return ScriptedChat(default=ToolCalls(calls=[look], then="What was found is: {result}."))
 
 
-def ids(talk: Conversation) -> list[str]:
+def ids(conversation: Conversation) -> list[str]:
     """Of the transcript's messages."""
-    return [message.id or "" for message in talk.messages()]
+    return [message.id or "" for message in conversation.messages()]
 
 
-def probe(talk: Conversation, question: str = "And now?") -> list[tuple[str, str]]:
+def probe(conversation: Conversation, question: str = "And now?") -> list[tuple[str, str]]:
     """What the model is sent for a question; the question is gone afterwards."""
-    model: Any = talk._handle.services.model_like
-    talk.say(question)
-    talk.undo()
+    model: Any = conversation._handle.services.model_like
+    conversation.say(question)
+    conversation.undo()
     return [(m.type, text_of(m)) for m in model.inputs[-1]]
 
 
-def sent(talk: Conversation, question: str = "And now?") -> str:
+def sent(conversation: Conversation, question: str = "And now?") -> str:
     """What the model is sent for a question, as one text."""
-    return "\n".join(words for _, words in probe(talk, question))
+    return "\n".join(words for _, words in probe(conversation, question))
 
 
 def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     """Views leave it out, the transcript keeps it, and restored it is where it was."""
-    talk = three(opened)
-    before, transcript = probe(talk), talk.messages()
-    entry = talk.forget(ids(talk)[2], reason="wrong")
+    conversation = three(opened)
+    before, transcript = probe(conversation), conversation.messages()
+    entry = conversation.forget(ids(conversation)[2], reason="wrong")
 
-    assert (entry,) == talk.forgotten()
-    assert ("message", [ids(talk)[2]], "wrong") == (
+    assert (entry,) == conversation.forgotten()
+    assert ("message", [ids(conversation)[2]], "wrong") == (
         entry["kind"],
         entry["message_ids"],
         entry["reason"],
     )
-    assert "q2" not in sent(talk)
-    assert "draft 2" in sent(talk)
-    assert 1 == talk.restore(entry["id"]).restored
-    assert () == talk.forgotten()
-    assert before == probe(talk)
-    assert transcript == talk.messages()
-    assert transcript == replay(talk.events()).messages
+    assert "q2" not in sent(conversation)
+    assert "draft 2" in sent(conversation)
+    assert 1 == conversation.restore(entry["id"]).restored
+    assert () == conversation.forgotten()
+    assert before == probe(conversation)
+    assert transcript == conversation.messages()
+    assert transcript == replay(conversation.events()).messages
 
 
 def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
     """Forgetting is a step: undo reverts it and redo repeats it, any number of times."""
-    talk = three(opened)
-    before = probe(talk)
-    (entry,) = (talk.forget(turns=2),)
-    after = state(talk)["operations"]
+    conversation = three(opened)
+    before = probe(conversation)
+    (entry,) = (conversation.forget(turns=2),)
+    after = state(conversation)["operations"]
 
-    assert 3 == talk.undo().turns
-    assert () == talk.forgotten()
-    talk.redo()
-    assert (entry,) == talk.forgotten()
-    assert after == state(talk)["operations"]
-    assert ["q1", "q3"] == [words for kind, words in probe(talk) if kind == "human"][:2]
-    talk.undo()
-    assert before == probe(talk)
-    assert 2 == talk.undo().turns
+    assert 3 == conversation.undo().turns
+    assert () == conversation.forgotten()
+    conversation.redo()
+    assert (entry,) == conversation.forgotten()
+    assert after == state(conversation)["operations"]
+    assert ["q1", "q3"] == [words for kind, words in probe(conversation) if kind == "human"][:2]
+    conversation.undo()
+    assert before == probe(conversation)
+    assert 2 == conversation.undo().turns
 
 
 def test_undo_of_a_restore(opened: Opening) -> None:
     """What was restored is forgotten again when that is undone."""
-    talk = three(opened)
-    entry = talk.forget(turns="1-2")
-    talk.restore(entry["id"])
-    talk.undo()
+    conversation = three(opened)
+    entry = conversation.forget(turns="1-2")
+    conversation.restore(entry["id"])
+    conversation.undo()
 
-    assert (entry,) == talk.forgotten()
+    assert (entry,) == conversation.forgotten()
 
 
 def test_one_message_of_a_span_is_restored(opened: Opening) -> None:
     """Restoring a message of a span leaves the others forgotten; undo forgets it again."""
-    talk = three(opened)
-    names = ids(talk)
-    entry = talk.forget(names[0], names[3])
+    conversation = three(opened)
+    names = ids(conversation)
+    entry = conversation.forget(names[0], names[3])
     assert names[:4] == entry["message_ids"]
-    assert 1 == talk.restore(names[2]).restored
+    assert 1 == conversation.restore(names[2]).restored
 
-    assert [names[0], names[1], names[3]] == talk.forgotten()[0]["message_ids"]
-    assert "q2" in sent(talk)
-    assert "q1" not in sent(talk)
-    talk.undo()
-    assert (entry,) == talk.forgotten()
+    assert [names[0], names[1], names[3]] == conversation.forgotten()[0]["message_ids"]
+    assert "q2" in sent(conversation)
+    assert "q1" not in sent(conversation)
+    conversation.undo()
+    assert (entry,) == conversation.forgotten()
 
 
 def test_tool_calls_and_results_go_together(opened: Opening) -> None:
     """Who forgets a result forgets its call; the answer stays."""
     model = caller()
-    talk = opened(model, tools=[looks("Alpha", "Beta", "Gamma")])
-    talk.say("q1")
-    result = next(m for m in talk.messages() if isinstance(m, ToolMessage))
-    entry = talk.forget(result.id or "")
+    conversation = opened(model, tools=[looks("Alpha", "Beta", "Gamma")])
+    conversation.say("q1")
+    result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
+    entry = conversation.forget(result.id or "")
 
     assert 2 == len(entry["message_ids"])
-    talk.say("q2")
+    conversation.say("q2")
     view = model.calls[2]
     assert ["human", "ai", "human"] == [m.type for m in view]
     assert [] == [m for m in view if isinstance(m, ToolMessage)]
@@ -166,20 +166,20 @@ def test_tool_calls_and_results_go_together(opened: Opening) -> None:
 def test_results_that_bear_on_no_question(opened: Opening, below: float, gone: str) -> None:
     """Results under a score are shown as cleared, their calls stay, and undo shows them again."""
     model = caller()
-    talk = opened(
+    conversation = opened(
         model, tools=[looks("Alpha is large", "Beta", "Gamma")], settings={"judging": "off"}
     )
-    talk.say("How large is alpha, and who discovered it?")
-    talk.say("Tell me more.")
-    transcript = talk.messages()
-    entry = talk.forget_tool_results(below)
-    talk.say("Go on.")
+    conversation.say("How large is alpha, and who discovered it?")
+    conversation.say("Tell me more.")
+    transcript = conversation.messages()
+    entry = conversation.forget_tool_results(below)
+    conversation.say("Go on.")
 
     shown = [text_of(m) for m in model.calls[-2] if isinstance(m, ToolMessage)]
     assert 2 == len(shown)
     for word in ("Alpha", "Beta"):
         assert (word not in gone) == any(word in each for each in shown)
-    assert transcript == talk.messages()[: len(transcript)]
+    assert transcript == conversation.messages()[: len(transcript)]
     assert len(gone.split()) == (0 if entry is None else len(entry["message_ids"]))
 
 
@@ -187,88 +187,88 @@ def test_the_judge_weighs_results(opened: Opening) -> None:
     """With a model for a judge it is asked about each result; one that fails forgets nothing."""
     model = caller()
     judge = scores(0.9, 0.9, 0.1, RuntimeError("down"))
-    talk = opened(model, judge, tools=[looks("Alpha", "Beta")])
-    talk.say("q1")
-    talk.say("q2")
-    entry = talk.forget_tool_results(0.5)
+    conversation = opened(model, judge, tools=[looks("Alpha", "Beta")])
+    conversation.say("q1")
+    conversation.say("q2")
+    entry = conversation.forget_tool_results(0.5)
 
-    results = [m.id for m in talk.messages() if isinstance(m, ToolMessage)]
+    results = [m.id for m in conversation.messages() if isinstance(m, ToolMessage)]
     assert entry is not None
     assert results[:1] == entry["message_ids"]
 
 
 def test_pinned_results_are_kept(opened: Opening) -> None:
     """A result that a pin holds is not forgotten."""
-    talk = opened(caller(), tools=[looks("Alpha")], settings={"judging": "off"})
-    talk.say("q1")
-    talk.pin()
+    conversation = opened(caller(), tools=[looks("Alpha")], settings={"judging": "off"})
+    conversation.say("q1")
+    conversation.pin()
 
-    assert talk.forget_tool_results(1.0) is None
+    assert conversation.forget_tool_results(1.0) is None
 
 
 def topics(opened: Opening, **options: Any) -> Conversation:
     """A conversation of two topics, the second under way."""
-    talk = opened(detector=Listener(), **options)
+    conversation = opened(detector=Listener(), **options)
     for words in ("apples one", "apples two", "NEW pears", "pears two"):
-        talk.say(words)
-    return talk
+        conversation.say(words)
+    return conversation
 
 
 def test_a_topic_is_forgotten(opened: Opening) -> None:
     """Neither its words nor its summary reach the model or the detector, until it is restored."""
-    talk = topics(opened)
-    before = probe(talk)
+    conversation = topics(opened)
+    before = probe(conversation)
     assert any("apples" in words for _, words in before)
-    entry = talk.forget("topic-1")
+    entry = conversation.forget("topic-1")
 
-    detector: Any = talk._handle.services.detector
+    detector: Any = conversation._handle.services.detector
     detector.told.clear()
-    assert "apples" not in sent(talk)
+    assert "apples" not in sent(conversation)
     assert not [words for words in detector.told if "apples" in words]
-    assert [True, False] == [each.forgotten for each in talk.timeline().topics]
-    talk.restore("topic-1")
-    assert before == probe(talk)
-    assert entry["id"] not in {each["id"] for each in talk.forgotten()}
+    assert [True, False] == [each.forgotten for each in conversation.timeline().topics]
+    conversation.restore("topic-1")
+    assert before == probe(conversation)
+    assert entry["id"] not in {each["id"] for each in conversation.forgotten()}
 
 
 def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
     """Later messages begin a new topic, which is shown."""
-    talk = topics(opened)
-    talk.forget("topic-2")
-    talk.say("more of it")
-    talk.say("and more")
+    conversation = topics(opened)
+    conversation.forget("topic-2")
+    conversation.say("more of it")
+    conversation.say("and more")
 
-    assert "pears" not in sent(talk)
-    assert "more of it" in sent(talk)
-    assert 3 == len(talk.timeline().topics)
+    assert "pears" not in sent(conversation)
+    assert "more of it" in sent(conversation)
+    assert 3 == len(conversation.timeline().topics)
 
 
 def test_nobody_returns_to_a_forgotten_topic(opened: Opening) -> None:
     """Who comes back to its subject begins a new topic."""
-    talk = topics(opened)
-    talk.forget("topic-1")
-    talk.say("BACK to apples")
+    conversation = topics(opened)
+    conversation.forget("topic-1")
+    conversation.say("BACK to apples")
 
-    assert "apples one" not in sent(talk)
-    assert "BACK to apples" in sent(talk)
+    assert "apples one" not in sent(conversation)
+    assert "BACK to apples" in sent(conversation)
 
 
 def test_summaries_are_made_anew(opened: Opening) -> None:
     """A summary that told of a message tells nothing of it, and again when it is restored."""
-    talk = topics(opened)
-    talk.forget(ids(talk)[0])
+    conversation = topics(opened)
+    conversation.forget(ids(conversation)[0])
 
-    assert "apples one" not in sent(talk)
-    assert "apples two" in sent(talk)
-    talk.undo()
-    assert "apples one" in sent(talk)
+    assert "apples one" not in sent(conversation)
+    assert "apples two" in sent(conversation)
+    conversation.undo()
+    assert "apples one" in sent(conversation)
 
 
 def test_the_first_message_of_a_topic(opened: Opening) -> None:
     """Where it is forgotten, the topic's other words are its own as before."""
-    talk = topics(opened)
-    talk.forget(ids(talk)[4])
-    seen = sent(talk)
+    conversation = topics(opened)
+    conversation.forget(ids(conversation)[4])
+    seen = sent(conversation)
 
     assert "NEW pears" not in seen
     assert "pears two" in seen
@@ -284,26 +284,26 @@ def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:
         "primers": 0,
         "recall_tokens": 0,
     }
-    talk = opened(settings=settings)
+    conversation = opened(settings=settings)
     for number in range(12):
-        talk.say(f"question {number} " + "on and on " * 30)
-    assert state(talk)["compaction"]["spans"]
-    assert "question 1 " in sent(talk)
-    talk.forget(ids(talk)[2])
+        conversation.say(f"question {number} " + "on and on " * 30)
+    assert state(conversation)["compaction"]["spans"]
+    assert "question 1 " in sent(conversation)
+    conversation.forget(ids(conversation)[2])
 
-    assert "question 1 " not in sent(talk)
+    assert "question 1 " not in sent(conversation)
 
 
 def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
     """What no view shows is not recalled either, live or offloaded."""
-    talk = opened(detector=SHIFTS, settings=WINDOW)
-    talk.say("The zanzibar treaty of 1890?")
-    first = ids(talk)[0]
+    conversation = opened(detector=SHIFTS, settings=WINDOW)
+    conversation.say("The zanzibar treaty of 1890?")
+    first = ids(conversation)[0]
     for number in range(5):
-        talk.say(f"NEW subject {number}")
-    talk.forget(first)
-    talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._handle.services.model_like
+        conversation.say(f"NEW subject {number}")
+    conversation.forget(first)
+    conversation.say("NEW Which treaty of zanzibar?")
+    model: Any = conversation._handle.services.model_like
     view = "\n".join(text_of(m) for m in model.inputs[-1])
 
     assert "1890" not in view
@@ -311,14 +311,14 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
 
 def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> None:
     """A topic that was offloaded and is forgotten is not recalled."""
-    talk = opened(detector=SHIFTS, settings=WINDOW)
-    talk.say("The zanzibar treaty of 1890?")
+    conversation = opened(detector=SHIFTS, settings=WINDOW)
+    conversation.say("The zanzibar treaty of 1890?")
     for number in range(6):
-        talk.say(f"NEW subject {number}")
-    assert state(talk)["offloaded"]["messages"] > 2
-    talk.forget("topic-1")
-    talk.say("NEW Which treaty of zanzibar?")
-    model: Any = talk._handle.services.model_like
+        conversation.say(f"NEW subject {number}")
+    assert state(conversation)["offloaded"]["messages"] > 2
+    conversation.forget("topic-1")
+    conversation.say("NEW Which treaty of zanzibar?")
+    model: Any = conversation._handle.services.model_like
 
     assert "1890" not in "\n".join(text_of(m) for m in model.inputs[-1])
 
@@ -331,14 +331,18 @@ def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
         read.append("\n".join(text_of(each) for each in request))
         return 0.9
 
-    talk = opened(judge=judge)
-    talk.say("Where is the SECRET kept?")
-    talk.forget(talk.messages()[0].id or "")
-    talk.add([HumanMessage("And the house?", id="q"), AIMessage("It is red, with doors.", id="a")])
-    talk.add([HumanMessage("And the car?", id="q2"), AIMessage("It is HIDDEN in a barn.", id="a2")])
-    talk.forget("a2")
+    conversation = opened(judge=judge)
+    conversation.say("Where is the SECRET kept?")
+    conversation.forget(conversation.messages()[0].id or "")
+    conversation.add(
+        [HumanMessage("And the house?", id="q"), AIMessage("It is red, with doors.", id="a")]
+    )
+    conversation.add(
+        [HumanMessage("And the car?", id="q2"), AIMessage("It is HIDDEN in a barn.", id="a2")]
+    )
+    conversation.forget("a2")
     read.clear()
-    talk.say("How many doors are there?")
+    conversation.say("How many doors are there?")
 
     assert any("It is red, with doors." in each for each in read)
     assert [] == [each for each in read if "SECRET" in each or "HIDDEN" in each]
@@ -346,75 +350,75 @@ def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
 
 def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
     """The first one that is left gives the thread its name."""
-    talk = opened()
-    talk.graph.invoke(
-        {"messages": [HumanMessage("The SECRET place?", id="q")]}, talk._handle.config
+    conversation = opened()
+    conversation.graph.invoke(
+        {"messages": [HumanMessage("The SECRET place?", id="q")]}, conversation._handle.config
     )
-    talk.forget("q")
-    talk.say("What is a garden?")
+    conversation.forget("q")
+    conversation.say("What is a garden?")
 
-    assert "What is a garden?" == entry(talk).title
+    assert "What is a garden?" == entry(conversation).title
 
 
 def test_a_sealed_message_is_forgotten_and_restored(opened: Opening) -> None:
     """An offloaded message is rolled back, forgotten, offloaded again, and restored."""
-    talk = opened(detector=Listener(), settings=WINDOW)
+    conversation = opened(detector=Listener(), settings=WINDOW)
     for number in range(6):
-        talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-    transcript = talk.messages()
-    assert state(talk)["offloaded"]["messages"] > 2
-    entry = talk.forget(transcript[0].id or "")
+        conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
+    transcript = conversation.messages()
+    assert state(conversation)["offloaded"]["messages"] > 2
+    entry = conversation.forget(transcript[0].id or "")
     for number in range(6, 10):
-        talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-    assert transcript[0].id not in {m.id for m in state(talk)["messages"]}
+        conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
+    assert transcript[0].id not in {m.id for m in state(conversation)["messages"]}
 
-    assert "subject 0" not in sent(talk)
-    assert transcript == talk.messages()[: len(transcript)]
-    talk.restore(entry["id"])
-    assert () == talk.forgotten()
-    assert transcript == talk.messages()[: len(transcript)]
+    assert "subject 0" not in sent(conversation)
+    assert transcript == conversation.messages()[: len(transcript)]
+    conversation.restore(entry["id"])
+    assert () == conversation.forgotten()
+    assert transcript == conversation.messages()[: len(transcript)]
 
 
 def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
     """A pinned message is in every view, wherever it lies; unpinned it is not."""
-    talk = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
-    talk.say("The answer is 42, remember?")
-    name = ids(talk)[0]
-    talk.pin(name)
+    conversation = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
+    conversation.say("The answer is 42, remember?")
+    name = ids(conversation)[0]
+    conversation.pin(name)
     for number in range(8):
-        talk.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-        model: Any = talk._handle.services.model_like
+        conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
+        model: Any = conversation._handle.services.model_like
         assert "The answer is 42" in "\n".join(text_of(m) for m in model.inputs[-1])
-    (pin,) = talk.pins()
+    (pin,) = conversation.pins()
     assert "page" in pin
-    talk.rollback(turns=9)
-    assert ({"message_id": name},) == talk.pins()
-    talk.undo()
-    assert "The answer is 42" in sent(talk, "NEW and now?")
-    talk.unpin(name)
-    assert 1 >= sent(talk).count("The answer is 42")
-    assert () == talk.pins()
+    conversation.rollback(turns=9)
+    assert ({"message_id": name},) == conversation.pins()
+    conversation.undo()
+    assert "The answer is 42" in sent(conversation, "NEW and now?")
+    conversation.unpin(name)
+    assert 1 >= sent(conversation).count("The answer is 42")
+    assert () == conversation.pins()
 
 
 def test_a_pin_on_what_is_sealed_already(opened: Opening) -> None:
     """A pin on an offloaded message brings it back with its call."""
     model = caller()
     settings = {**WINDOW, "recall_tokens": 0}
-    talk = opened(
+    conversation = opened(
         model,
         tools=[looks(*(f"found {n}" for n in range(9)))],
         detector=Listener(),
         settings=settings,
     )
     for number in range(6):
-        talk.say(f"NEW subject {number}")
-    result = next(m for m in talk.messages() if isinstance(m, ToolMessage))
-    before = state(talk)["messages"]
+        conversation.say(f"NEW subject {number}")
+    result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
+    before = state(conversation)["messages"]
     assert result.id not in {m.id for m in before}
-    (pin,) = talk.pin(result.id)
-    assert before == state(talk)["messages"]
+    (pin,) = conversation.pin(result.id)
+    assert before == state(conversation)["messages"]
     assert "page" in pin
-    talk.say("NEW and now?")
+    conversation.say("NEW and now?")
 
     view = model.calls[-2]
     assert ["found 0"] == [text_of(m) for m in view if isinstance(m, ToolMessage)]
@@ -424,81 +428,81 @@ def test_a_pin_on_what_is_sealed_already(opened: Opening) -> None:
 
 def test_a_pin_goes_quiet_and_returns(opened: Opening) -> None:
     """A rollback takes the pinned message away; when it returns, so does the pin."""
-    talk = topics(opened)
-    name = ids(talk)[2]
-    talk.pin(name)
-    talk.rollback(turns=3)
-    assert "apples two" not in sent(talk)
-    talk.undo()
+    conversation = topics(opened)
+    name = ids(conversation)[2]
+    conversation.pin(name)
+    conversation.rollback(turns=3)
+    assert "apples two" not in sent(conversation)
+    conversation.undo()
 
-    assert "apples two" in sent(talk, "NEW plums")
-    assert ({"message_id": name},) == talk.pins()
+    assert "apples two" in sent(conversation, "NEW plums")
+    assert ({"message_id": name},) == conversation.pins()
 
 
 def test_forgetting_takes_the_pin_off(opened: Opening) -> None:
     """Who forgets a pinned message unpins it; undo sets the pin again."""
-    talk = three(opened)
-    name = ids(talk)[0]
-    pins = talk.pin(name)
-    talk.forget(name)
+    conversation = three(opened)
+    name = ids(conversation)[0]
+    pins = conversation.pin(name)
+    conversation.forget(name)
 
-    assert () == talk.pins()
+    assert () == conversation.pins()
     with pytest.raises(ConflictError, match="restore it first"):
-        talk.pin(name)
-    talk.undo()
-    assert pins == talk.pins()
+        conversation.pin(name)
+    conversation.undo()
+    assert pins == conversation.pins()
 
 
 def test_a_turn_is_pinned_by_its_number(opened: Opening) -> None:
     """The question and the answer of a turn are pinned, by default of the newest."""
-    talk = three(opened)
-    names = ids(talk)
+    conversation = three(opened)
+    names = ids(conversation)
 
-    assert names[4:] == [each["message_id"] for each in talk.pin()]
-    assert [*names[4:], *names[:2]] == [each["message_id"] for each in talk.pin(turn=1)]
-    assert names[:2] == [each["message_id"] for each in talk.unpin()]
-    assert [True, False, False] == [turn.pinned for turn in talk.timeline().turns]
+    assert names[4:] == [each["message_id"] for each in conversation.pin()]
+    assert [*names[4:], *names[:2]] == [each["message_id"] for each in conversation.pin(turn=1)]
+    assert names[:2] == [each["message_id"] for each in conversation.unpin()]
+    assert [True, False, False] == [turn.pinned for turn in conversation.timeline().turns]
 
 
 def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None:
     """The pin on a tool call stands for the call and its results."""
-    talk = opened(caller(), tools=[looks("a pier")])
-    talk.say("Where?")
-    question, call, result, answer = ids(talk)
+    conversation = opened(caller(), tools=[looks("a pier")])
+    conversation.say("Where?")
+    question, call, result, answer = ids(conversation)
 
-    assert [question, call, answer] == [each["message_id"] for each in talk.pin(turn=1)]
-    assert result not in {each["message_id"] for each in talk.pins()}
+    assert [question, call, answer] == [each["message_id"] for each in conversation.pin(turn=1)]
+    assert result not in {each["message_id"] for each in conversation.pins()}
 
 
 def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
     """No model is shown them, so a pin would have no effect."""
-    talk = three(opened)
-    talk.graph.invoke({"messages": [("user", "/help")]}, talk._handle.config)
-    for message_id in ids(talk)[-2:]:
+    conversation = three(opened)
+    conversation.graph.invoke({"messages": [("user", "/help")]}, conversation._handle.config)
+    for message_id in ids(conversation)[-2:]:
         with pytest.raises(InputError, match=message_id):
-            talk.pin(message_id)
+            conversation.pin(message_id)
 
-    assert () == talk.pins()
+    assert () == conversation.pins()
 
 
 def test_a_fork_has_the_pins_and_what_is_forgotten(opened: Opening) -> None:
     """A fork begins with the same views."""
-    talk = three(opened)
-    talk.pin()
-    talk.forget(turns=1)
-    other = talk.fork()
+    conversation = three(opened)
+    conversation.pin()
+    conversation.forget(turns=1)
+    other = conversation.fork()
 
-    assert talk.pins() == other.pins()
-    assert talk.forgotten() == other.forgotten()
-    assert probe(talk) == probe(other)
+    assert conversation.pins() == other.pins()
+    assert conversation.forgotten() == other.forgotten()
+    assert probe(conversation) == probe(other)
 
 
 def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     """The question that waits is never left out, also when it was forgotten and is retried."""
-    talk = three(opened)
-    talk.forget(turns=3)
-    talk.retry()
-    model: Any = talk._handle.services.model_like
+    conversation = three(opened)
+    conversation.forget(turns=3)
+    conversation.retry()
+    model: Any = conversation._handle.services.model_like
 
     assert "q3" in text_of(model.inputs[-1][-1])
 
@@ -522,61 +526,63 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
 )
 def test_what_cannot_be(opened: Opening, act: Any, error: type[Exception], words: str) -> None:
     """An order that names nothing says so and changes nothing."""
-    talk = three(opened)
-    before = state(talk)
+    conversation = three(opened)
+    before = state(conversation)
     with pytest.raises(error, match=words):
-        act(talk)
+        act(conversation)
 
-    assert before == state(talk)
+    assert before == state(conversation)
 
 
 def test_the_waiting_question_is_not_forgotten(opened: Opening) -> None:
     """A question without an answer can be undone, not forgotten."""
-    talk = three(opened)
-    talk.add([("user", "waiting?")])
+    conversation = three(opened)
+    conversation.add([("user", "waiting?")])
     with pytest.raises(InputError, match="waits for its answer"):
-        talk.forget(ids(talk)[-1])
+        conversation.forget(ids(conversation)[-1])
 
 
 def test_twice(opened: Opening) -> None:
     """What is forgotten or pinned is not so again."""
-    talk = topics(opened)
-    name = ids(talk)[0]
-    talk.pin(name)
+    conversation = topics(opened)
+    name = ids(conversation)[0]
+    conversation.pin(name)
     with pytest.raises(ConflictError, match="pinned already"):
-        talk.pin(name)
-    talk.forget("topic-1")
+        conversation.pin(name)
+    conversation.forget("topic-1")
     for what in ("topic-1", name):
         with pytest.raises(ConflictError, match="forgotten already"):
-            talk.forget(what)
+            conversation.forget(what)
 
 
 def test_pins_are_bounded(opened: Opening) -> None:
     """One pin too many is refused, with the limit."""
-    talk = opened()
-    talk.add([(role, f"{role} {n}") for n in range(PINS) for role in ("user", "assistant")])
-    names = ids(talk)
+    conversation = opened()
+    conversation.add([(role, f"{role} {n}") for n in range(PINS) for role in ("user", "assistant")])
+    names = ids(conversation)
     for name in names[:PINS]:
-        talk.pin(name)
+        conversation.pin(name)
 
     with pytest.raises(ConflictError, match=str(PINS)):
-        talk.pin(names[PINS])
+        conversation.pin(names[PINS])
 
 
 @pytest.mark.full
 def test_what_is_forgotten_is_bounded(opened: Opening) -> None:
     """One thing or one message too many is refused, with the limit; a whole topic is one thing."""
-    talk = opened()
+    conversation = opened()
     half = FORGOTTEN_MESSAGES // 2
-    talk.add([(role, f"{role} {n}") for n in range(half + 1) for role in ("user", "assistant")])
-    talk.say("now")
-    names = ids(talk)
+    conversation.add(
+        [(role, f"{role} {n}") for n in range(half + 1) for role in ("user", "assistant")]
+    )
+    conversation.say("now")
+    names = ids(conversation)
     with pytest.raises(ConflictError, match=str(FORGOTTEN_MESSAGES)):
-        talk.forget(names[0], names[FORGOTTEN_MESSAGES])
+        conversation.forget(names[0], names[FORGOTTEN_MESSAGES])
     for name in names[:FORGOTTEN]:
-        talk.forget(name)
+        conversation.forget(name)
     with pytest.raises(ConflictError, match=str(FORGOTTEN)):
-        talk.forget(names[FORGOTTEN])
+        conversation.forget(names[FORGOTTEN])
 
 
 ACTS = st.tuples(
@@ -591,79 +597,81 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
     """After forgetting, pinning, restoring and unpinning, the context is as before."""
     with Conversation.open(
         ":memory:", model=Numbered(), judge=scores(), detector=Listener()
-    ) as talk:
+    ) as conversation:
         for words in ("apples one", "apples two", "NEW pears", "pears two"):
-            talk.say(words)
-        transcript, before = talk.messages(), probe(talk)
+            conversation.say(words)
+        transcript, before = conversation.messages(), probe(conversation)
         for act in acts:
             with suppress(ConflictError, NotFoundError):
-                _do(talk, *act)
-            assert transcript == talk.messages()
-        for entry in talk.forgotten():
-            talk.restore(entry["id"])
-        for pin in talk.pins():
-            talk.unpin(pin["message_id"])
-        assert before == probe(talk)
-        assert transcript == replay(talk.events()).messages
+                _do(conversation, *act)
+            assert transcript == conversation.messages()
+        for entry in conversation.forgotten():
+            conversation.restore(entry["id"])
+        for pin in conversation.pins():
+            conversation.unpin(pin["message_id"])
+        assert before == probe(conversation)
+        assert transcript == replay(conversation.events()).messages
 
 
-def _do(talk: Conversation, act: str, place: int) -> None:
+def _do(conversation: Conversation, act: str, place: int) -> None:
     """One thing that changes views alone."""
-    names, entries = ids(talk), talk.forgotten()
-    steps = {"undo": state(talk)["operations"], "redo": state(talk)["redo"]}.get(act)
+    names, entries = ids(conversation), conversation.forgotten()
+    steps = {"undo": state(conversation)["operations"], "redo": state(conversation)["redo"]}.get(
+        act
+    )
     if steps is not None and (not steps or steps[-1]["kind"] != "forget"):
         return
     if act == "span":
-        talk.forget(*sorted((names[place], names[-1]), key=names.index))
+        conversation.forget(*sorted((names[place], names[-1]), key=names.index))
     elif act == "restore":
         for entry in entries[:1]:
-            talk.restore(entry["id"])
+            conversation.restore(entry["id"])
     else:
         {
-            "message": lambda: talk.forget(names[place]),
-            "topic": lambda: talk.forget(f"topic-{1 + place % 2}"),
-            "undo": talk.undo,
-            "redo": talk.redo,
-            "pin": lambda: talk.pin(names[place]),
-            "unpin": lambda: talk.unpin(names[place]),
+            "message": lambda: conversation.forget(names[place]),
+            "topic": lambda: conversation.forget(f"topic-{1 + place % 2}"),
+            "undo": conversation.undo,
+            "redo": conversation.redo,
+            "pin": lambda: conversation.pin(names[place]),
+            "unpin": lambda: conversation.unpin(names[place]),
         }[act]()
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_commands(opened: Opening, language: str) -> None:
     """A typed command is answered by a notice, and the model never sees it."""
-    talk = three(opened, settings={"language": language})
-    model: Any = talk._handle.services.model_like
+    conversation = three(opened, settings={"language": language})
+    model: Any = conversation._handle.services.model_like
     asked = len(model.inputs)
     annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 
-    assert "q1" in talk.say("/pin 1").text
-    assert annotation in talk.say("/timeline").text.splitlines()[0]
-    assert "q1" in talk.say("/unpin 1").text
-    assert "q1 / q2" in talk.say("/forget 1-2").text
-    (entry,) = talk.forgotten()
-    assert entry["id"] in talk.say("/forgotten").text
+    assert "q1" in conversation.say("/pin 1").text
+    assert annotation in conversation.say("/timeline").text.splitlines()[0]
+    assert "q1" in conversation.say("/unpin 1").text
+    assert "q1 / q2" in conversation.say("/forget 1-2").text
+    (entry,) = conversation.forgotten()
+    assert entry["id"] in conversation.say("/forgotten").text
     assert ["span", 4, "/forget 1-2"] == [
         entry["kind"],
         len(entry["message_ids"]),
         entry["reason"],
     ]
     assert asked == len(model.inputs)
-    assert "q1" not in sent(talk)
-    talk.say("/undo")
-    assert () == talk.forgotten()
-    talk.say("/redo")
-    assert (entry,) == talk.forgotten()
-    assert talk.messages() == replay(talk.events()).messages
+    assert "q1" not in sent(conversation)
+    conversation.say("/undo")
+    assert () == conversation.forgotten()
+    conversation.say("/redo")
+    assert (entry,) == conversation.forgotten()
+    assert conversation.messages() == replay(conversation.events()).messages
 
 
 def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
     """`/forget` matches a part of a topic's label in any case."""
-    talk = topics(opened)
-    (label, _) = [each.label for each in talk.timeline().topics]
-    talk.say(f"/forget {label.upper()}")
+    conversation = topics(opened)
+    (label, _) = [each.label for each in conversation.timeline().topics]
+    conversation.say(f"/forget {label.upper()}")
 
-    assert ["topic-1"] == [each.get("topic_id") for each in talk.forgotten()]
+    assert ["topic-1"] == [each.get("topic_id") for each in conversation.forgotten()]
 
 
 @pytest.mark.parametrize(
@@ -671,25 +679,25 @@ def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
 )
 def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     """An order that cannot be carried out says why and changes nothing."""
-    talk = three(opened)
+    conversation = three(opened)
 
-    assert talk.say(order).text.startswith("Nothing was changed")
-    assert ((), ()) == (talk.pins(), talk.forgotten())
-    assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in talk.events())
+    assert conversation.say(order).text.startswith("Nothing was changed")
+    assert ((), ()) == (conversation.pins(), conversation.forgotten())
+    assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
 
 
 def test_orders_about_sealed_turns(opened: Opening) -> None:
     """The numbers are those of the timeline, for offloaded turns as well."""
-    talk = opened(detector=SHIFTS, settings=WINDOW)
+    conversation = opened(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
-        talk.say(f"NEW subject {number}")
-    assert state(talk)["offloaded"]["turns"] > 1
+        conversation.say(f"NEW subject {number}")
+    assert state(conversation)["offloaded"]["turns"] > 1
 
-    assert "subject 1" in talk.say("/pin 2").text
-    assert "subject 0" in talk.say("/forget 1").text
-    assert [True, False] == [turn.forgotten for turn in talk.timeline().turns[:2]]
-    talk.say("NEW subject 6")
-    assert "subject 1" in sent(talk, "NEW subject 7")
+    assert "subject 1" in conversation.say("/pin 2").text
+    assert "subject 0" in conversation.say("/forget 1").text
+    assert [True, False] == [turn.forgotten for turn in conversation.timeline().turns[:2]]
+    conversation.say("NEW subject 6")
+    assert "subject 1" in sent(conversation, "NEW subject 7")
 
 
 def test_async(tmp_path: Path) -> None:
@@ -699,20 +707,20 @@ def test_async(tmp_path: Path) -> None:
         model = Numbered()
         async with AsyncConversation.open(
             tmp_path / "a.db", thread="a", model=model, judge=scores()
-        ) as talk:
+        ) as conversation:
             for number in (1, 2):
-                await talk.say(f"q{number}")
-            transcript = await talk.messages()
-            assert 2 == len(await talk.pin())
-            assert 1 == len(await talk.unpin(transcript[2].id))
-            assert (await talk.pins())[0]["message_id"] == transcript[3].id
-            entry = await talk.forget(turns=1)
-            assert (entry,) == await talk.forgotten()
-            assert await talk.forget_tool_results() is None
-            await talk.say("q3")
+                await conversation.say(f"q{number}")
+            transcript = await conversation.messages()
+            assert 2 == len(await conversation.pin())
+            assert 1 == len(await conversation.unpin(transcript[2].id))
+            assert (await conversation.pins())[0]["message_id"] == transcript[3].id
+            entry = await conversation.forget(turns=1)
+            assert (entry,) == await conversation.forgotten()
+            assert await conversation.forget_tool_results() is None
+            await conversation.say("q3")
             assert "q1" not in model.texts()
-            await talk.restore(entry["id"])
-            assert () == await talk.forgotten()
+            await conversation.restore(entry["id"])
+            assert () == await conversation.forgotten()
             return transcript
 
     assert 2 == sum(map(is_answer, asyncio.run(main())))
@@ -721,12 +729,12 @@ def test_async(tmp_path: Path) -> None:
 def test_purge_takes_all_of_it(tmp_path: Path) -> None:
     """A purged thread has neither pins nor anything forgotten, and no byte of its words is left."""
     path = tmp_path / "p.db"
-    with Conversation.open(path, thread="p", model=Numbered(), judge=scores()) as talk:
-        talk.say("A secret question?")
-        talk.pin()
-        talk.forget(turns=1, reason="my secret reason")
-        talk.purge()
-        assert {} == state(talk)
+    with Conversation.open(path, thread="p", model=Numbered(), judge=scores()) as conversation:
+        conversation.say("A secret question?")
+        conversation.pin()
+        conversation.forget(turns=1, reason="my secret reason")
+        conversation.purge()
+        assert {} == state(conversation)
     left = b"".join(each.read_bytes() for each in tmp_path.iterdir())
 
     assert b"secret reason" not in left

@@ -31,13 +31,13 @@ def rows(messages: Sequence[AnyMessage]) -> Rows:
     return said(spoken(messages))
 
 
-def true(talk: Conversation) -> None:
+def true(conversation: Conversation) -> None:
     """Checkpoints, metadata, history and event log agree with the transcript and the timeline."""
-    state = talk.graph.get_state(talk._handle.config).values
-    messages, turns = talk.messages(), talk.timeline().turns
+    state = conversation.graph.get_state(conversation._handle.config).values
+    messages, turns = conversation.messages(), conversation.timeline().turns
     numbers = {turn.message_id: turn.number for turn in turns}
     places = {message.id: index for index, message in enumerate(messages)}
-    made = talk.checkpoints()
+    made = conversation.checkpoints()
     assert [numbers[each["message_id"]] for each in made] == [each["turn"] for each in made]
     metadata = state.get("checkpoint_metadata", {})
     if made:
@@ -50,7 +50,7 @@ def true(talk: Conversation) -> None:
         )
     else:
         assert metadata == {}
-    again = replay(talk.events())
+    again = replay(conversation.events())
     assert [m.id for m in messages] == [m.id for m in again.messages]
     # The log has all that were made; the state keeps fewer of the old ones.
     logged = {each["id"]: each for each in again.checkpoints}
@@ -64,18 +64,18 @@ def nine_after_a_checkpoint(**options: Any) -> Any:
 
 def test_one_rejected_draft_removes_no_delivered_answer() -> None:
     """Nine answers of 0.7 after a checkpoint of 0.9 stay when the next draft fails."""
-    talk = opened(nine_after_a_checkpoint())
+    conversation = opened(nine_after_a_checkpoint())
     for number in range(10):
-        talk.say(f"q{number}")
-    before = talk.messages()
+        conversation.say(f"q{number}")
+    before = conversation.messages()
 
-    reply = talk.say("q10")
+    reply = conversation.say("q10")
 
-    assert before == talk.messages()[:-2]
+    assert before == conversation.messages()[:-2]
     assert (1, (), "passed") == (reply.rollbacks, reply.removed, reply.outcome)
-    true(talk)
-    talk.undo()
-    assert before == talk.messages()
+    true(conversation)
+    conversation.undo()
+    assert before == conversation.messages()
 
 
 def test_one_rejected_draft_removes_no_delivered_answer_for_a_host() -> None:
@@ -91,14 +91,14 @@ def test_one_rejected_draft_removes_no_delivered_answer_for_a_host() -> None:
 def test_a_third_attempt_that_passes_keeps_what_the_user_said() -> None:
     """After two rejected drafts, "I leave on 5 May" is in the transcript and in the context."""
     model = Numbered()
-    talk = opened(scores(0.6, 0.6, 0.1, 0.1, 0.7), model)
-    talk.say("I leave on 5 May")
-    talk.say("Thanks")
+    conversation = opened(scores(0.6, 0.6, 0.1, 0.1, 0.7), model)
+    conversation.say("I leave on 5 May")
+    conversation.say("Thanks")
 
-    reply = talk.say("When do I leave?")
+    reply = conversation.say("When do I leave?")
 
     assert (2, ()) == (reply.rollbacks, reply.removed)
-    assert "human: I leave on 5 May" == rows(talk.messages())[0]
+    assert "human: I leave on 5 May" == rows(conversation.messages())[0]
     assert "I leave on 5 May" in model.texts()
 
 
@@ -123,11 +123,11 @@ def test_false_alarms_of_the_local_check_cost_no_delivered_turn(front: str) -> N
         state = say(graph, *(" ".join(chance.choices(words, k=4)) for _ in range(turns)))
         answers = list(filter(is_answer, state["messages"]))
     else:
-        talk = opened(lambda _: 0.9, model)
+        conversation = opened(lambda _: 0.9, model)
         for _ in range(turns):
-            talk.say(" ".join(chance.choices(words, k=4)))
-        answers = list(filter(is_answer, talk.messages()))
-        true(talk)
+            conversation.say(" ".join(chance.choices(words, k=4)))
+        answers = list(filter(is_answer, conversation.messages()))
+        true(conversation)
     assert turns == len(answers)
 
 
@@ -157,65 +157,65 @@ def blamed_talk(**options: Any) -> tuple[Conversation, list[AnyMessage]]:
         "three": "Third.",
         "four": ["A bad one.", "Four."],
     }
-    talk = opened(blaming(1), ScriptedChat(replies=replies), **options)
+    conversation = opened(blaming(1), ScriptedChat(replies=replies), **options)
     for question in ("one", "two", "three"):
-        talk.say(question)
-    return talk, talk.messages()
+        conversation.say(question)
+    return conversation, conversation.messages()
 
 
 def test_a_blamed_answer_is_removed_alone_and_the_reply_names_it() -> None:
     """The blamed turn goes; what came after it stays. The reply and a notice name it."""
-    talk, before = blamed_talk()
+    conversation, before = blamed_talk()
 
-    reply = talk.say("four")
+    reply = conversation.say("four")
 
     (removed,) = reply.removed
     assert Removed(turns=1, messages=2, branch=removed.branch, reason=removed.reason) == removed
     assert "An earlier answer is false." in removed.reason
-    assert rows(before[:2] + before[4:]) == rows(talk.messages())[:-2]
-    (said_so,) = filter(is_notice, talk.messages())
+    assert rows(before[:2] + before[4:]) == rows(conversation.messages())[:-2]
+    (said_so,) = filter(is_notice, conversation.messages())
     assert removed.branch in text_of(said_so)
     assert removed.reason in text_of(said_so)
-    assert is_answer(talk.messages()[-1])
-    true(talk)
+    assert is_answer(conversation.messages()[-1])
+    true(conversation)
 
 
 def test_undo_takes_back_the_whole_say_with_its_rollback() -> None:
     """One undo removes the answer and brings the blamed turn back to its place; redo repeats it."""
-    talk, before = blamed_talk()
-    talk.say("four")
-    after = talk.messages()
+    conversation, before = blamed_talk()
+    conversation.say("four")
+    after = conversation.messages()
 
-    talk.undo()
-    undone = talk.messages()
-    true(talk)
-    talk.redo()
+    conversation.undo()
+    undone = conversation.messages()
+    true(conversation)
+    conversation.redo()
 
     assert before == undone
-    assert [m.id for m in after] == [m.id for m in talk.messages()]
-    true(talk)
-    talk.undo()
-    assert before == talk.messages()
-    true(talk)
+    assert [m.id for m in after] == [m.id for m in conversation.messages()]
+    true(conversation)
+    conversation.undo()
+    assert before == conversation.messages()
+    true(conversation)
 
 
 def test_restore_puts_what_was_removed_back_and_keeps_what_came_after() -> None:
     """The blamed turn returns to its place, and the new answer stays."""
-    talk, before = blamed_talk()
-    reply = talk.say("four")
-    after = talk.messages()
+    conversation, before = blamed_talk()
+    reply = conversation.say("four")
+    after = conversation.messages()
 
-    talk.restore(reply.removed[0].branch)
+    conversation.restore(reply.removed[0].branch)
 
-    assert [*rows(before), "human: four", "ai: Four."] == rows(talk.messages())
-    true(talk)
-    talk.undo()
-    assert after == talk.messages()
+    assert [*rows(before), "human: four", "ai: Four."] == rows(conversation.messages())
+    true(conversation)
+    conversation.undo()
+    assert after == conversation.messages()
 
 
 def test_only_real_ids_that_the_judge_was_shown_are_blamed() -> None:
     """An id that the judge made up, or that of a message it was not shown, removes nothing."""
-    talk = opened(
+    conversation = opened(
         lambda request: (
             {"score": 0.1, "reason": "no", "blamed": ["no", first]}
             if "draft 6" in text_of(request[-1])
@@ -224,13 +224,13 @@ def test_only_real_ids_that_the_judge_was_shown_are_blamed() -> None:
     )
     first = ""
     for number in range(5):
-        talk.say(f"q{number}")
-    first = talk.messages()[1].id or ""
+        conversation.say(f"q{number}")
+    first = conversation.messages()[1].id or ""
 
-    reply = talk.say("q5")
+    reply = conversation.say("q5")
 
     assert (1, ()) == (reply.rollbacks, reply.removed)
-    assert 12 == len(talk.messages())
+    assert 12 == len(conversation.messages())
 
 
 def checkpointed(front: str, **options: Any) -> Any:
@@ -244,42 +244,42 @@ def checkpointed(front: str, **options: Any) -> Any:
 @pytest.mark.parametrize("front", ["settings", "context"])
 def test_a_host_may_choose_to_go_back_to_a_checkpoint(front: str) -> None:
     """The turns after it are removed and named; undo and restore bring them back in place."""
-    talk = checkpointed(front)
+    conversation = checkpointed(front)
     for question in ("one", "two", "three"):
-        talk.say(question)
-    before = talk.messages()
+        conversation.say(question)
+    before = conversation.messages()
 
-    reply = talk.say("four")
-    after = rows(talk.messages())
+    reply = conversation.say("four")
+    after = rows(conversation.messages())
 
     assert ["human: one", "human: four"] == [each for each in after if "human" in each]
     (removed,) = reply.removed
     assert (2, 4) == (removed.turns, removed.messages)
-    true(talk)
-    talk.restore(removed.branch)
-    assert [*rows(before), *after[-2:]] == rows(talk.messages())
-    true(talk)
-    talk.undo()
-    talk.undo()
-    assert before == talk.messages()
-    true(talk)
+    true(conversation)
+    conversation.restore(removed.branch)
+    assert [*rows(before), *after[-2:]] == rows(conversation.messages())
+    true(conversation)
+    conversation.undo()
+    conversation.undo()
+    assert before == conversation.messages()
+    true(conversation)
 
 
 def test_a_turn_that_fails_altogether_leaves_the_transcript_as_it_was() -> None:
     """What the attempts removed is back before the best draft, which is flagged."""
     replies = {"one": "First.", "two": "Second.", "three": ["A bad one.", "Still bad.", "bad too"]}
-    talk = opened(blaming(0), ScriptedChat(replies=replies))
+    conversation = opened(blaming(0), ScriptedChat(replies=replies))
     for question in ("one", "two"):
-        talk.say(question)
-    before = talk.messages()
+        conversation.say(question)
+    before = conversation.messages()
 
-    reply = talk.say("three")
+    reply = conversation.say("three")
 
     assert ("low_quality", (), 2) == (reply.flag, reply.removed, reply.rollbacks)
-    assert before == talk.messages()[:-2]
-    true(talk)
-    talk.undo()
-    assert before == talk.messages()
+    assert before == conversation.messages()[:-2]
+    true(conversation)
+    conversation.undo()
+    assert before == conversation.messages()
 
 
 def injected(*texts: str) -> list[AnyMessage]:
@@ -313,11 +313,11 @@ def test_a_bad_injected_exchange_before_a_good_one_is_lost_alone() -> None:
 @pytest.mark.parametrize("answer", ["approve", "reject"])
 def test_a_person_is_asked_before_a_rollback(answer: str) -> None:
     """`confirm_rollback` interrupts; a refusal delivers the draft and removes nothing."""
-    talk, before = blamed_talk(settings={"confirm_rollback": True})
+    conversation, before = blamed_talk(settings={"confirm_rollback": True})
 
-    asked = talk.say("four")
+    asked = conversation.say("four")
     (action,) = (asked.request or {})["action_requests"]
-    reply = talk.resume(answer)
+    reply = conversation.resume(answer)
 
     assert ("decision", "A bad one.") == (asked.kind, asked.text)
     assert ("roll_back", 1) == (action["name"], action["args"]["turns"])
@@ -326,8 +326,8 @@ def test_a_person_is_asked_before_a_rollback(answer: str) -> None:
         assert ("Four.", 1, None) == (reply.text, len(reply.removed), reply.flag)
     else:
         assert ("A bad one.", (), "low_quality") == (reply.text, reply.removed, reply.flag)
-        assert before == talk.messages()[:-2]
-    true(talk)
+        assert before == conversation.messages()[:-2]
+    true(conversation)
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])
@@ -366,10 +366,10 @@ STEPS = st.one_of(
 def test_no_answer_that_passed_is_ever_removed(steps: list[tuple[str, list[float]]]) -> None:
     """Whatever fails, delivered and injected answers that passed stay, each undo is exact."""
     verdicts: list[float] = []
-    talk = opened(lambda _: verdicts.pop(0) if verdicts else 0.7)
+    conversation = opened(lambda _: verdicts.pop(0) if verdicts else 0.7)
     number = 0
     for kind, given_verdicts in steps:
-        before = talk.messages()
+        before = conversation.messages()
         entered: list[AnyMessage] = []
         if kind == "inject":
             for _ in given_verdicts:
@@ -378,11 +378,11 @@ def test_no_answer_that_passed_is_ever_removed(steps: list[tuple[str, list[float
                     HumanMessage(f"asked {number}", id=f"q{number}"),
                     AIMessage(f"said {number}", id=f"a{number}"),
                 ]
-            talk.graph.update_state(
-                talk._handle.config, {"messages": entered}, as_node="process_message"
+            conversation.graph.update_state(
+                conversation._handle.config, {"messages": entered}, as_node="process_message"
             )
         verdicts[:] = given_verdicts
-        reply = talk.say(f"question {number} of {len(before)}")
+        reply = conversation.say(f"question {number} of {len(before)}")
         failed = {
             message.id
             for pair, score in zip(
@@ -392,18 +392,18 @@ def test_no_answer_that_passed_is_ever_removed(steps: list[tuple[str, list[float
             if score < 0.5
         }
         kept = [m.id for m in (*before, *entered) if m.id not in failed]
-        after = [m.id for m in talk.messages()]
+        after = [m.id for m in conversation.messages()]
         assert kept == [name for name in after if name in set(kept)]
         assert not failed & set(after)
         assert sum(each.messages for each in reply.removed) == len(failed)
-        true(talk)
+        true(conversation)
         if entered:
             continue
-        talk.undo()
-        assert before == talk.messages()
-        talk.redo()
-        assert after == [m.id for m in talk.messages()]
-        true(talk)
+        conversation.undo()
+        assert before == conversation.messages()
+        conversation.redo()
+        assert after == [m.id for m in conversation.messages()]
+        true(conversation)
 
 
 @given(
@@ -425,23 +425,23 @@ def test_what_a_judge_blames_leaves_and_returns_exactly(
         chosen = [name for index, name in enumerate(ids) if index in plan["blamed"]]
         return {"score": 0.1, "reason": "no", "blamed": chosen}
 
-    talk = opened(judge)
+    conversation = opened(judge)
     for number, (fails, blamed) in enumerate(blames):
-        before = talk.messages()
+        before = conversation.messages()
         plan.update(fails=fails, blamed=blamed)
-        reply = talk.say(f"q{number}")
-        true(talk)
-        after = talk.messages()
+        reply = conversation.say(f"q{number}")
+        true(conversation)
+        after = conversation.messages()
         gone = {m.id for m in before} - {m.id for m in after}
         assert sum(each.messages for each in reply.removed) == len(gone)
-        talk.undo()
-        assert before == talk.messages()
-        talk.redo()
-        assert [m.id for m in after] == [m.id for m in talk.messages()]
+        conversation.undo()
+        assert before == conversation.messages()
+        conversation.redo()
+        assert [m.id for m in after] == [m.id for m in conversation.messages()]
         for each in reply.removed[::-1]:
-            talk.restore(each.branch)
-        true(talk)
-        assert rows(before) == rows(talk.messages())[:-2]
+            conversation.restore(each.branch)
+        true(conversation)
+        assert rows(before) == rows(conversation.messages())[:-2]
         for _ in reply.removed:
-            talk.undo()
-        assert [m.id for m in after] == [m.id for m in talk.messages()]
+            conversation.undo()
+        assert [m.id for m in after] == [m.id for m in conversation.messages()]

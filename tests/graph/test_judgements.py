@@ -30,9 +30,9 @@ class Reader:
 def long_talk(path: Path, turns: int = 12) -> None:
     """A thread of numbered questions, judged by nobody."""
     settings = {"judging": "off"}
-    with Conversation.open(path, thread="t", model=Numbered(), settings=settings) as talk:
+    with Conversation.open(path, thread="t", model=Numbered(), settings=settings) as conversation:
         for number in range(1, turns + 1):
-            talk.say(f"Question number {number}?")
+            conversation.say(f"Question number {number}?")
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,19 @@ def test_bisect_finds_the_turn(
     """Few judgements find the first turn that fails; the thread is as it was."""
     long_talk(tmp_path / "t.db")
     judge = Reader(bad)
-    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=judge) as talk:
-        before = talk.messages()
-        found = talk.bisect()
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=judge
+    ) as conversation:
+        before = conversation.messages()
+        found = conversation.bisect()
 
         assert turn == found.turn
         assert judge.asked == found.judgements <= most
-        assert before == talk.messages()
+        assert before == conversation.messages()
         assert (0 if turn is None else 13 - turn) == found.to_roll_back
         if found.to_roll_back:
-            talk.rollback(turns=found.to_roll_back)
-            assert turn - 1 == len(talk.timeline().turns)  # type: ignore[operator]
+            conversation.rollback(turns=found.to_roll_back)
+            assert turn - 1 == len(conversation.timeline().turns)  # type: ignore[operator]
 
 
 def test_an_old_thread_is_scored(tmp_path: Path) -> None:
@@ -69,40 +71,44 @@ def test_an_old_thread_is_scored(tmp_path: Path) -> None:
     long_talk(tmp_path / "t.db", 3)
     with Conversation.open(
         tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader([2])
-    ) as talk:
-        before = talk.messages()
-        judged = talk.judge()
+    ) as conversation:
+        before = conversation.messages()
+        judged = conversation.judge()
 
         assert [0.9, 0.1, 0.9] == [each.verdict.score for each in judged]
-        assert before == talk.messages()
-        assert [2] == [each.turn for each in talk.judge(turn=2)]
+        assert before == conversation.messages()
+        assert [2] == [each.turn for each in conversation.judge(turn=2)]
         with pytest.raises(UnknownTurnError):
-            talk.judge(turn=9)
+            conversation.judge(turn=9)
 
 
 def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
     """The lines of one thread give a copy of it the same ratings."""
     long_talk(tmp_path / "t.db", 3)
-    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()) as talk:
-        copy = talk.fork()
-        talk.rate(1, "good")
-        talk.rate(None, "bad", note="It is wrong.")
-        lines = talk.ratings()
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()
+    ) as conversation:
+        copy = conversation.fork()
+        conversation.rate(1, "good")
+        conversation.rate(None, "bad", note="It is wrong.")
+        lines = conversation.ratings()
 
         assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]
         assert 2 == copy.import_ratings(lines)
         given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings()]
         assert [("good", 1, ""), ("bad", 3, "It is wrong.")] == given
         with pytest.raises(InputError, match="'fine' is not a rating"):
-            talk.rate(1, "fine")
+            conversation.rate(1, "fine")
 
 
 def test_thumbs_in_the_chat(tmp_path: Path) -> None:
     """`/good` and `/bad` rate a turn and are no part of the conversation."""
     long_talk(tmp_path / "t.db", 2)
-    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()) as talk:
-        assert "Rated as good: “Question number 1?”." == talk.say("/good 1").text
-        talk.say("/bad")
-        labels = [(each["turn"], each["label"]) for each in talk.ratings()]
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()
+    ) as conversation:
+        assert "Rated as good: “Question number 1?”." == conversation.say("/good 1").text
+        conversation.say("/bad")
+        labels = [(each["turn"], each["label"]) for each in conversation.ratings()]
         assert [(1, "good"), (2, "bad")] == labels
-        assert 2 == len(talk.timeline().turns)
+        assert 2 == len(conversation.timeline().turns)

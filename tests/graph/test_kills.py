@@ -188,8 +188,11 @@ def _rehearsed(server: Server, script: Script, root: Path) -> Rehearsed:
     server.run(folder, script, script.before)
     for name in ("done.txt", "instants.txt", "paid.txt"):
         (folder / name).unlink(missing_ok=True)
-    with Parts(folder).open(tools=script.tools) as talk:
-        start, ids = said(talk.messages()), [message.id for message in talk.messages()]
+    with Parts(folder).open(tools=script.tools) as conversation:
+        start, ids = (
+            said(conversation.messages()),
+            [message.id for message in conversation.messages()],
+        )
     copytree(folder, copy)
     assert 0 == server.run(copy, script, script.acts, tells=True)
     parts = Parts(copy)
@@ -238,8 +241,8 @@ def kill(server: Server, script: Script, rehearsed: Rehearsed, at: int, folder: 
     return killed
 
 
-def _entries(talk: Conversation) -> list[Entry]:
-    return drive(list_entries(talk._handle.database.store, THREAD))
+def _entries(conversation: Conversation) -> list[Entry]:
+    return drive(list_entries(conversation._handle.database.store, THREAD))
 
 
 class Aftermath:
@@ -256,25 +259,25 @@ class Aftermath:
 
     def check(self) -> None:
         """All that must hold."""
-        with self.parts.open(tools=self.script.tools) as talk:
+        with self.parts.open(tools=self.script.tools) as conversation:
             if self.act == ("purge",) or self.script.name == "purge":
-                self._check_purge(talk)
+                self._check_purge(conversation)
                 return
-            self._check_look(talk)
-            if any(each.status == "running" for each in _entries(talk)):
+            self._check_look(conversation)
+            if any(each.status == "running" for each in _entries(conversation)):
                 self.after = [line.replace(*DOUBT) for line in self.after]
-            self._finish(talk)
-            assert self.after == said(talk.messages())
-            self._check_accounts(talk)
-            self._check_next(talk)
-            self._check_effects(talk)
+            self._finish(conversation)
+            assert self.after == said(conversation.messages())
+            self._check_accounts(conversation)
+            self._check_next(conversation)
+            self._check_effects(conversation)
 
-    def _check_look(self, talk: Conversation) -> None:
+    def _check_look(self, conversation: Conversation) -> None:
         """Before anybody says anything: no act is half done, and what was told of is there."""
-        look = said(talk.messages())
+        look = said(conversation.messages())
         assert look in [self.before, self.after, *self._between()]
-        transcript = {message.id for message in talk.messages()}
-        branches = drive(list_stored_branches(talk._handle.database.store, THREAD))
+        transcript = {message.id for message in conversation.messages()}
+        branches = drive(list_stored_branches(conversation._handle.database.store, THREAD))
         branch = {message.id for each in branches for message in each["messages"]}
         met = {*self.rehearsed.ids, *(name for name in self.told if name)}
         assert set() == met - transcript - branch
@@ -301,35 +304,42 @@ class Aftermath:
         places = range(0, len(self.before) + 1, 2) if "thrice" in words else [len(self.before)]
         return [[*self.before[:place], f"human: {words}"] for place in places]
 
-    def _finish(self, talk: Conversation) -> None:
+    def _finish(self, conversation: Conversation) -> None:
         """Do again what may not have been done."""
         if self.act is None:
             return
-        done = self.after == said(talk.messages()) and (
-            self.after != self.before or self.rehearsed.ids != [m.id for m in talk.messages()]
+        done = self.after == said(conversation.messages()) and (
+            self.after != self.before
+            or self.rehearsed.ids != [m.id for m in conversation.messages()]
         )
         verb = self.act[0]
         if verb == "say":
-            reply = talk.say(self.act[1], turn_id=self.act[2])
+            reply = conversation.say(self.act[1], turn_id=self.act[2])
             if reply.kind == "notice":  # a command and its notice are not in the transcript
-                assert self.after == said(talk.messages())
+                assert self.after == said(conversation.messages())
             else:
                 assert self.after[-1] == f"ai: {reply.text}"
-            assert reply == talk.say(self.act[1], turn_id=self.act[2])
+            assert reply == conversation.say(self.act[1], turn_id=self.act[2])
             self._check_paid(answered=done)
         elif verb == "fork":
-            self._check_fork(talk)
+            self._check_fork(conversation)
         elif verb == "checkpoint":
-            if self.act[1] not in [each["name"] for each in talk.checkpoints()]:
-                talk.checkpoint(self.act[1])
+            if self.act[1] not in [each["name"] for each in conversation.checkpoints()]:
+                conversation.checkpoint(self.act[1])
         elif verb == "compact":
             with suppress(InputError):  # nothing is left to summarize where it was done
-                talk.compact()
-            assert "They talked about lists." in str(talk._handle.graph.get_state(CONFIG).values)
-        elif verb in ("retry", "edit") and not done and talk.timeline().turns[-1].answer is None:
-            talk.resume()
+                conversation.compact()
+            assert "They talked about lists." in str(
+                conversation._handle.graph.get_state(CONFIG).values
+            )
+        elif (
+            verb in ("retry", "edit")
+            and not done
+            and conversation.timeline().turns[-1].answer is None
+        ):
+            conversation.resume()
         elif not done:
-            act(talk, self.act, None)
+            act(conversation, self.act, None)
 
     def _check_paid(self, *, answered: bool) -> None:
         """A stored answer, or tool step, is not paid for again."""
@@ -338,34 +348,34 @@ class Aftermath:
             assert len(self.paid) == paid
         assert paid <= normal + (1 if self.script.tools else len(self.paid))
 
-    def _check_fork(self, talk: Conversation) -> None:
+    def _check_fork(self, conversation: Conversation) -> None:
         """The new thread is whole, or was not begun."""
         try:
-            forked = talk.fork(thread=OTHER)
+            forked = conversation.fork(thread=OTHER)
         except ConflictError:
-            database = talk._handle.database
+            database = conversation._handle.database
             forked = Conversation.open(
                 database, **{**self.parts.options(tools=False), "thread": OTHER}
             )
         assert self.before == said(forked.messages())
         assert forked.messages() == replay(forked.events()).messages
 
-    def _check_accounts(self, talk: Conversation) -> None:
+    def _check_accounts(self, conversation: Conversation) -> None:
         """The event log contains each message of the transcript once."""
-        transcript = talk.messages()
-        assert transcript == replay(talk.events()).messages
+        transcript = conversation.messages()
+        assert transcript == replay(conversation.events()).messages
         assert len(transcript) == len({message.id for message in transcript})
 
-    def _check_next(self, talk: Conversation) -> None:
+    def _check_next(self, conversation: Conversation) -> None:
         """The thread continues and rolls back, and leaves no run unfinished."""
-        talk.say(NEXT, turn_id="next")
+        conversation.say(NEXT, turn_id="next")
         answer = f"ai: This answers {NEXT}, attempt 1."
-        assert [*self.after, f"human: {NEXT}", answer] == said(talk.messages())
-        assert set() == {run.run_id for run in talk.runs().runs if run.status == "running"}
-        talk.undo()
-        assert self.after == said(talk.messages())
+        assert [*self.after, f"human: {NEXT}", answer] == said(conversation.messages())
+        assert set() == {run.run_id for run in conversation.runs().runs if run.status == "running"}
+        conversation.undo()
+        assert self.after == said(conversation.messages())
 
-    def _check_effects(self, talk: Conversation) -> None:
+    def _check_effects(self, conversation: Conversation) -> None:
         """No compensation ran twice, and each that is reported as done ran.
 
         A host that does not commit after each tool may leave one unnoticed.
@@ -376,17 +386,17 @@ class Aftermath:
         assert {line.removeprefix("cancel") for line in canceled} <= {
             line.removeprefix("book") for line in effects if line.startswith("book")
         }
-        entries = _entries(talk)
+        entries = _entries(conversation)
         unknown = {"pending"} if self.script.durability in ("async", "exit") else set()
         assert {"done", "running", "made"} | unknown >= {each.status for each in entries}
         done = [f"cancel {each.compensation.result}" for each in entries if each.status == "done"]
         assert set(done) <= set(canceled)
 
-    def _check_purge(self, talk: Conversation) -> None:
+    def _check_purge(self, conversation: Conversation) -> None:
         """A purge that was cut short is made again, and leaves nothing."""
-        talk.purge()
-        database = talk._handle.database
-        assert [] == talk.messages()
+        conversation.purge()
+        database = conversation._handle.database
+        assert [] == conversation.messages()
         assert [] == database.store.search(("unsay",), limit=10)
-        talk.say(*HELLO[1:2], turn_id=HELLO[2])
-        assert self.rehearsed.records[0][:2] == said(talk.messages())
+        conversation.say(*HELLO[1:2], turn_id=HELLO[2])
+        assert self.rehearsed.records[0][:2] == said(conversation.messages())

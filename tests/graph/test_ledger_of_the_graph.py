@@ -56,8 +56,8 @@ def opened(tmp_path: Path) -> Iterator[Opening]:
         return talks[-1]
 
     yield open_it
-    for talk in talks:
-        talk.close()
+    for conversation in talks:
+        conversation.close()
 
 
 def types(events: Sequence[Event]) -> list[str]:
@@ -70,47 +70,49 @@ def of(events: Sequence[Event], *kinds: str) -> list[dict[str, Any]]:
     return [event["data"] for event in events if event["type"] in kinds]
 
 
-def pages(talk: Conversation) -> int:
+def pages(conversation: Conversation) -> int:
     """How many pages the store holds."""
-    store = talk.graph.store
+    store = conversation.graph.store
     assert store is not None
     return len(store.search(event_log_namespace("t"), limit=1_000))
 
 
-def checked(talk: Conversation) -> list[Event]:
+def checked(conversation: Conversation) -> list[Event]:
     """The events, once they have made the transcript and the checkpoints again."""
-    events = talk.events()
+    events = conversation.events()
     again = replay(events)
-    assert as_stored(talk.messages()) == as_stored(again.messages)
-    assert list(talk.checkpoints()) == list(again.checkpoints)
+    assert as_stored(conversation.messages()) == as_stored(again.messages)
+    assert list(conversation.checkpoints()) == list(again.checkpoints)
     assert len(events) == len({event["id"] for event in events})
     return events
 
 
-def message_ids(talk: Conversation) -> list[str]:
+def message_ids(conversation: Conversation) -> list[str]:
     """The transcript's message ids."""
-    return [message.id or "" for message in talk.messages()]
+    return [message.id or "" for message in conversation.messages()]
 
 
-def edit(talk: Conversation, *messages: Any) -> None:
+def edit(conversation: Conversation, *messages: Any) -> None:
     """What a host writes to the transcript itself."""
-    talk.graph.update_state(config("t"), {"messages": list(messages)}, as_node="create_checkpoint")
+    conversation.graph.update_state(
+        config("t"), {"messages": list(messages)}, as_node="create_checkpoint"
+    )
 
 
 def test_a_plain_turn_is_one_page(opened: Opening) -> None:
     """Question, answer, verdict and checkpoint, of one run and turn, in one item of the store."""
-    talk = opened(context=Context(labels={"tenant": "a"}))
+    conversation = opened(context=Context(labels={"tenant": "a"}))
 
     sizes = []
     for number in range(3):
-        talk.say(f"question {number}")
-        sizes.append(pages(talk))
+        conversation.say(f"question {number}")
+        sizes.append(pages(conversation))
 
-    events = checked(talk)
+    events = checked(conversation)
     assert [1, 2, 3] == sizes
     assert TURN * 3 == types(events)
-    assert [run.run_id for run in talk.runs().runs] == [e["run_id"] for e in events][::4]
-    assert message_ids(talk)[::2] == [e["turn_id"] for e in events][::4]
+    assert [run.run_id for run in conversation.runs().runs] == [e["run_id"] for e in events][::4]
+    assert message_ids(conversation)[::2] == [e["turn_id"] for e in events][::4]
     assert {("t", "a", 4)} == {
         (e["thread_id"], e["labels"]["tenant"], [x["run_id"] for x in events].count(e["run_id"]))
         for e in events
@@ -135,12 +137,14 @@ TOOL_TURN += ["tool_result", "tool_result", "assistant_message", "verdict", "che
 
 def test_a_turn_with_parallel_and_failed_calls(opened: Opening) -> None:
     """Each call and each result is an event, the failed one among them, in one page."""
-    talk = opened(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken])
+    conversation = opened(
+        ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken]
+    )
 
-    talk.say("When is the train?")
+    conversation.say("When is the train?")
 
-    events = checked(talk)
-    assert (TOOL_TURN, 1) == (types(events), pages(talk))
+    events = checked(conversation)
+    assert (TOOL_TURN, 1) == (types(events), pages(conversation))
     calls = [data["call"] for data in of(events, "tool_call")]
     results = [data["message"]["data"] for data in of(events, "tool_result")]
     assert ["trains", "broken"] == [call["name"] for call in calls]
@@ -150,15 +154,15 @@ def test_a_turn_with_parallel_and_failed_calls(opened: Opening) -> None:
 
 def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
     """Its words, its verdict and its rollback stand before the answer's; the branch holds it."""
-    talk = opened(judge=scores(0.1, 0.9))
+    conversation = opened(judge=scores(0.1, 0.9))
 
-    talk.say("q")
+    conversation.say("q")
 
-    events = checked(talk)
+    events = checked(conversation)
     (back,) = of(events, "rollback")
     drafts = ["user_message", "assistant_message", "verdict", "rollback"]
     assert [*drafts, *TURN[1:]] == types(events)
-    assert (back["drafts"], "draft", message_ids(talk)[:1]) == (
+    assert (back["drafts"], "draft", message_ids(conversation)[:1]) == (
         back["removed"],
         back["kind"],
         back["keep"],
@@ -170,11 +174,11 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
 def test_a_rejected_draft_leaves_its_finished_tool_steps(opened: Opening) -> None:
     """The answer that failed is in the event log alone; the steps are delivered with the next one."""
     chat = ScriptedChat(replies={"train": [ToolCalls(calls=CALLS, then="Fish."), GOOD]})
-    talk = opened(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains, broken])
+    conversation = opened(chat, ScriptedJudge(scores={"Fish": 0.1}), tools=[trains, broken])
 
-    talk.say("When is the train?")
+    conversation.say("When is the train?")
 
-    events = checked(talk)
+    events = checked(conversation)
     assert ["user_message", "assistant_message", "verdict", "rollback", *TOOL_TURN[1:]] == types(
         events
     )
@@ -183,98 +187,102 @@ def test_a_rejected_draft_leaves_its_finished_tool_steps(opened: Opening) -> Non
 
 def test_the_best_of_bad_drafts(opened: Opening) -> None:
     """All drafts have events; the delivered one is in the transcript again."""
-    talk = opened(judge=scores(0.9, 0.3, 0.2, 0.1))
+    conversation = opened(judge=scores(0.9, 0.3, 0.2, 0.1))
 
-    talk.say("q1")
-    talk.say("q2")
+    conversation.say("q1")
+    conversation.say("q2")
 
-    events = checked(talk)
+    events = checked(conversation)
     kinds = [each["kind"] for each in of(events, "rollback", "restore")]
     assert ["draft", "draft", "rejected"] == sorted(kinds)
-    assert "ai: This is draft 2, about what was asked." == said(talk.messages())[-1]
+    assert "ai: This is draft 2, about what was asked." == said(conversation.messages())[-1]
 
 
 def test_documents_that_are_set_aside(opened: Opening) -> None:
     """A document has its verdict; a failed one stays in the transcript."""
-    talk = opened(judge=scores(0.9, 0.1, 0.9))
+    conversation = opened(judge=scores(0.9, 0.1, 0.9))
 
-    talk.say("What is a list?", documents=["Lists hold things.", "Fish swim."])
+    conversation.say("What is a list?", documents=["Lists hold things.", "Fish swim."])
 
-    events = checked(talk)
+    events = checked(conversation)
     assert [] == of(events, "rollback")
     judged = [data["annotation"]["outcome"] for data in of(events, "verdict")]
     assert ["passed", "failed", "passed"] == judged
-    assert ["human: Fish swim.", "human: What is a list?"] == said(talk.messages())[1:3]
+    assert ["human: Fish swim.", "human: What is a list?"] == said(conversation.messages())[1:3]
 
 
 def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
     """An injected message has events for its entry, its verdict and its removal."""
-    talk = opened(judge=scores(0.9, 0.1, 0.9))
-    talk.say("q1")
-    talk.add([HumanMessage("Is it so?", id="h"), AIMessage("It is fish.", id="a")])
-    waiting = checked(talk)
+    conversation = opened(judge=scores(0.9, 0.1, 0.9))
+    conversation.say("q1")
+    conversation.add([HumanMessage("Is it so?", id="h"), AIMessage("It is fish.", id="a")])
+    waiting = checked(conversation)
 
-    talk.say("q2")
+    conversation.say("q2")
 
-    events = checked(talk)
+    events = checked(conversation)
     (back,) = of(events, "rollback")
     assert [*TURN, "user_message", "assistant_message"] == types(waiting)
     assert ("context", ["h", "a"]) == (back["kind"], back["removed"])
     assert types(waiting) == types(events)[: len(waiting)]
     assert ["h", "a"] == [message.id for message in replay(events).branches[back["branch_id"]]]
-    assert ["human: q1", "human: q2"] == said(spoken(talk.messages()))[::2]
+    assert ["human: q1", "human: q2"] == said(spoken(conversation.messages()))[::2]
 
 
 def test_a_fold_is_told(opened: Opening) -> None:
     """A change of subject tells which topic views leave out, and up to which message."""
-    talk = opened(ScriptedChat(replies=ENGLISH), ScriptedJudge(), settings={"summaries": "local"})
+    conversation = opened(
+        ScriptedChat(replies=ENGLISH), ScriptedJudge(), settings={"summaries": "local"}
+    )
     first, second, third = ENGLISH
-    talk.say(first)
+    conversation.say(first)
 
-    talk.say(second)
+    conversation.say(second)
 
-    events = checked(talk)
+    events = checked(conversation)
     (summarized,) = of(events, "compaction")
-    assert message_ids(talk)[1] == summarized["through"]
+    assert message_ids(conversation)[1] == summarized["through"]
     assert ("topic-1", True) == (
         summarized["topic_id"],
         "list comprehensions" in summarized["summary"],
     )
     assert ["user_message", "compaction", "assistant_message"] == types(events)[4:7]
-    talk.say(third)
-    assert ["topic-1", "topic-2"] == [each["topic_id"] for each in of(checked(talk), "compaction")]
+    conversation.say(third)
+    assert ["topic-1", "topic-2"] == [
+        each["topic_id"] for each in of(checked(conversation), "compaction")
+    ]
 
 
 @pytest.mark.parametrize("by", ["command", "order"])
 def test_checkpoints_rollbacks_and_undos_of_a_person(opened: Opening, by: str) -> None:
     """A typed command and a call give the same events; an undo restores."""
-    talk = opened()
-    talk.say("q1")
-    talk.say("/checkpoint here") if by == "command" else talk.checkpoint("here")
-    talk.say("q2")
-    talk.say("/rollback here") if by == "command" else talk.rollback("here")
-    gone = checked(talk)
-    talk.say("/undo") if by == "command" else talk.undo()
+    conversation = opened()
+    conversation.say("q1")
+    conversation.say("/checkpoint here") if by == "command" else conversation.checkpoint("here")
+    conversation.say("q2")
+    conversation.say("/rollback here") if by == "command" else conversation.rollback("here")
+    gone = checked(conversation)
+    conversation.say("/undo") if by == "command" else conversation.undo()
 
-    events = checked(talk)
+    events = checked(conversation)
     (back,), (restored,) = of(events, "rollback"), of(events, "restore")
     assert [back["branch_id"]] == restored["branch_ids"]
     assert [] == of(gone, "restore")
     told = [data["message"]["data"]["id"] for data in of(events, *TURN[:2])]
     assert len(set(told)) == len(told)
     assert "here" in [each["checkpoint"]["name"] for each in of(events, "checkpoint")]
-    assert "human: q2" in said(talk.messages())
+    assert "human: q2" in said(conversation.messages())
 
 
 def test_an_order_has_no_run(opened: Opening) -> None:
     """What is done from outside names the turn it follows, and no run."""
-    talk = opened()
-    talk.say("q1")
-    talk.checkpoint("here")
-    talk.rollback("here")
-    talk.note("looked at", labels={"by": "host"})
+    conversation = opened()
+    conversation.say("q1")
+    conversation.checkpoint("here")
+    conversation.rollback("here")
+    conversation.note("looked at", labels={"by": "host"})
 
-    events = checked(talk)[len(TURN) :]
+    events = checked(conversation)[len(TURN) :]
     assert [None] * len(events) == [event["run_id"] for event in events]
     assert "planner_note" == events[-1]["type"]
     assert {"by": "host"} == events[-1]["labels"]
@@ -282,10 +290,10 @@ def test_an_order_has_no_run(opened: Opening) -> None:
 
 def test_an_undone_turn_and_what_is_said_then(opened: Opening) -> None:
     """Undo over undo, with turns between, replays after each step and after a restart."""
-    talk = opened()
+    conversation = opened()
     for step in ("q1", "q2", "undo", "q3", "undo", "undo", "q4"):
-        talk.undo() if step == "undo" else talk.say(step)
-        checked(talk)
+        conversation.undo() if step == "undo" else conversation.say(step)
+        checked(conversation)
     again = opened()
     again.undo()
 
@@ -294,55 +302,55 @@ def test_an_undone_turn_and_what_is_said_then(opened: Opening) -> None:
 
 def test_events_keep_their_ids(opened: Opening) -> None:
     """An event that was read before its page was written keeps its id."""
-    talk = opened()
-    talk.say("q1")
-    talk.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
-    waiting = [event["id"] for event in talk.events()]
-    assert waiting == [event["id"] for event in talk.events()]
-    talk.say("q2")
-    assert waiting == [event["id"] for event in talk.events()][: len(waiting)]
+    conversation = opened()
+    conversation.say("q1")
+    conversation.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
+    waiting = [event["id"] for event in conversation.events()]
+    assert waiting == [event["id"] for event in conversation.events()]
+    conversation.say("q2")
+    assert waiting == [event["id"] for event in conversation.events()][: len(waiting)]
 
 
 def test_a_note_enters_once(opened: Opening) -> None:
     """The same note under an id of the host's is one event; another one under it is refused."""
-    talk = opened()
-    talk.say("q")
+    conversation = opened()
+    conversation.say("q")
 
-    assert [True, False] == [talk.note("seen", event_id="n1") for _ in range(2)]
+    assert [True, False] == [conversation.note("seen", event_id="n1") for _ in range(2)]
     with pytest.raises(EventConflictError, match="n1"):
-        talk.note("heard", event_id="n1")
-    talk.say("q2")
+        conversation.note("heard", event_id="n1")
+    conversation.say("q2")
 
-    events = checked(talk)
+    events = checked(conversation)
     assert [*TURN, "planner_note", *TURN] == types(events)
     assert "n1" == events[4]["id"]
-    assert "seen" not in str([said([m]) for m in talk.messages()])
+    assert "seen" not in str([said([m]) for m in conversation.messages()])
 
 
 def test_a_persons_guidance_is_a_note(opened: Opening) -> None:
     """What a person asks of the next attempt is in the event log, and not in the transcript."""
-    talk = opened(judge=scores(0.1, 0.9), settings=ASKING)
-    talk.say("q")
+    conversation = opened(judge=scores(0.1, 0.9), settings=ASKING)
+    conversation.say("q")
 
-    talk.resume({"decisions": [{"type": "respond", "message": "Be shorter, 短く."}]})
+    conversation.resume({"decisions": [{"type": "respond", "message": "Be shorter, 短く."}]})
 
-    events = checked(talk)
+    events = checked(conversation)
     assert [{"text": "Be shorter, 短く."}] == of(events, "planner_note")
-    assert "短く" not in str(said(talk.messages()))
+    assert "短く" not in str(said(conversation.messages()))
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject", {"type": "edit", "args": "Eight."}])
 def test_a_persons_decision(opened: Opening, decision: Any) -> None:
     """Every decision about rejected drafts replays."""
-    talk = opened(judge=scores(0.9, 0.1), settings=ASKING)
-    talk.say("q1")
-    talk.say("q2")
-    checked(talk)
+    conversation = opened(judge=scores(0.9, 0.1), settings=ASKING)
+    conversation.say("q1")
+    conversation.say("q2")
+    checked(conversation)
 
-    talk.resume(decision if isinstance(decision, str) else {"decisions": [decision]})
-    talk.say("q3")
+    conversation.resume(decision if isinstance(decision, str) else {"decisions": [decision]})
+    conversation.say("q3")
 
-    checked(talk)
+    checked(conversation)
 
 
 ANSWER_EDITS: list[Any] = [
@@ -373,16 +381,16 @@ def test_a_host_that_changes_the_record_itself(
     opened: Opening, change: Callable[[AnyMessage], Any]
 ) -> None:
     """An answer with the same words and other data is in the event log at once and later."""
-    talk = opened(judge=scores(0.5, 0.5))
-    talk.say("q1")
-    edit(talk, change(talk.messages()[-1]))
+    conversation = opened(judge=scores(0.5, 0.5))
+    conversation.say("q1")
+    edit(conversation, change(conversation.messages()[-1]))
 
-    waiting = checked(talk)
-    talk.say("q2")
+    waiting = checked(conversation)
+    conversation.say("q2")
 
     assert 1 == len(of(waiting, "edit"))
     assert "edit" == waiting[-1]["type"]
-    events = checked(talk)
+    events = checked(conversation)
     assert 1 == len(of(events, "edit"))
     assert waiting[:-1] == events[: len(waiting) - 1]
 
@@ -392,19 +400,19 @@ def test_a_host_that_replaces_or_removes_an_answer(
     opened: Opening, change: Callable[[AnyMessage], Any]
 ) -> None:
     """The event log tells that the old answer became a branch, and what stands in its place."""
-    talk = opened(judge=scores(0.5, 0.5))
-    talk.say("q1")
-    old = talk.messages()[-1]
-    before = talk.events()
+    conversation = opened(judge=scores(0.5, 0.5))
+    conversation.say("q1")
+    old = conversation.messages()[-1]
+    before = conversation.events()
     changed = change(old)
-    edit(talk, changed)
+    edit(conversation, changed)
 
-    waiting = checked(talk)
-    talk.say("q2")
+    waiting = checked(conversation)
+    conversation.say("q2")
 
     in_place = [] if changed.type == "remove" else ["assistant_message", "verdict"]
     assert ["rollback", *in_place] == types(waiting[len(before) :])
-    events = checked(talk)
+    events = checked(conversation)
     (left,) = of(events, "rollback")
     assert ("host", [old.id]) == (left["kind"], left["removed"])
     assert said([old]) == said(replay(events).branches[left["branch_id"]])
@@ -413,18 +421,20 @@ def test_a_host_that_replaces_or_removes_an_answer(
 
 def test_a_host_that_changes_a_tools_arguments(opened: Opening) -> None:
     """A call and a result that a host rewrote are in the event log as rewritten."""
-    talk = opened(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken])
-    talk.say("When is the train?")
-    _, call, result, *_ = talk.messages()
+    conversation = opened(
+        ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains, broken]
+    )
+    conversation.say("When is the train?")
+    _, call, result, *_ = conversation.messages()
     assert isinstance(call, AIMessage)
     assert isinstance(result, ToolMessage)
 
     calls = [{**each, "args": {"to": "大阪"}} for each in call.tool_calls]
-    edit(talk, call.model_copy(update={"tool_calls": calls}))
-    checked(talk)
-    edit(talk, result.model_copy(update={"status": "error", "artifact": {"rows": [1]}}))
+    edit(conversation, call.model_copy(update={"tool_calls": calls}))
+    checked(conversation)
+    edit(conversation, result.model_copy(update={"status": "error", "artifact": {"rows": [1]}}))
 
-    assert "edit" == types(checked(talk))[-1]
+    assert "edit" == types(checked(conversation))[-1]
 
 
 def test_a_restart_makes_no_edit(opened: Opening) -> None:
@@ -437,27 +447,27 @@ def test_a_restart_makes_no_edit(opened: Opening) -> None:
     )
     opened(lambda _: odd.model_copy()).say("q1")
     opened(ScriptedChat(default=ASK), ScriptedJudge(), tools=[trains, broken]).say("train?")
-    talk = opened()
-    talk.say("Thank you, and goodbye.")
+    conversation = opened()
+    conversation.say("Thank you, and goodbye.")
 
-    assert [] == of(checked(talk), "edit")
+    assert [] == of(checked(conversation), "edit")
 
 
 def test_a_page_that_was_never_committed_does_not_count(opened: Opening) -> None:
     """A page in the store that no state leads to is not reached, and the next one follows on."""
-    talk = opened()
-    talk.say("q1")
-    store: Any = talk.graph.store
-    head = talk.graph.get_state(config("t")).values["event_log"]
+    conversation = opened()
+    conversation.say("q1")
+    store: Any = conversation.graph.store
+    head = conversation.graph.get_state(config("t")).values["event_log"]
     place = Head(page_id=head["page_id"], count=head["count"])
     lost = make_page(
         place, [make_event(*planner_note("lost"), stamp=Stamp(thread_id="t", at="2026-01-01"))]
     )
     drive(_put(store, lost))
-    talk.say("q2")
+    conversation.say("q2")
 
-    assert 3 == pages(talk)
-    assert TURN * 2 == types(checked(talk))
+    assert 3 == pages(conversation)
+    assert TURN * 2 == types(checked(conversation))
 
 
 def _put(store: Any, page: Any) -> Any:
@@ -490,38 +500,40 @@ def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> Non
         check=False,
     )
     assert -signal.SIGKILL == killed.returncode, killed.stderr
-    talk = opened()
-    left = pages(talk)
+    conversation = opened()
+    left = pages(conversation)
     with pytest.raises(UnknownThreadError):
-        talk.events()
-    talk.say("q1")
+        conversation.events()
+    conversation.say("q1")
 
     assert 1 == left
-    assert (TURN, 2) == (types(checked(talk)), pages(talk))
-    assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(talk.messages())
+    assert (TURN, 2) == (types(checked(conversation)), pages(conversation))
+    assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(
+        conversation.messages()
+    )
 
 
 @pytest.mark.parametrize("by", ["invoke", "update_state"])
 def test_a_fork_continues_the_event_log(opened: Opening, by: str) -> None:
     """LangGraph's time travel is a rollback in the event log, which replays both before and after it."""
-    talk = opened()
-    talk.say("q1")
-    talk.say("q2")
-    main, ends = checked(talk), list(talk.graph.get_state_history(config("t")))
+    conversation = opened()
+    conversation.say("q1")
+    conversation.say("q2")
+    main, ends = checked(conversation), list(conversation.graph.get_state_history(config("t")))
     old = next(each for each in ends if len(each.values["messages"]) == 2 and not each.next)
 
     if by == "invoke":
-        talk.graph.invoke({"messages": [("user", "other")]}, old.config)
+        conversation.graph.invoke({"messages": [("user", "other")]}, old.config)
     else:
-        talk.graph.update_state(old.config, {"messages": [HumanMessage("other", id="h")]})
-        fork = checked(talk)
+        conversation.graph.update_state(old.config, {"messages": [HumanMessage("other", id="h")]})
+        fork = checked(conversation)
         assert [*types(main), "rollback", "user_message"] == types(fork)
-        talk.say("another")
+        conversation.say("another")
 
-    fork = checked(talk)
+    fork = checked(conversation)
     assert main == fork[: len(main)]
     assert "rollback" == fork[len(main)]["type"]
-    store: Any = talk.graph.store
+    store: Any = conversation.graph.store
     head = ends[0].values["event_log"]
     there = drive(read_events(store, "t", Head(page_id=head["page_id"], count=head["count"])))
     assert as_stored(ends[0].values["messages"]) == as_stored(replay(there).messages)
@@ -546,40 +558,42 @@ def _counted(store: Any, item: Any) -> None:
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], which: int) -> None:
     """A missing or changed page anywhere in the event log is a gap."""
-    talk = opened()
+    conversation = opened()
     for number in range(3):
-        talk.say(f"question {number}")
-    store: Any = talk.graph.store
+        conversation.say(f"question {number}")
+    store: Any = conversation.graph.store
     items = sorted(store.search(event_log_namespace("t")), key=lambda item: item.value["count"])
     fault(store, items[which])
 
     with pytest.raises(EventLogGapError, match="backup"):
-        talk.events()
+        conversation.events()
 
 
 def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) -> None:
     """Two threads of one file keep two event logs."""
-    talk = opened()
-    talk.say("q1")
+    conversation = opened()
+    conversation.say("q1")
     other = Conversation.open(tmp_path / "t.db", thread="t2", model=Numbered(), judge=scores())
     other.say("q1")
 
-    assert {"t"} == {event["thread_id"] for event in checked(talk)}
+    assert {"t"} == {event["thread_id"] for event in checked(conversation)}
     assert {"t2"} == {event["thread_id"] for event in checked(other)}
     other.close()
 
 
 def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
     """The transcript as it stood when an earlier run ended follows from the events."""
-    talk = opened(judge=scores(0.9, 0.1, 0.9))
+    conversation = opened(judge=scores(0.9, 0.1, 0.9))
     records = []
     for text in ("q1", "q2", "/rollback", "q3"):
-        talk.say(text)
+        conversation.say(text)
         if not text.startswith("/"):  # a command is no run
-            records.append(as_stored(talk.messages()))
+            records.append(as_stored(conversation.messages()))
 
-    events = checked(talk)
-    ends = [as_stored(replay(events, run_id=run.run_id).messages) for run in talk.runs().runs]
+    events = checked(conversation)
+    ends = [
+        as_stored(replay(events, run_id=run.run_id).messages) for run in conversation.runs().runs
+    ]
     assert records == ends
 
 
@@ -607,11 +621,11 @@ def test_an_interrupted_question_that_is_set_aside() -> None:
             raise failures.pop()
         return GOOD
 
-    with Conversation.open(":memory:", model=model, judge=scores()) as talk:
+    with Conversation.open(":memory:", model=model, judge=scores()) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
-            talk.say("q1")
-        talk.say("q2")
-        events = checked(talk)
+            conversation.say("q1")
+        conversation.say("q2")
+        events = checked(conversation)
     assert ["user_message", "user_message", "rollback", *TURN[1:]] == types(events)
     assert "interrupted" == of(events, "rollback")[0]["kind"]
 
@@ -629,10 +643,10 @@ def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}, "id": "c1"}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks, "And": "Well, that is all there is to say of it."})
     options = {"settings": {"max_tool_result_bytes": 1_000}, "tools": [rows]}
-    talk = opened(chat, ScriptedJudge(), **options)
-    talk.say("Show me the rows.")
-    talk.say("And then?")
-    talk = opened(chat, ScriptedJudge(), **options)
+    conversation = opened(chat, ScriptedJudge(), **options)
+    conversation.say("Show me the rows.")
+    conversation.say("And then?")
+    conversation = opened(chat, ScriptedJudge(), **options)
 
     seen = [m.text for call in chat.calls for m in call if m.type == "tool"]
     whole = f"花: {ROWS}"
@@ -645,11 +659,11 @@ def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None
     )
     assert whole.startswith(transcript["preview"])
     assert len(seen[0].encode()) <= 1_000
-    events = checked(talk)
+    events = checked(conversation)
     assert whole == of(events, "tool_result")[0]["message"]["data"]["content"]
-    assert whole == talk.tool_result("c1") == talk.messages()[2].text
+    assert whole == conversation.tool_result("c1") == conversation.messages()[2].text
     with pytest.raises(UnknownToolResultError, match="'c9'"):
-        talk.tool_result("c9")
+        conversation.tool_result("c9")
 
 
 def test_a_tool_result_at_the_limit_is_shown(opened: Opening) -> None:
@@ -657,6 +671,6 @@ def test_a_tool_result_at_the_limit_is_shown(opened: Opening) -> None:
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks})
     limit = {"max_tool_result_bytes": len(f"花: {ROWS}".encode())}
-    talk = opened(chat, ScriptedJudge(), settings=limit, tools=[rows])
-    talk.say("Show me the rows.")
+    conversation = opened(chat, ScriptedJudge(), settings=limit, tools=[rows])
+    conversation.say("Show me the rows.")
     assert f"花: {ROWS}" == chat.calls[-1][-1].text

@@ -39,10 +39,10 @@ def opened(path: Path, model: Numbered, **options: Any) -> Conversation:
 def test_a_lesson_reaches_the_next_attempt_and_later_turns(tmp_path: Path) -> None:
     """The advice is sent with the retry, and with the next question on the topic."""
     model = Numbered()
-    with opened(tmp_path, model) as talk:
-        talk.say("What is a list?")
-        talk.say("And a tuple?")
-        (lesson,) = talk.lessons()
+    with opened(tmp_path, model) as conversation:
+        conversation.say("What is a list?")
+        conversation.say("And a tuple?")
+        (lesson,) = conversation.lessons()
 
     assert REASON in model.texts(1)[-1]
     assert "Earlier answers in this conversation were rejected" in model.texts(2)[-1]
@@ -55,8 +55,8 @@ def test_a_lesson_reaches_the_next_attempt_and_later_turns(tmp_path: Path) -> No
 
 def test_a_lesson_is_kept_over_a_restart(tmp_path: Path) -> None:
     """Another process that opens the thread sends it as well."""
-    with opened(tmp_path, Numbered()) as talk:
-        talk.say("What is a list?")
+    with opened(tmp_path, Numbered()) as conversation:
+        conversation.say("What is a list?")
 
     model = Numbered()
     with opened(tmp_path, model, judge=lambda _: 0.9) as again:
@@ -68,14 +68,14 @@ def test_a_lesson_is_kept_over_a_restart(tmp_path: Path) -> None:
 def test_a_lesson_leaves_with_its_turn_and_returns_with_it(tmp_path: Path) -> None:
     """An undo removes it, a redo brings it back."""
     model = Numbered()
-    with opened(tmp_path, model) as talk:
-        talk.say("What is a list?")
-        talk.undo()
-        gone = talk.messages()
-        talk.redo()
-        back = talk.lessons()
-        talk.undo()
-        talk.say("And a tuple?")
+    with opened(tmp_path, model) as conversation:
+        conversation.say("What is a list?")
+        conversation.undo()
+        gone = conversation.messages()
+        conversation.redo()
+        back = conversation.lessons()
+        conversation.undo()
+        conversation.say("And a tuple?")
 
         assert [] == gone
         assert [REASON] == [lesson["text"] for lesson in back]
@@ -86,9 +86,9 @@ def test_a_lesson_applies_to_its_topic(tmp_path: Path) -> None:
     """A question on another topic is not sent it; back on the topic it is again."""
     model = Numbered()
     detector = ScriptedDetector(shifts={"weather": "new"}, default="same")
-    with opened(tmp_path, model, detector=detector) as talk:
-        talk.say("What is a list?")
-        talk.say("How is the weather?")
+    with opened(tmp_path, model, detector=detector) as conversation:
+        conversation.say("What is a list?")
+        conversation.say("How is the weather?")
 
         assert REASON not in model.texts()[-1]
 
@@ -96,62 +96,62 @@ def test_a_lesson_applies_to_its_topic(tmp_path: Path) -> None:
 def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
     """Its new text is what later turns are sent; the event log has both changes."""
     model = Numbered()
-    with opened(tmp_path, model) as talk:
-        talk.say("What is a list?")
-        talk.edit_lesson(1, "Name a source.")
-        talk.say("And a tuple?")
+    with opened(tmp_path, model) as conversation:
+        conversation.say("What is a list?")
+        conversation.edit_lesson(1, "Name a source.")
+        conversation.say("And a tuple?")
         changed = model.texts()[-1]
-        talk.remove_lesson(talk.lessons()[0]["id"])
-        talk.say("And a set?")
-        stored = [annotation_of(m) for m in talk.messages()]
-        again = [annotation_of(m) for m in replay(talk.events()).messages]
+        conversation.remove_lesson(conversation.lessons()[0]["id"])
+        conversation.say("And a set?")
+        stored = [annotation_of(m) for m in conversation.messages()]
+        again = [annotation_of(m) for m in replay(conversation.events()).messages]
 
         assert "Name a source." in changed
         assert REASON not in changed
         assert "Name a source." not in model.texts()[-1]
-        assert () == tuple(talk.lessons())
+        assert () == tuple(conversation.lessons())
         assert stored == again
         with pytest.raises(InputError, match="no lesson '1'"):
-            talk.remove_lesson(1)
+            conversation.remove_lesson(1)
 
 
 def test_lessons_in_the_chat(tmp_path: Path) -> None:
     """`/lessons`, `/lesson N TEXT` and `/unlearn N` do the same."""
-    with opened(tmp_path, Numbered()) as talk:
-        talk.say("What is a list?")
-        shown = talk.say("/lessons").text
-        talk.say("/lesson 1 Name a source.")
-        renamed = talk.say("/lessons").text
-        removed = talk.say("/unlearn 1").text
+    with opened(tmp_path, Numbered()) as conversation:
+        conversation.say("What is a list?")
+        shown = conversation.say("/lessons").text
+        conversation.say("/lesson 1 Name a source.")
+        renamed = conversation.say("/lessons").text
+        removed = conversation.say("/unlearn 1").text
 
         assert f"1. {REASON}" in shown
         assert "1. Name a source." in renamed
         assert "Removed lesson 1." == removed
-        assert () == tuple(talk.lessons())
-        assert 1 == len(talk.timeline().turns)
+        assert () == tuple(conversation.lessons())
+        assert 1 == len(conversation.timeline().turns)
 
 
 def test_a_bad_rating_with_a_reason_is_a_lesson(tmp_path: Path) -> None:
     """What a person said about an answer reaches the later ones; a new rating replaces it."""
     model = Numbered()
-    with opened(tmp_path, model, judge=lambda _: 0.9) as talk:
-        talk.say("What is a list?")
-        talk.say("/bad 1 too long")
-        talk.say("And a tuple?")
+    with opened(tmp_path, model, judge=lambda _: 0.9) as conversation:
+        conversation.say("What is a list?")
+        conversation.say("/bad 1 too long")
+        conversation.say("And a tuple?")
         sent = model.texts()[-1]
-        talk.rate(1, "good")
+        conversation.rate(1, "good")
 
         assert "too long" in sent
-        assert () == tuple(talk.lessons())
-        (rated,) = talk.ratings()
+        assert () == tuple(conversation.lessons())
+        (rated,) = conversation.ratings()
         assert ("good", 1) == (rated["label"], rated["turn"])
 
 
 def test_lessons_can_be_switched_off(tmp_path: Path) -> None:
     """With `max_lessons` 0 no later turn is sent any."""
     model = Numbered()
-    with opened(tmp_path, model, settings={"max_lessons": 0}) as talk:
-        talk.say("What is a list?")
-        talk.say("And a tuple?")
+    with opened(tmp_path, model, settings={"max_lessons": 0}) as conversation:
+        conversation.say("What is a list?")
+        conversation.say("And a tuple?")
 
         assert REASON not in text_of(model.inputs[-1][-1])  # type: ignore[arg-type]

@@ -42,95 +42,98 @@ QUESTIONS = [f"Question {number}?" for number in range(1, 13)]
 
 def spoken_to(opened: Opening, settings: dict[str, Any], **options: Any) -> Conversation:
     """A conversation of twelve turns, a checkpoint with a name behind the second and the tenth."""
-    talk = opened(settings=settings, detector=SHIFTS, **options)
+    conversation = opened(settings=settings, detector=SHIFTS, **options)
     for number, question in enumerate(QUESTIONS, 1):
-        talk.say(f"NEW: {question}" if number % 3 == 0 else question)
+        conversation.say(f"NEW: {question}" if number % 3 == 0 else question)
         if number in (2, 10):
-            talk.checkpoint(f"after {number}")
-    return talk
+            conversation.checkpoint(f"after {number}")
+    return conversation
 
 
-def outline(talk: Conversation) -> dict[str, Any]:
+def outline(conversation: Conversation) -> dict[str, Any]:
     """All that a person sees of a thread, without what differs between two that say the same."""
-    seen = talk.timeline()
+    seen = conversation.timeline()
     turns = [(t.number, t.question, t.answer, t.score, t.topic) for t in seen.turns]
     marks = [
-        (c["name"], c["turn"], c["score"], c["topic"], c["reason"]) for c in talk.checkpoints()
+        (c["name"], c["turn"], c["score"], c["topic"], c["reason"])
+        for c in conversation.checkpoints()
     ]
-    spent = talk.tokens().spent
+    spent = conversation.tokens().spent
     return {
-        "record": [re.sub("cp-[0-9a-f]+", "cp", each) for each in said(talk.messages())],
+        "record": [re.sub("cp-[0-9a-f]+", "cp", each) for each in said(conversation.messages())],
         "turns": turns,
         "marks": marks,
         "topics": [(t.label, t.summarized) for t in seen.topics],
         "topic": seen.current_topic,
         "spent": (spent.live, spent.abandoned),
-        "branches": [(b.kind, b.turns, b.messages, b.words) for b in talk.branches()],
+        "branches": [(b.kind, b.turns, b.messages, b.words) for b in conversation.branches()],
     }
 
 
-def back_to_the_beginning(talk: Conversation) -> None:
+def back_to_the_beginning(conversation: Conversation) -> None:
     """Undo until nothing can be undone."""
     for _ in QUESTIONS:
-        talk.undo()
+        conversation.undo()
 
 
-def there_and_back(talk: Conversation) -> None:
+def there_and_back(conversation: Conversation) -> None:
     """A long way back, the same way forth, and on."""
-    talk.rollback(turns=11)
-    talk.undo()
-    talk.redo()
-    talk.undo()
-    talk.say("And now?")
+    conversation.rollback(turns=11)
+    conversation.undo()
+    conversation.redo()
+    conversation.undo()
+    conversation.say("And now?")
 
 
-def restored(talk: Conversation) -> None:
+def restored(conversation: Conversation) -> None:
     """What a long way back took returns in a later process."""
-    talk.rollback("after 2")
-    branch = next(each.id for each in talk.branches() if each.kind == "person")
-    talk.say("Somewhere else?")
-    talk.restore(branch)
+    conversation.rollback("after 2")
+    branch = next(each.id for each in conversation.branches() if each.kind == "person")
+    conversation.say("Somewhere else?")
+    conversation.restore(branch)
 
 
-def picked(talk: Conversation) -> None:
+def picked(conversation: Conversation) -> None:
     """An old turn is put at the end."""
-    old = [message.id or "" for message in talk.fork(turns=9, thread="other").messages()[:2]]
-    talk.pick(old, "other")
+    old = [
+        message.id or "" for message in conversation.fork(turns=9, thread="other").messages()[:2]
+    ]
+    conversation.pick(old, "other")
 
 
-def chatted(talk: Conversation) -> None:
+def chatted(conversation: Conversation) -> None:
     """A person types where to go."""
     for order in ("/rollback after 2", "/undo", "/rollback 9", "/timeline", "/undo", "/redo"):
-        talk.say(order)
+        conversation.say(order)
 
 
-def back_by_checkpoints(talk: Conversation) -> None:
+def back_by_checkpoints(conversation: Conversation) -> None:
     """One good point after the other, to the beginning, and half of the way forth."""
     for _ in QUESTIONS:
-        talk.rollback()
+        conversation.rollback()
     with pytest.raises(NothingToUndoError):
-        talk.rollback()
+        conversation.rollback()
     for _ in QUESTIONS[:6]:
-        talk.undo()
+        conversation.undo()
 
 
-def marked_again(talk: Conversation) -> None:
+def marked_again(conversation: Conversation) -> None:
     """Everything in the state is removed; earlier messages get checkpoints and are asked again."""
     for _ in range(4):
-        talk.rollback()
-    talk.checkpoint("here")
-    talk.retry()
+        conversation.rollback()
+    conversation.checkpoint("here")
+    conversation.retry()
     for _ in range(4):
-        talk.say("/rollback")
-    talk.say("/checkpoint there")
-    talk.say("/retry")
+        conversation.say("/rollback")
+    conversation.say("/checkpoint there")
+    conversation.say("/retry")
 
 
 WAYS: dict[str, Callable[[Conversation], object]] = {
-    "nothing": lambda talk: None,
-    "rollback to a name": lambda talk: talk.rollback("after 2"),
-    "rollback of many turns": lambda talk: talk.rollback(turns=9),
-    "rollback to the start": lambda talk: talk.rollback(turns=12),
+    "nothing": lambda conversation: None,
+    "rollback to a name": lambda conversation: conversation.rollback("after 2"),
+    "rollback of many turns": lambda conversation: conversation.rollback(turns=9),
+    "rollback to the start": lambda conversation: conversation.rollback(turns=12),
     "rollback": Conversation.rollback,
     "rollback to the beginning": back_by_checkpoints,
     "mark and ask again": marked_again,
@@ -140,8 +143,10 @@ WAYS: dict[str, Callable[[Conversation], object]] = {
     "restore": restored,
     "pick": picked,
     "chat": chatted,
-    "fork": lambda talk: talk.fork(turns=4, thread="other").say("NEW: Another way?"),
-    "fork at a name": lambda talk: talk.fork("after 2", thread="other"),
+    "fork": lambda conversation: conversation.fork(turns=4, thread="other").say(
+        "NEW: Another way?"
+    ),
+    "fork at a name": lambda conversation: conversation.fork("after 2", thread="other"),
 }
 
 
@@ -155,9 +160,9 @@ def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
         def opening(path: Any = path, **options: Any) -> Conversation:
             return Conversation.open(path, **{"thread": "t", "judge": lambda _: 0.9, **options})
 
-        with spoken_to(opening, settings, model=Numbered()) as talk:
-            WAYS[name](talk)
-        with opening(settings=settings, model=Numbered(), detector=SHIFTS) as talk:
+        with spoken_to(opening, settings, model=Numbered()) as conversation:
+            WAYS[name](conversation)
+        with opening(settings=settings, model=Numbered(), detector=SHIFTS) as conversation:
             there = [entry for entry in ("t", "other") if entry == "t" or "fork" in name]
             found = {}
             for thread in there:
@@ -170,20 +175,20 @@ def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
 
 def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
     """What LangGraph keeps of a thread does not grow with it."""
-    talk = spoken_to(opened, SMALL)
-    held = state(talk)
+    conversation = spoken_to(opened, SMALL)
+    held = state(conversation)
     assert len(held["messages"]) <= 2 * SMALL["live_messages"] + 2
     assert len(held["messages"]) + held["offloaded"]["messages"] == 2 * len(QUESTIONS)
-    assert [q for q in QUESTIONS if not any(q in each for each in words(talk))] == []
+    assert [q for q in QUESTIONS if not any(q in each for each in words(conversation))] == []
 
 
 def test_the_ledger_tells_of_all(opened: Opening) -> None:
     """The event log gives the whole transcript, byte for byte, from packed pages as well."""
-    talk = opened(settings=SMALL, detector=SHIFTS)
+    conversation = opened(settings=SMALL, detector=SHIFTS)
     for number in range(30):
-        talk.say(f"Question {number}?")
-    assert replay(talk.events()).messages == talk.messages()
-    store = talk.graph.store
+        conversation.say(f"Question {number}?")
+    assert replay(conversation.events()).messages == conversation.messages()
+    store = conversation.graph.store
     assert store is not None
     items = store.search(thread_namespace("event_log", "t"), limit=1_000)
     assert any("pages" in item.value for item in items)
@@ -191,22 +196,22 @@ def test_the_ledger_tells_of_all(opened: Opening) -> None:
 
 def test_a_thread_without_topics_is_held_whole(opened: Opening) -> None:
     """Where contexts show the whole transcript, nothing is offloaded."""
-    talk = spoken_to(opened, {**SMALL, "topics": "off"})
-    assert len(state(talk)["messages"]) == 2 * len(QUESTIONS)
+    conversation = spoken_to(opened, {**SMALL, "topics": "off"})
+    assert len(state(conversation)["messages"]) == 2 * len(QUESTIONS)
 
 
 def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
     """The context shows the topic's messages, offloaded ones as well."""
     detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
     model = Numbered()
-    talk = opened(model=model, settings=SMALL, detector=detector)
+    conversation = opened(model=model, settings=SMALL, detector=detector)
     for words_ in ("The wedding costs 5,000.", "And the flowers?", "NEW: cats", "a", "b", "c", "d"):
-        talk.say(words_)
-    assert "offloaded" in state(talk)
+        conversation.say(words_)
+    assert "offloaded" in state(conversation)
     assert "The wedding costs 5,000." not in model.texts()
     assert "The wedding costs 5,000." in model.texts()[0]
 
-    talk.say("BACK to the wedding")
+    conversation.say("BACK to the wedding")
 
     assert "The wedding costs 5,000." in model.texts()
 
@@ -214,9 +219,9 @@ def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
 def test_the_topic_under_way_is_told_of(opened: Opening) -> None:
     """Of a topic that is longer than the window, the summary tells what came before."""
     model = Numbered()
-    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
+    conversation = opened(model=model, settings=SMALL, detector=SHIFTS)
     for number in range(12):
-        talk.say(f"Question {number}?")
+        conversation.say(f"Question {number}?")
     assert len(model.inputs[-1]) <= 2 * SMALL["live_messages"] + 2
     assert "Question 0?" in model.texts()[0]
 
@@ -224,192 +229,196 @@ def test_the_topic_under_way_is_told_of(opened: Opening) -> None:
 def test_system_messages_stay_in_every_view(opened: Opening) -> None:
     """The host's instructions are sent however long ago they were given."""
     model = Numbered()
-    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
-    talk.add([SystemMessage("Speak like a pirate.")])
+    conversation = opened(model=model, settings=SMALL, detector=SHIFTS)
+    conversation.add([SystemMessage("Speak like a pirate.")])
     for number in range(12):
-        talk.say(f"Question {number}?")
-    assert all(m.type != "system" for m in state(talk)["messages"])
+        conversation.say(f"Question {number}?")
+    assert all(m.type != "system" for m in state(conversation)["messages"])
     assert "Speak like a pirate." in model.texts()[0]
 
 
 def test_what_comes_in_again_is_not_there_twice(opened: Opening) -> None:
     """A front end may send all that it shows with each question."""
-    talk = spoken_to(opened, SMALL)
-    before = talk.messages()
+    conversation = spoken_to(opened, SMALL)
+    before = conversation.messages()
     asked = HumanMessage("What else?", id="what-else-was-asked")
-    talk.graph.invoke({"messages": [*before, asked]}, config())
-    assert [m.id for m in before] == [m.id for m in talk.messages()][: len(before)]
-    assert len(talk.messages()) == len(before) + 2
+    conversation.graph.invoke({"messages": [*before, asked]}, config())
+    assert [m.id for m in before] == [m.id for m in conversation.messages()][: len(before)]
+    assert len(conversation.messages()) == len(before) + 2
 
 
 def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
     """A host changes offloaded messages like any others."""
-    talk = spoken_to(opened, SMALL)
-    first, second, *rest = talk.messages()
-    talk.add([first.model_copy(update={"content": "In other words?"})])
-    talk.add([RemoveMessage(id=second.id or "")])
-    assert ["human: In other words?", *said(rest)] == said(talk.messages())
-    assert replay(talk.events()).messages == talk.messages()
+    conversation = spoken_to(opened, SMALL)
+    first, second, *rest = conversation.messages()
+    conversation.add([first.model_copy(update={"content": "In other words?"})])
+    conversation.add([RemoveMessage(id=second.id or "")])
+    assert ["human: In other words?", *said(rest)] == said(conversation.messages())
+    assert replay(conversation.events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("through_the_graph", [False, True])
 def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) -> None:
     """Removing all messages removes offloaded ones too."""
-    talk = spoken_to(opened, SMALL)
+    conversation = spoken_to(opened, SMALL)
     if through_the_graph:
-        talk.graph.update_state(config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]})
+        conversation.graph.update_state(
+            config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]}
+        )
     else:
-        talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
-    assert [] == talk.messages()
-    assert talk.say("And now?").text
-    assert ["And now?"] == words(talk)
-    assert replay(talk.events()).messages == talk.messages()
+        conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+    assert [] == conversation.messages()
+    assert conversation.say("And now?").text
+    assert ["And now?"] == words(conversation)
+    assert replay(conversation.events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("event_log", ["kept", "lost"])
 def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> None:
     """The stored state has nothing of what a host removed, with or without an event log."""
-    talk = spoken_to(opened, SMALL)
+    conversation = spoken_to(opened, SMALL)
     if event_log == "lost":
         lost: Any = Trusted({"event_log": EMPTY})
-        talk.graph.update_state(config(), lost)
-    before = state(talk)["offloaded"]
-    talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+        conversation.graph.update_state(config(), lost)
+    before = state(conversation)["offloaded"]
+    conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     assert before is not None
-    assert state(talk)["offloaded"] is None
-    assert [] == talk.messages()
+    assert state(conversation)["offloaded"] is None
+    assert [] == conversation.messages()
 
 
 def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening) -> None:
     """Neither summaries nor checkpoints speak of what was removed."""
     model = Numbered()
-    talk = spoken_to(opened, SMALL, model=model)
-    talk.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
-    talk.say("And now?")
+    conversation = spoken_to(opened, SMALL, model=model)
+    conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+    conversation.say("And now?")
     assert [text for text in model.texts() if "Question" in text] == []
-    assert ["And now?"] == words(talk)
-    assert {1} == {each["turn"] for each in talk.checkpoints()}
+    assert ["And now?"] == words(conversation)
+    assert {1} == {each["turn"] for each in conversation.checkpoints()}
 
 
 @pytest.mark.parametrize(
     "order",
     [
-        pytest.param(lambda talk: talk.checkpoint("x"), id="checkpoint"),
-        pytest.param(lambda talk: talk.rollback("x"), id="rollback"),
-        pytest.param(lambda talk: talk.say("/timeline"), id="timeline"),
-        pytest.param(lambda talk: talk.add([("user", "More")]), id="add"),
+        pytest.param(lambda conversation: conversation.checkpoint("x"), id="checkpoint"),
+        pytest.param(lambda conversation: conversation.rollback("x"), id="rollback"),
+        pytest.param(lambda conversation: conversation.say("/timeline"), id="timeline"),
+        pytest.param(lambda conversation: conversation.add([("user", "More")]), id="add"),
     ],
 )
 def test_what_a_host_removed_does_not_return(
     opened: Opening, order: Callable[[Conversation], object]
 ) -> None:
     """An order after the transcript was emptied knows of nothing before."""
-    talk = spoken_to(opened, SMALL)
+    conversation = spoken_to(opened, SMALL)
     new = [HumanMessage("New?", id="n1"), AIMessage("New.", id="n2")]
     emptied = {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *new]}
-    talk.graph.update_state(config(), emptied)
+    conversation.graph.update_state(config(), emptied)
     with suppress(UnsayError):
-        order(talk)
-    talk.say("And now?")
-    assert [each for each in words(talk) if "Question" in each] == []
-    assert replay(talk.events()).messages == talk.messages()
+        order(conversation)
+    conversation.say("And now?")
+    assert [each for each in words(conversation) if "Question" in each] == []
+    assert replay(conversation.events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("through_the_graph", [False, True])
 @pytest.mark.parametrize("first", range(0, 22, 2))
 def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_graph: bool) -> None:
     """After any removal by a host, the rest of the transcript stays."""
-    talk = spoken_to(opened, SMALL)
-    before = talk.messages()
+    conversation = spoken_to(opened, SMALL)
+    before = conversation.messages()
     gone = [before[first], before[-1]]
-    held = {each.id for each in state(talk)["messages"]}
+    held = {each.id for each in state(conversation)["messages"]}
     if through_the_graph and not {each.id for each in gone} <= held:
         pytest.skip("the state no longer has the message")
     removed = [RemoveMessage(id=each.id or "") for each in gone]
     if through_the_graph:
-        talk.graph.update_state(config(), {"messages": removed})
+        conversation.graph.update_state(config(), {"messages": removed})
     else:
-        talk.add(removed)
-    assert [each for each in before if each not in gone] == talk.messages()
+        conversation.add(removed)
+    assert [each for each in before if each not in gone] == conversation.messages()
 
 
 def test_the_same_words_again_are_a_new_question(opened: Opening) -> None:
     """A host that gives messages no ids may ask the same question repeatedly."""
-    talk = opened(settings=SMALL, detector=SHIFTS)
+    conversation = opened(settings=SMALL, detector=SHIFTS)
     for _ in range(20):
-        talk.graph.invoke({"messages": [("user", "Go on")]}, config())
-    assert ["Go on"] * 20 == words(talk)
-    assert 40 == len({each.id for each in talk.messages()})
-    assert 20 == len(talk.timeline().turns)
+        conversation.graph.invoke({"messages": [("user", "Go on")]}, config())
+    assert ["Go on"] * 20 == words(conversation)
+    assert 40 == len({each.id for each in conversation.messages()})
+    assert 20 == len(conversation.timeline().turns)
 
 
 def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
     """The event log has the words of a front end that sends everything but once."""
     grown = []
     for settings in (SMALL, WIDE):
-        talk = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
-        before = len(talk.events())
+        conversation = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
+        before = len(conversation.events())
         asked = HumanMessage("What else?", id="what-else-was-asked")
-        sent = {"messages": [*talk.messages(), asked]}
-        talk.graph.invoke(sent, config(talk.thread_id))
-        grown.append(len(talk.events()) - before)
-        assert replay(talk.events()).messages == talk.messages()
+        sent = {"messages": [*conversation.messages(), asked]}
+        conversation.graph.invoke(sent, config(conversation.thread_id))
+        grown.append(len(conversation.events()) - before)
+        assert replay(conversation.events()).messages == conversation.messages()
     assert grown[1] == grown[0]
 
 
 def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
     """A transcript that a host imports is in the first context, for it has no summary yet."""
     model = Numbered()
-    talk = opened(model=model, settings=SMALL, detector=SHIFTS)
+    conversation = opened(model=model, settings=SMALL, detector=SHIFTS)
     brought = [(HumanMessage(f"Old {n}?"), AIMessage(f"An old answer {n}.")) for n in range(20)]
-    talk.add([message for pair in brought for message in pair])
-    talk.say("And now?")
+    conversation.add([message for pair in brought for message in pair])
+    conversation.say("And now?")
     assert {"Old 0?", "Old 19?"} <= {*model.texts()}
-    talk.say("And then?")
-    assert len(state(talk)["messages"]) < len(QUESTIONS)
+    conversation.say("And then?")
+    assert len(state(conversation)["messages"]) < len(QUESTIONS)
     assert "Old 0?" in model.texts()[0]
-    assert 44 == len(talk.messages())
+    assert 44 == len(conversation.messages())
 
 
 @pytest.mark.parametrize("at", [0, -1], ids=["offloaded", "held"])
 def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) -> None:
     """The error says that the message is in the transcript, offloaded or not."""
-    talk = spoken_to(opened, SMALL)
-    name = talk.messages()[at].id or ""
+    conversation = spoken_to(opened, SMALL)
+    name = conversation.messages()[at].id or ""
     with pytest.raises(ConflictError, match="in the transcript already"):
-        talk.restore(name)
+        conversation.restore(name)
 
 
 def test_an_exchange_that_entered_is_judged_before_it_is_let_go_of(opened: Opening) -> None:
     """What a host adds has its verdict, however small the window is."""
-    talk = spoken_to(opened, SMALL)
-    talk.add([HumanMessage("Brought?"), AIMessage("It was brought here.")])
-    talk.graph.update_state(config(), {"messages": [("user", "More?"), ("ai", "More of it.")]})
-    talk.say("And now?")
-    found = {turn.question: turn.score for turn in talk.timeline().turns}
+    conversation = spoken_to(opened, SMALL)
+    conversation.add([HumanMessage("Brought?"), AIMessage("It was brought here.")])
+    conversation.graph.update_state(
+        config(), {"messages": [("user", "More?"), ("ai", "More of it.")]}
+    )
+    conversation.say("And now?")
+    found = {turn.question: turn.score for turn in conversation.timeline().turns}
     assert (0.9, 0.9) == (found["Brought?"], found["More?"])
 
 
 def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
     """The event log contains the branch that left an older LangGraph checkpoint, and no other."""
-    talk = opened(settings=SMALL, detector=SHIFTS)
+    conversation = opened(settings=SMALL, detector=SHIFTS)
     for number in range(29):
-        talk.say(f"Question {number}?")
-    older = talk.graph.get_state(config()).config
+        conversation.say(f"Question {number}?")
+    older = conversation.graph.get_state(config()).config
     for number in range(30):
-        talk.say(f"Not {number}?")
-    held = [each.config for each in talk.graph.get_state_history(config())]
+        conversation.say(f"Not {number}?")
+    held = [each.config for each in conversation.graph.get_state_history(config())]
     older = older if older in held else held[-1]
-    talk.graph.update_state(older, None, as_node="__end__")
-    before = talk.messages()
+    conversation.graph.update_state(older, None, as_node="__end__")
+    before = conversation.messages()
     for number in range(30):
-        talk.say(f"Instead {number}?")
-    assert before == talk.messages()[: len(before)]
-    assert replay(talk.events()).messages == talk.messages()
+        conversation.say(f"Instead {number}?")
+    assert before == conversation.messages()[: len(before)]
+    assert replay(conversation.events()).messages == conversation.messages()
 
 
-def _change(talk: Conversation, key: str, **changes: Any) -> None:
-    store = talk.graph.store
+def _change(conversation: Conversation, key: str, **changes: Any) -> None:
+    store = conversation.graph.store
     assert store is not None
     place = thread_namespace("offloaded", "t")
     item = store.get(place, key)
@@ -429,34 +438,34 @@ def test_a_page_that_was_changed_is_refused(
     opened: Opening, suffix: str, changes: dict[str, Any]
 ) -> None:
     """A damaged page is named, and what is newer can still be talked about."""
-    talk = spoken_to(opened, SMALL)
-    page_id = state(talk)["offloaded"]["page_id"]
-    _change(talk, f"{page_id}{suffix}", **changes)
+    conversation = spoken_to(opened, SMALL)
+    page_id = state(conversation)["offloaded"]["page_id"]
+    _change(conversation, f"{page_id}{suffix}", **changes)
     with pytest.raises(DatabaseCorruptError, match=page_id):
-        talk.messages()
-    assert talk.say("Go on").text
-    assert talk.undo().removed == 2
+        conversation.messages()
+    assert conversation.say("Go on").text
+    assert conversation.undo().removed == 2
 
 
 async def test_async_conversations_have_the_same_window(tmp_path: Any) -> None:
     """The same holds on an event loop."""
-    talk = AsyncConversation.open(
+    conversation = AsyncConversation.open(
         tmp_path / "t.db", thread="t", model=Numbered(), judge=lambda _: 0.9, settings=SMALL
     )
     for question in QUESTIONS:
-        await talk.say(question)
-    assert (await talk.rollback(turns=10)).turns == len(QUESTIONS) - 10
-    assert (await talk.undo()).turns == len(QUESTIONS)
-    transcript: list[AnyMessage] = await talk.messages()
+        await conversation.say(question)
+    assert (await conversation.rollback(turns=10)).turns == len(QUESTIONS) - 10
+    assert (await conversation.undo()).turns == len(QUESTIONS)
+    transcript: list[AnyMessage] = await conversation.messages()
     assert QUESTIONS == [m.text for m in transcript if m.type == "human"]
-    await talk.close()
+    await conversation.close()
 
 
 def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -> None:
     """Where a returning topic's messages are damaged, its summary replaces them."""
     detector = ScriptedDetector(shifts={"NEW": "new", "BACK": "back"})
     model = Numbered()
-    talk = opened(model=model, settings=SMALL, detector=detector)
+    conversation = opened(model=model, settings=SMALL, detector=detector)
     for question in (
         "The wedding costs 5,000.",
         "And the flowers?",
@@ -466,12 +475,12 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
         "c",
         "d",
     ):
-        talk.say(question)
-    for topic in state(talk)["topics"]:
+        conversation.say(question)
+    for topic in state(conversation)["topics"]:
         for page_id in topic.get("pages", []):
-            _change(talk, f"{page_id}{WORDS}", body="AAAA")
+            _change(conversation, f"{page_id}{WORDS}", body="AAAA")
 
-    found = list(talk.stream("BACK to the wedding"))
+    found = list(conversation.stream("BACK to the wedding"))
 
     assert found[-1].text
     assert "segment_lost" in {event.kind for event in found}
@@ -481,13 +490,13 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
 
 def test_a_gap_in_the_ledger_does_not_end_the_talk(opened: Opening) -> None:
     """A thread whose event log lost a page works; a reader of the log gets an error."""
-    talk = opened(settings=SMALL, detector=SHIFTS)
-    talk.say("Question 0?")
-    store = talk.graph.store
+    conversation = opened(settings=SMALL, detector=SHIFTS)
+    conversation.say("Question 0?")
+    store = conversation.graph.store
     assert store is not None
     place = thread_namespace("event_log", "t")
     store.delete(place, store.search(place, limit=100)[0].key)
     for number in range(1, 20):
-        assert talk.say(f"Question {number}?").text
+        assert conversation.say(f"Question {number}?").text
     with pytest.raises(EventLogGapError):
-        talk.events()
+        conversation.events()

@@ -21,9 +21,9 @@ from unsay.testing import ScriptedChat
 PLAIN = {"topics": "off"}
 
 
-def sent_of(talk: Conversation, turn: int | None = None) -> list[tuple[int, ...]]:
+def sent_of(conversation: Conversation, turn: int | None = None) -> list[tuple[int, ...]]:
     """The places that each call of a turn was sent."""
-    return [each.context.sent.places for each in talk.context(turn).calls]
+    return [each.context.sent.places for each in conversation.context(turn).calls]
 
 
 def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
@@ -38,26 +38,26 @@ def calls_in_brief(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
 
 def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
     """The transcript up to the question, with what the model reported of it."""
-    talk = opened(Paid(), settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    assert [(1,)] == sent_of(talk, 1)
-    assert [(1, 2, 3)] == sent_of(talk)
-    (call,) = talk.context(2).calls
-    assert [m.id for m in talk.messages()][:3] == list(call.context.sent.message_ids)
+    conversation = opened(Paid(), settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    assert [(1,)] == sent_of(conversation, 1)
+    assert [(1, 2, 3)] == sent_of(conversation)
+    (call,) = conversation.context(2).calls
+    assert [m.id for m in conversation.messages()][:3] == list(call.context.sent.message_ids)
     assert call.context.usage is not None
     assert (10, 1) == (call.context.usage.input, call.context.usage.output)
     assert {"recents", "reply"} == call.context.parts.keys()
-    assert call.context.message_id == talk.messages()[-1].id
+    assert call.context.message_id == conversation.messages()[-1].id
 
 
 def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
     """A call that asks for a tool and the one that answers stand behind each other."""
-    talk = opened(ScriptedChat(replies={"train": ASK}), tools=[trains])
-    talk.say("When is the train?")
-    calls = talk.context().calls
+    conversation = opened(ScriptedChat(replies={"train": ASK}), tools=[trains])
+    conversation.say("When is the train?")
+    calls = conversation.context().calls
     assert [1, 2] == [each.context.call for each in calls]
-    assert [(1,), (1,)] == sent_of(talk)
+    assert [(1,), (1,)] == sent_of(conversation)
     assert ["", "It leaves at 10:15."] == [each.words for each in calls]
     assert all(each.context.parts["tools"] > 0 for each in calls)
 
@@ -72,9 +72,9 @@ def test_tokens_are_counted_with_the_vocabulary_of_the_model(opened: Opening) ->
     """A Japanese question has more tokens for a model with an older vocabulary."""
     counted = []
     for name in ("gpt-4o", "gpt-4"):
-        talk = opened(Named(model_name=name, default=GOOD), thread=name, settings=PLAIN)
-        talk.say("京都の桜はいつ見頃ですか。二日で足りますか。" * 20)
-        call = talk.context().calls[0]
+        conversation = opened(Named(model_name=name, default=GOOD), thread=name, settings=PLAIN)
+        conversation.say("京都の桜はいつ見頃ですか。二日で足りますか。" * 20)
+        call = conversation.context().calls[0]
         counted.append(call.context.parts["recents"])
 
     assert counted[0] < counted[1]
@@ -82,56 +82,58 @@ def test_tokens_are_counted_with_the_vocabulary_of_the_model(opened: Opening) ->
 
 def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
     """Each attempt has its view, also one whose draft went with an older part of the transcript."""
-    talk = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
+    conversation = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
-        talk.say(question)
-    calls = talk.context().calls
+        conversation.say(question)
+    calls = conversation.context().calls
     assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in calls_in_brief(calls)]
     assert all(each.context.fits for each in calls)
     assert calls[0].context.sent.places == (1, 2, 3, 4, 5)
     assert [0.1, 0.1, 0.9] == [each.score for each in calls]
-    assert {each.id for each in talk.branches()} >= {each.branch for each in calls}
-    assert calls[1:2] == talk.context(attempt=2).calls
+    assert {each.id for each in conversation.branches()} >= {each.branch for each in calls}
+    assert calls[1:2] == conversation.context(attempt=2).calls
 
 
 def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
     """An undo and a redo change nothing of what a turn was sent."""
-    talk = opened(settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    before = talk.context()
-    talk.undo()
-    talk.redo()
-    assert before == talk.context()
+    conversation = opened(settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    before = conversation.context()
+    conversation.undo()
+    conversation.redo()
+    assert before == conversation.context()
 
 
 def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
     """Where all drafts failed and a person is asked, each is listed once."""
     ask = {"on_exhausted": "ask", "max_rollbacks": 1}
-    talk = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
-    talk.say("q1")
-    calls = talk.context().calls
+    conversation = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
+    conversation.say("q1")
+    calls = conversation.context().calls
     assert [1, 2] == [each.context.attempt for each in calls]
     assert [PENDING] == [each.branch for each in calls][1:]
-    talk.resume("approve")
-    assert [("draft", 1), (LIVE, 2)] == [each[:2] for each in calls_in_brief(talk.context().calls)]
+    conversation.resume("approve")
+    assert [("draft", 1), (LIVE, 2)] == [
+        each[:2] for each in calls_in_brief(conversation.context().calls)
+    ]
 
 
 def test_the_best_of_failed_drafts_is_told_where_it_stands(opened: Opening) -> None:
     """A draft that was taken back and then delivered is live, and told once."""
-    talk = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
-    talk.say("q1")
+    conversation = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
+    conversation.say("q1")
     assert [(LIVE, 1), ("rejected", 2)] == [
-        each[:2] for each in calls_in_brief(talk.context().calls)
+        each[:2] for each in calls_in_brief(conversation.context().calls)
     ]
 
 
 def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
     """The rule of a window names the messages that it leaves out."""
-    talk = opened(strategy=SlidingWindow(window_size=2), settings=PLAIN)
+    conversation = opened(strategy=SlidingWindow(window_size=2), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
-        talk.say(question)
-    (call,) = talk.context().calls
+        conversation.say(question)
+    (call,) = conversation.context().calls
     told = rules_of(call.context)
     assert set(range(1, 6)) == {*call.context.sent.places, *told["window"]}
     assert 5 in call.context.sent.places
@@ -139,40 +141,40 @@ def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
 
 def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None:
     """A context names the messages that a person forgot, and has no such rule without them."""
-    talk = opened(settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    (call,) = talk.context().calls
+    conversation = opened(settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    (call,) = conversation.context().calls
     assert "forgotten" not in rules_of(call.context)
-    talk.forget(talk.messages()[0].id)
-    talk.say("q3")
-    (call,) = talk.context().calls
+    conversation.forget(conversation.messages()[0].id)
+    conversation.say("q3")
+    (call,) = conversation.context().calls
     assert (1,) == rules_of(call.context)["forgotten"]
 
 
 def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
     """On a long thread the places count the whole transcript, and the old ones are offloaded."""
-    talk = opened(detector=SHIFTS, settings={"live_messages": 4})
+    conversation = opened(detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
-        talk.say(f"NEW: {number}?")
-    assert len(state(talk)["messages"]) < len(talk.messages())
-    (call,) = talk.context().calls
+        conversation.say(f"NEW: {number}?")
+    assert len(state(conversation)["messages"]) < len(conversation.messages())
+    (call,) = conversation.context().calls
     told = rules_of(call.context)
     places = sorted([*call.context.sent.places, *told["offloaded"], *told["topic"]])
     assert list(range(1, 16)) == places
     assert call.context.fits
-    (first,) = talk.context(1).calls
+    (first,) = conversation.context(1).calls
     assert first.context.fits
     assert (1,) == first.context.sent.places
 
 
 def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
     """Where a message was removed since, no other is named in its place."""
-    talk = opened(settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    talk.add([RemoveMessage(id=talk.messages()[0].id or "")])
-    (call,) = talk.context().calls
+    conversation = opened(settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    conversation.add([RemoveMessage(id=conversation.messages()[0].id or "")])
+    (call,) = conversation.context().calls
     assert (False, (1, 2, 3), ()) == (
         call.context.fits,
         call.context.sent.places,
@@ -182,10 +184,10 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
 
 def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
     """A fork begins with the transcript, and with what its answers tell."""
-    talk = opened(settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    assert talk.context(2) == talk.fork().context(2)
+    conversation = opened(settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    assert conversation.context(2) == conversation.fork().context(2)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ def test_what_nobody_knows_is_refused(
     opened: Opening, turn: int, attempt: int | None, error: type[Exception], words: str
 ) -> None:
     """A turn, an attempt or a manifest that is not there is a clear error."""
-    talk = opened()
-    talk.say("q1")
-    talk.add([HumanMessage("q2"), AIMessage("put in by a host")])
+    conversation = opened()
+    conversation.say("q1")
+    conversation.add([HumanMessage("q2"), AIMessage("put in by a host")])
     with pytest.raises(error, match=words):
-        talk.context(turn, attempt=attempt)
+        conversation.context(turn, attempt=attempt)
 
 
 def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
@@ -216,10 +218,10 @@ def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
 
 def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
     """For any answer of a turn, its metadata stays under 400 bytes."""
-    talk = opened(strategy=SlidingWindow(window_size=4))
+    conversation = opened(strategy=SlidingWindow(window_size=4))
     for number in range(12):
-        talk.say(f"Question {number}?")
-    sizes = [len(json.dumps(found)) for m in talk.messages() if (found := manifest_in(m))]
+        conversation.say(f"Question {number}?")
+    sizes = [len(json.dumps(found)) for m in conversation.messages() if (found := manifest_in(m))]
     assert 12 == len(sizes)
     assert max(sizes) < 400
 
@@ -228,19 +230,19 @@ async def test_the_view_and_the_tokens_for_async_code(tmp_path: Any) -> None:
     """Both forms of a conversation tell the same."""
     path = tmp_path / "t.db"
     model, judge = Paid(), scores()
-    async with AsyncConversation.open(path, thread="t", model=model, judge=judge) as talk:
-        await talk.say("q1")
-        view, tokens = await talk.context(1), await talk.tokens()
+    async with AsyncConversation.open(path, thread="t", model=model, judge=judge) as conversation:
+        await conversation.say("q1")
+        view, tokens = await conversation.context(1), await conversation.tokens()
     with Conversation.open(path, thread="t", model=model, judge=judge) as again:
         assert (view, tokens) == (again.context(1), again.tokens())
 
 
 def test_tokens_say_who_uses_the_window_and_what_was_spent(opened: Opening) -> None:
     """The newest call's parts, and each purpose's tokens: what was taken back is apart."""
-    talk = opened(Paid(), scores(0.9, 0.1, 0.9), settings=PLAIN)
-    talk.say("q1")
-    talk.say("q2")
-    found = talk.tokens()
+    conversation = opened(Paid(), scores(0.9, 0.1, 0.9), settings=PLAIN)
+    conversation.say("q1")
+    conversation.say("q2")
+    found = conversation.tokens()
     assert found.window is not None
     assert 2 == found.window.attempt
     assert (22, 11) == (found.spent.live.total, found.spent.abandoned.total)
@@ -265,33 +267,33 @@ class Cached(Paid):
 def test_the_cache_and_the_cost_are_told(opened: Opening) -> None:
     """The cached share comes from the model's report, the cost from the prices."""
     prices = {"m": {"input": 10.0, "output": 100.0, "cache_read": 1.0}}
-    talk = opened(Cached(), settings={**PLAIN, "model": "m", "prices": prices})
-    talk.say("q1")
-    spent = talk.tokens().spent.live
+    conversation = opened(Cached(), settings={**PLAIN, "model": "m", "prices": prices})
+    conversation.say("q1")
+    spent = conversation.tokens().spent.live
     assert (10, 5, 1) == (spent.input, spent.cached, spent.output)
     assert 5 * 10 + 5 * 1 + 100 == spent.micros
-    assert "cost 0.0002" in talk.say("/tokens").text
+    assert "cost 0.0002" in conversation.say("/tokens").text
 
 
 def test_budgets_are_told_where_they_are_set(opened: Opening) -> None:
     """Each limit has its gauge, in the report and in the notice."""
     limits = {"session_budget_tokens": 100_000, "task_budget_tokens": 50_000}
-    talk = opened(Paid(), settings={**PLAIN, **limits})
-    talk.say("q1")
-    gauges = talk.tokens().gauges
+    conversation = opened(Paid(), settings={**PLAIN, **limits})
+    conversation.say("q1")
+    gauges = conversation.tokens().gauges
     assert [("session", 100_000), ("task", 50_000)] == [(g.layer, g.limit) for g in gauges]
     assert all(each.used > 0 for each in gauges)
-    assert "of 100,000" in talk.say("/tokens").text
+    assert "of 100,000" in conversation.say("/tokens").text
 
 
 def test_tokens_by_order_read_no_more_than_what_is_at_hand(opened: Opening) -> None:
     """In a chat the offloaded part is not read; the notice says that it is the least."""
-    talk = opened(Paid(), detector=SHIFTS, settings={"live_messages": 4})
+    conversation = opened(Paid(), detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
-        talk.say(f"NEW: {number}?")
-    notice = talk.say("/tokens").text
+        conversation.say(f"NEW: {number}?")
+    notice = conversation.say("/tokens").text
     assert "Used, at least: " in notice
-    assert 88 == talk.tokens().spent.live.total
+    assert 88 == conversation.tokens().spent.live.total
 
 
 def test_tokens_in_any_chat() -> None:
@@ -310,6 +312,6 @@ def test_an_agent_says_what_it_was_given(opened: Opening) -> None:
     agent = StateGraph(MessagesState)
     agent.add_node("answer", lambda state: {"messages": [AIMessage(GOOD)]})
     agent.add_edge(START, "answer")
-    talk = opened(agent.compile(), settings=PLAIN)
-    talk.say("q1")
-    assert [(1,)] == sent_of(talk)
+    conversation = opened(agent.compile(), settings=PLAIN)
+    conversation.say("q1")
+    assert [(1,)] == sent_of(conversation)

@@ -16,25 +16,25 @@ TURNS = 2 * MOST + 5
 
 def long_conversation(opened: Opening, *, turns: int = TURNS) -> Conversation:
     """A conversation of many turns."""
-    talk = opened()
+    conversation = opened()
     for number in range(turns):
-        talk.say(f"Question {number}?")
-    return talk
+        conversation.say(f"Question {number}?")
+    return conversation
 
 
-def undone(talk: Conversation, times: int) -> None:
+def undone(conversation: Conversation, times: int) -> None:
     """Undo so often."""
     for _ in range(times):
-        talk.undo()
+        conversation.undo()
 
 
 def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
     """From the last turn to the first and back, in another process half of the way."""
-    talk = long_conversation(opened)
-    whole = talk.messages()
-    assert len(state(talk)["operations"]) <= MOST
-    undone(talk, TURNS // 2)
-    talk.close()
+    conversation = long_conversation(opened)
+    whole = conversation.messages()
+    assert len(state(conversation)["operations"]) <= MOST
+    undone(conversation, TURNS // 2)
+    conversation.close()
 
     other = opened()
     undone(other, TURNS - TURNS // 2)
@@ -50,33 +50,37 @@ def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
 
 def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
     """What a rollback took long ago returns when all since is undone, also in the chat."""
-    talk = opened()
+    conversation = opened()
     for question in ("One?", "Two?", "Three?"):
-        talk.say(question)
-    talk.rollback(turns=2)
+        conversation.say(question)
+    conversation.rollback(turns=2)
     for number in range(TURNS):
-        talk.say(f"Question {number}?")
+        conversation.say(f"Question {number}?")
     for _ in range(TURNS):
-        talk.say("/undo")
-    assert words(talk)[0] == "One?"
-    assert "Two?" not in words(talk)
+        conversation.say("/undo")
+    assert words(conversation)[0] == "One?"
+    assert "Two?" not in words(conversation)
 
-    talk.say("/undo")
+    conversation.say("/undo")
 
-    assert [each for each in words(talk) if not each.startswith("/")] == ["One?", "Two?", "Three?"]
+    assert [each for each in words(conversation) if not each.startswith("/")] == [
+        "One?",
+        "Two?",
+        "Three?",
+    ]
 
 
 def test_steps_that_were_changed_are_refused(opened: Opening) -> None:
     """A damaged page of steps is named; other ways back stay."""
-    talk = long_conversation(opened)
-    store = talk.graph.store
+    conversation = long_conversation(opened)
+    store = conversation.graph.store
     assert store is not None
-    name = state(talk)["older_steps"]
+    name = state(conversation)["older_steps"]
     place = thread_namespace("steps", "t")
     store.put(place, name, {"before": None, "steps": []}, index=False)
     with pytest.raises(DatabaseCorruptError, match=name):
-        undone(talk, TURNS)
-    assert talk.rollback(turns=1).removed == 2
+        undone(conversation, TURNS)
+    assert conversation.rollback(turns=1).removed == 2
 
 
 def test_without_a_store_the_newest_can_be_undone() -> None:

@@ -51,17 +51,17 @@ def opened(path: Path, replies: dict[str, Any], **options: Any) -> Conversation:
     )
 
 
-def results(talk: Conversation) -> list[ToolMessage]:
+def results(conversation: Conversation) -> list[ToolMessage]:
     """The tool messages of a transcript."""
-    return [message for message in talk.messages() if isinstance(message, ToolMessage)]
+    return [message for message in conversation.messages() if isinstance(message, ToolMessage)]
 
 
 def fetched(path: Path, *said: str) -> str:
     """The id of a call whose result is in the transcript of a thread with some more turns."""
-    with opened(path, {"squares": calling("table", name="squares")}) as talk:
+    with opened(path, {"squares": calling("table", name="squares")}) as conversation:
         for words in ("Look at the squares.", *said):
-            talk.say(words)
-        (result,) = results(talk)
+            conversation.say(words)
+        (result,) = results(conversation)
         assert ROWS == text_of(result)
         return result.tool_call_id
 
@@ -71,9 +71,9 @@ def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> No
     """The transcript has the whole result, and the tool returns the part that was asked for."""
     name, start = fetched(tmp_path, *said), ROWS.index("row 7000")
     replies = {"7000": calling("read_tool_result", tool_call_id=name, start=start, length=18)}
-    with opened(tmp_path, replies) as talk:
-        talk.say("What was in row 7000 there?")
-        newest = text_of(results(talk)[-1])
+    with opened(tmp_path, replies) as conversation:
+        conversation.say("What was in row 7000 there?")
+        newest = text_of(results(conversation)[-1])
     assert (
         f"[characters {start} to {start + 18} of {len(ROWS)}; continue with start={start + 18}]\n"
         "row 7000: 49000000"
@@ -90,9 +90,9 @@ async def test_the_tool_in_async_code(tmp_path: Path) -> None:
         model=ScriptedChat(replies={"last": reply}),
         judge=ScriptedJudge(),
         tools=[table],
-    ) as talk:
-        await talk.say("What is the last row?")
-        newest = [m for m in await talk.messages() if isinstance(m, ToolMessage)][-1]
+    ) as conversation:
+        await conversation.say("What is the last row?")
+        newest = [m for m in await conversation.messages() if isinstance(m, ToolMessage)][-1]
     assert text_of(newest).endswith("end of the result]\nrow 9999: 99980001")
 
 
@@ -110,9 +110,9 @@ def test_what_cannot_be_read_is_told_to_the_model(
     """A wrong id or position is an error that the model can correct; the turn continues."""
     name = fetched(tmp_path)
     replies = {"row": calling("read_tool_result", **{"tool_call_id": name, **args})}
-    with opened(tmp_path, replies) as talk:
-        assert "looked" in talk.say("What is in that row?").text
-        newest = results(talk)[-1]
+    with opened(tmp_path, replies) as conversation:
+        assert "looked" in conversation.say("What is in that row?").text
+        newest = results(conversation)[-1]
     assert "error" == newest.status
     assert told in text_of(newest)
 
@@ -126,9 +126,9 @@ def test_a_view_says_how_to_get_the_rest(tmp_path: Path) -> None:
         chat = ScriptedChat(replies={"squares": calling("table", name="squares")})
         with Conversation.open(
             folder / "t.db", model=chat, judge=ScriptedJudge(), tools=[table], settings=settings
-        ) as talk:
-            talk.say("Look at the squares.")
-            (result,) = results(talk)
+        ) as conversation:
+            conversation.say("Look at the squares.")
+            (result,) = results(conversation)
         shown = next(text_of(m) for m in chat.calls[-1] if isinstance(m, ToolMessage))
         assert named == (
             f'"read": {{"tool": "read_tool_result", "tool_call_id": "{result.tool_call_id}"'
@@ -161,9 +161,9 @@ def test_a_cleared_result_names_the_tool_that_reads_it(
         tools=[table],
         settings=settings,
         strategy=Clearing(),
-    ) as talk:
-        talk.say("Look at the squares.")
-        talk.say("Go on.")
+    ) as conversation:
+        conversation.say("Look at the squares.")
+        conversation.say("Go on.")
     shown = next(text_of(m) for m in chat.calls[-1] if isinstance(m, ToolMessage))
     assert len(shown) < 300
     assert named == ("read_tool_result(tool_call_id=" in shown)
@@ -172,7 +172,7 @@ def test_a_cleared_result_names_the_tool_that_reads_it(
 def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
     """`recall` quotes what is not shown, fenced, and is not itself recalled later."""
     replies = {"pet": calling("recall", query="parrot"), "bird": calling("recall", query="parrot")}
-    with opened(tmp_path, replies) as talk:
+    with opened(tmp_path, replies) as conversation:
         for words in (
             "Our parrot is called Biscuit.",
             *TALK,
@@ -181,9 +181,9 @@ def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
             "Salt.",
             "The bird?",
         ):
-            talk.say(words)
-        first, second = map(text_of, results(talk))
-        assert 2 == sum(e["type"] == "recall" for e in talk.events())
+            conversation.say(words)
+        first, second = map(text_of, results(conversation))
+        assert 2 == sum(e["type"] == "recall" for e in conversation.events())
     for found in (first, second):
         assert found.startswith('<recalled key="')
         assert 1 == found.count("Our parrot is called Biscuit.")
@@ -191,10 +191,10 @@ def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
 
 def test_a_rollback_has_nothing_to_take_back(tmp_path: Path) -> None:
     """Looking has no consequences: an undo reports none of these calls."""
-    with opened(tmp_path, {"pet": calling("recall", query="zeppelin")}) as talk:
-        talk.say("Who is the pet?")
-        assert "No message matches “zeppelin”." == text_of(results(talk)[0])
-        assert () == talk.undo().report.outcomes
+    with opened(tmp_path, {"pet": calling("recall", query="zeppelin")}) as conversation:
+        conversation.say("Who is the pet?")
+        assert "No message matches “zeppelin”." == text_of(results(conversation)[0])
+        assert () == conversation.undo().report.outcomes
 
 
 @tool
@@ -206,9 +206,9 @@ def recall(query: str) -> str:
 def test_a_name_of_ours_that_the_user_has_taken(tmp_path: Path) -> None:
     """With `auto` the user's tool is called; with `on` the graph is refused."""
     replies = {"pet": calling("recall", query="parrot")}
-    with opened(tmp_path, replies, tools=[recall]) as talk:
-        talk.say("Who is the pet?")
-        assert "theirs: parrot" == text_of(results(talk)[0])
+    with opened(tmp_path, replies, tools=[recall]) as conversation:
+        conversation.say("Who is the pet?")
+        assert "theirs: parrot" == text_of(results(conversation)[0])
     with pytest.raises(ConfigurationError, match="'recall'"):
         make(ScriptedChat(), tools=[recall], settings={"memory_tools": "on"})
 
@@ -216,9 +216,9 @@ def test_a_name_of_ours_that_the_user_has_taken(tmp_path: Path) -> None:
 def test_without_tools_of_the_users_only_on_brings_them(tmp_path: Path) -> None:
     """`on` gives any chat model the tools; `auto` leaves one without tools as it is."""
     replies = {"pet": calling("recall", query="parrot")}
-    with opened(tmp_path, replies, tools=[], settings={"memory_tools": "on"}) as talk:
-        talk.say("Who is the pet?")
-        assert 1 == len(results(talk))
+    with opened(tmp_path, replies, tools=[], settings={"memory_tools": "on"}) as conversation:
+        conversation.say("Who is the pet?")
+        assert 1 == len(results(conversation))
     plain = make(ScriptedChat(default="Hello there, good day."), ScriptedJudge())
     assert "tools" not in plain.get_graph(xray=True).to_json()["nodes"]
 
@@ -228,13 +228,13 @@ def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -
     """The tool knows nothing of a result that a person wants left out, until it is restored."""
     name = fetched(tmp_path, *said)
     replies = {"row": calling("read_tool_result", tool_call_id=name, length=8)}
-    with opened(tmp_path, replies) as talk:
-        entry = talk.forget(results(talk)[0].id or "")
-        talk.say("What is in that row?")
-        refused = results(talk)[-1]
-        talk.restore(entry["id"])
-        talk.say("And what is in the other row?")
-        read = results(talk)[-1]
+    with opened(tmp_path, replies) as conversation:
+        entry = conversation.forget(results(conversation)[0].id or "")
+        conversation.say("What is in that row?")
+        refused = results(conversation)[-1]
+        conversation.restore(entry["id"])
+        conversation.say("And what is in the other row?")
+        read = results(conversation)[-1]
     assert "error" == refused.status
     assert "No tool result of this conversation has the id" in text_of(refused)
     assert ("success", ROWS[:8]) == (read.status, text_of(read).splitlines()[-1])
@@ -244,8 +244,8 @@ def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -
 def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple[str, ...]) -> None:
     """For any length of the result, the quote says how many characters it leaves out."""
     fetched(tmp_path, *said)
-    with opened(tmp_path, {}) as talk:
-        state, scope = drive(talk._handle.known()), talk._handle.scope()
+    with opened(tmp_path, {}) as conversation:
+        state, scope = drive(conversation._handle.known()), conversation._handle.scope()
         found = drive(
             search_transcript(
                 drive(source_of(state, scope, by_hand=True)),

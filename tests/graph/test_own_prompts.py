@@ -16,14 +16,16 @@ JUDGING = replace(ENGLISH, judge_system="Grade like a strict teacher. Reply with
 def test_a_notice_uses_the_hosts_words() -> None:
     """A changed notice is given in its language, also with a catalogue for each language."""
     model = ScriptedChat(default="列車で行けます。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), prompts=MINE) as talk:
-        assert talk.say("/checkpoints").text == "No good point so far."
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(), prompts=MINE
+    ) as conversation:
+        assert conversation.say("/checkpoints").text == "No good point so far."
     theirs = replace(JAPANESE, no_checkpoints="まだありません。")
     settings = {"language": "ja"}
     with Conversation.open(
         ":memory:", model=model, prompts=[MINE, theirs], settings=settings
-    ) as talk:
-        assert talk.say("/checkpoints").text == "まだありません。"
+    ) as conversation:
+        assert conversation.say("/checkpoints").text == "まだありません。"
 
 
 def test_the_judge_reads_the_hosts_words() -> None:

@@ -16,43 +16,43 @@ from unsay.messages.annotations import DOCUMENT
 ASKING = {"on_exhausted": "ask", "max_rollbacks": 0}
 
 VERBS: dict[str, Callable[[Any], Any]] = {
-    "say": lambda talk: talk.say("another"),
-    "say-documents": lambda talk: talk.say("another", documents=["A page."]),
-    "command": lambda talk: talk.say("/pin"),
-    "add": lambda talk: talk.add([("ai", "Added.")]),
-    "checkpoint": lambda talk: talk.checkpoint("here"),
-    "start_task": lambda talk: talk.start_task("a task"),
-    "edit": lambda talk: talk.edit(1, "another"),
-    "remove": lambda talk: talk.remove(1),
-    "compact": lambda talk: talk.compact(),
-    "rate": lambda talk: talk.rate(1, "good"),
-    "edit_lesson": lambda talk: talk.edit_lesson("a", "b"),
-    "remove_lesson": lambda talk: talk.remove_lesson("a"),
-    "rollback": lambda talk: talk.rollback(),
-    "undo": lambda talk: talk.undo(),
-    "redo": lambda talk: talk.redo(),
-    "retry": lambda talk: talk.retry(),
-    "restore": lambda talk: talk.restore("topic-1"),
-    "pick": lambda talk: talk.pick(["x"], "branch-1"),
-    "pin": lambda talk: talk.pin(),
-    "unpin": lambda talk: talk.unpin(),
-    "forget": lambda talk: talk.forget(turns=1),
-    "forget_tool_results": lambda talk: talk.forget_tool_results(),
-    "recall": lambda talk: talk.recall("first"),
-    "note": lambda talk: talk.note("A remark."),
-    "end": lambda talk: talk.end(),
-    "resume": lambda talk: talk.resume(),
+    "say": lambda conversation: conversation.say("another"),
+    "say-documents": lambda conversation: conversation.say("another", documents=["A page."]),
+    "command": lambda conversation: conversation.say("/pin"),
+    "add": lambda conversation: conversation.add([("ai", "Added.")]),
+    "checkpoint": lambda conversation: conversation.checkpoint("here"),
+    "start_task": lambda conversation: conversation.start_task("a task"),
+    "edit": lambda conversation: conversation.edit(1, "another"),
+    "remove": lambda conversation: conversation.remove(1),
+    "compact": lambda conversation: conversation.compact(),
+    "rate": lambda conversation: conversation.rate(1, "good"),
+    "edit_lesson": lambda conversation: conversation.edit_lesson("a", "b"),
+    "remove_lesson": lambda conversation: conversation.remove_lesson("a"),
+    "rollback": lambda conversation: conversation.rollback(),
+    "undo": lambda conversation: conversation.undo(),
+    "redo": lambda conversation: conversation.redo(),
+    "retry": lambda conversation: conversation.retry(),
+    "restore": lambda conversation: conversation.restore("topic-1"),
+    "pick": lambda conversation: conversation.pick(["x"], "branch-1"),
+    "pin": lambda conversation: conversation.pin(),
+    "unpin": lambda conversation: conversation.unpin(),
+    "forget": lambda conversation: conversation.forget(turns=1),
+    "forget_tool_results": lambda conversation: conversation.forget_tool_results(),
+    "recall": lambda conversation: conversation.recall("first"),
+    "note": lambda conversation: conversation.note("A remark."),
+    "end": lambda conversation: conversation.end(),
+    "resume": lambda conversation: conversation.resume(),
 }
 
 
 # Verbs that write beside the transcript.
 BESIDE: dict[str, Callable[[Any], Any]] = {
-    "label": lambda talk: talk.label(customer="7"),
-    "judge": lambda talk: talk.judge(),
-    "bisect": lambda talk: talk.bisect(),
-    "import_ratings": lambda talk: talk.import_ratings([]),
-    "judge_summaries": lambda talk: talk.judge_summaries(),
-    "fork": lambda talk: talk.fork(),
+    "label": lambda conversation: conversation.label(customer="7"),
+    "judge": lambda conversation: conversation.judge(),
+    "bisect": lambda conversation: conversation.bisect(),
+    "import_ratings": lambda conversation: conversation.import_ratings([]),
+    "judge_summaries": lambda conversation: conversation.judge_summaries(),
+    "fork": lambda conversation: conversation.fork(),
 }
 
 
@@ -65,29 +65,29 @@ def undecided(folder: Path, kind: Any = Conversation) -> Any:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_is_refused(tmp_path: Path, verb: str) -> None:
     """It names the decision, changes nothing, and the decision is still taken."""
-    with undecided(tmp_path) as talk:
-        talk.say("first")
-        waiting = talk.say("second")
-        before = talk.messages()
+    with undecided(tmp_path) as conversation:
+        conversation.say("first")
+        waiting = conversation.say("second")
+        before = conversation.messages()
 
         with pytest.raises(ConflictError, match="decision"):
-            VERBS[verb](talk)
+            VERBS[verb](conversation)
 
-        assert ("decision", before) == (waiting.kind, talk.messages())
-        assert waiting.text == talk.resume("approve").text
+        assert ("decision", before) == (waiting.kind, conversation.messages())
+        assert waiting.text == conversation.resume("approve").text
 
 
 @pytest.mark.parametrize("verb", BESIDE)
 def test_a_verb_beside_the_transcript_leaves_the_decision(tmp_path: Path, verb: str) -> None:
     """It is carried out, and the decision is still taken."""
-    with undecided(tmp_path) as talk:
-        talk.say("first")
-        waiting = talk.say("second")
-        before = talk.messages()
-        BESIDE[verb](talk)
+    with undecided(tmp_path) as conversation:
+        conversation.say("first")
+        waiting = conversation.say("second")
+        before = conversation.messages()
+        BESIDE[verb](conversation)
 
-        assert before == talk.messages()
-        assert waiting.text == talk.resume("approve").text
+        assert before == conversation.messages()
+        assert waiting.text == conversation.resume("approve").text
 
 
 def test_every_verb_that_writes_is_one_of_these() -> None:
@@ -102,15 +102,15 @@ def test_every_verb_that_writes_is_one_of_these() -> None:
 
 async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
     """The async form refuses the same verbs."""
-    async with undecided(tmp_path, AsyncConversation) as talk:
-        await talk.say("first")
-        waiting = await talk.say("second")
+    async with undecided(tmp_path, AsyncConversation) as conversation:
+        await conversation.say("first")
+        waiting = await conversation.say("second")
 
         for verb in VERBS.values():
             with pytest.raises(ConflictError, match="decision"):
-                await verb(talk)
+                await verb(conversation)
 
-        assert waiting.text == (await talk.resume("approve")).text
+        assert waiting.text == (await conversation.resume("approve")).text
 
 
 @pytest.mark.parametrize(
@@ -130,45 +130,45 @@ async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
 )
 def test_a_hosts_input_without_a_question_is_refused(tmp_path: Path, value: dict[str, Any]) -> None:
     """The compiled graph refuses a run or an update that would drop the decision."""
-    with undecided(tmp_path) as talk:
-        talk.say("first")
-        waiting = talk.say("second")
+    with undecided(tmp_path) as conversation:
+        conversation.say("first")
+        waiting = conversation.say("second")
 
         for node in (None, "__start__", "create_checkpoint"):
             with pytest.raises(ConflictError, match="decision"):
-                talk.graph.update_state(config(), value, as_node=node)
-        newest = talk.graph.get_state(config()).config
+                conversation.graph.update_state(config(), value, as_node=node)
+        newest = conversation.graph.get_state(config()).config
         with pytest.raises(ConflictError, match="decision"):
-            talk.graph.update_state(newest, value)
+            conversation.graph.update_state(newest, value)
         if len(value.get("messages", [])) < 2:
             with pytest.raises(ConflictError, match="decision"):
-                talk.graph.invoke(value, config())
+                conversation.graph.invoke(value, config())
 
-        assert waiting.text == talk.resume("approve").text
+        assert waiting.text == conversation.resume("approve").text
 
 
 def test_a_hosts_question_abandons_what_waits(tmp_path: Path) -> None:
     """LangGraph runs a new question instead; the drafts are kept in a branch."""
-    with undecided(tmp_path) as talk:
-        talk.say("first")
-        talk.say("second")
+    with undecided(tmp_path) as conversation:
+        conversation.say("first")
+        conversation.say("second")
 
-        state = talk.graph.invoke({"messages": [HumanMessage("third")]}, config())
+        state = conversation.graph.invoke({"messages": [HumanMessage("third")]}, config())
 
         assert ["first", "third"] == [m.text for m in state["messages"] if m.type == "human"]
-        assert "interrupted" in [branch.kind for branch in talk.branches()]
+        assert "interrupted" in [branch.kind for branch in conversation.branches()]
 
 
 def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
     """Reading, labels and a fork work while a decision is pending."""
-    with undecided(tmp_path) as talk:
-        talk.say("first")
-        waiting = talk.say("second")
+    with undecided(tmp_path) as conversation:
+        conversation.say("first")
+        waiting = conversation.say("second")
 
-        talk.label(project="garden")
-        talk.judge_summaries()
-        talk.preview()
-        talk.fork()
-        assert talk.pins() == talk.forgotten() == ()
+        conversation.label(project="garden")
+        conversation.judge_summaries()
+        conversation.preview()
+        conversation.fork()
+        assert conversation.pins() == conversation.forgotten() == ()
 
-        assert waiting.text == talk.resume("approve").text
+        assert waiting.text == conversation.resume("approve").text

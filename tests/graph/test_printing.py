@@ -15,7 +15,7 @@ REPLIES = {"Capital": ["Paris."], "Trains": ["Take the TGV."], "How long": ["Two
 
 
 @pytest.fixture
-def talk() -> Iterator[Conversation]:
+def conversation() -> Iterator[Conversation]:
     """A thread of three turns, with a checkpoint after the first."""
     database = open_database(":memory:")
     model = ScriptedChat(replies=REPLIES)
@@ -27,22 +27,22 @@ def talk() -> Iterator[Conversation]:
         yield opened
 
 
-def test_a_preview_and_a_rollback_print_what_is_removed(talk: Conversation) -> None:
+def test_a_preview_and_a_rollback_print_what_is_removed(conversation: Conversation) -> None:
     """Both name the place, the sizes and the questions."""
-    preview = str(talk.preview("start")).splitlines()
+    preview = str(conversation.preview("start")).splitlines()
     assert preview[0].startswith("A rollback to checkpoint start removes 2 turns, 4 messages, ")
     assert preview[1:3] == ["  Question: Trains to Paris?", "  Question: How long should I stay?"]
-    assert str(talk.rollback("start")).splitlines() == [
+    assert str(conversation.rollback("start")).splitlines() == [
         "The transcript ends at checkpoint start, after 1 turn.",
         "Messages removed: 4; restored: 0.",
         "First removed question: Trains to Paris?",
     ]
 
 
-def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(talk: Conversation) -> None:
+def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(conversation: Conversation) -> None:
     """The text is the tree of the terminal, the picture is SVG, the page has a table."""
-    talk.rollback("start")
-    timeline = talk.timeline()
+    conversation.rollback("start")
+    timeline = conversation.timeline()
     assert str(timeline).splitlines()[0] == "Thread trip: 1 turn, 1 checkpoint, 1 branch"
     assert "◆ start" in str(timeline)
     bundle = timeline._repr_mimebundle_()
@@ -51,11 +51,11 @@ def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(talk: Conversation) 
     assert '<th scope="col">Checkpoint</th>' in bundle["text/html"]
 
 
-def test_branches_and_a_diff_print_and_show_as_tables(talk: Conversation) -> None:
+def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation) -> None:
     """Each row of a table is a branch, or a message that one side has alone; texts are escaped."""
-    talk.rollback("start")
-    branch = talk.branches()[1]
-    diff = talk.diff("live", branch.id)
+    conversation.rollback("start")
+    branch = conversation.branches()[1]
+    diff = conversation.diff("live", branch.id)
     assert str(branch).startswith(f"{branch.id}  person  2 turns, 4 messages, ")
     assert "ai: Two days <b>fit</b>." in str(diff)
     rows = ET.fromstring(branch._repr_html_()).findall("tbody/tr")  # noqa: S314 - our own text
@@ -68,29 +68,36 @@ def test_branches_and_a_diff_print_and_show_as_tables(talk: Conversation) -> Non
     ]
 
 
-def test_usage_runs_threads_and_calls_print(talk: Conversation) -> None:
+def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
-    registry = Registry(talk._database.store)
-    assert str(talk.tokens()).startswith("Context: ")
-    assert [line.split("  ")[2] for line in str(talk.runs()).splitlines()] == ["completed"] * 3
-    assert str(talk.runs(limit=1)).splitlines()[1].startswith("More: cursor='")
+    registry = Registry(conversation._database.store)
+    assert str(conversation.tokens()).startswith("Context: ")
+    assert [line.split("  ")[2] for line in str(conversation.runs()).splitlines()] == [
+        "completed"
+    ] * 3
+    assert str(conversation.runs(limit=1)).splitlines()[1].startswith("More: cursor='")
     assert str(registry.sessions()).endswith("  trip  active  turns: 3  Capital of France?")
     assert str(registry.sessions(status="ended")) == "Nothing here."
-    calls = str(talk.context(2)).splitlines()
+    calls = str(conversation.context(2)).splitlines()
     assert calls[0] == "Turn 2: Trains to Paris?"
     assert calls[1].startswith("attempt 1, call 1: 3 messages, ")
-    replay = str(talk.replay(turn=1, model=ScriptedChat(default="Lyon."))).splitlines()
+    replay = str(conversation.replay(turn=1, model=ScriptedChat(default="Lyon."))).splitlines()
     assert replay[0] == "Turn 1, attempt 1: Capital of France?"
     assert replay[-1] == "Lyon."
 
 
-def test_lists_print_one_line_for_each_item(talk: Conversation) -> None:
+def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
     """Checkpoints, branches, pins and matches are tuples that read like a table."""
-    talk.pin(turn=1)
-    talk.forget(turns=2)
-    talk.rollback("start")
-    lists = (talk.checkpoints(), talk.branches(), talk.pins(), talk.recall("capital France"))
-    for each in (*lists, talk.undo() and talk.forgotten()):
+    conversation.pin(turn=1)
+    conversation.forget(turns=2)
+    conversation.rollback("start")
+    lists = (
+        conversation.checkpoints(),
+        conversation.branches(),
+        conversation.pins(),
+        conversation.recall("capital France"),
+    )
+    for each in (*lists, conversation.undo() and conversation.forgotten()):
         assert isinstance(each, tuple)
         assert len(each) == len(str(each).splitlines())
         assert not {"{", "Branch(", "Find("} & set(str(each).split("'"))
@@ -99,28 +106,34 @@ def test_lists_print_one_line_for_each_item(talk: Conversation) -> None:
     assert "user: “Capital of France?”" in str(lists[3])
 
 
-def test_a_closed_conversation(talk: Conversation) -> None:
+def test_a_closed_conversation(conversation: Conversation) -> None:
     """It says that it is closed, and what to do; so does a registry over the same database."""
-    assert talk._database is not None
-    registry = Registry.open(talk._database)
-    talk.close()
+    assert conversation._database is not None
+    registry = Registry.open(conversation._database)
+    conversation.close()
     reads = (registry.sessions, registry.runs, lambda: registry.purge("trip"))
-    for use in (talk.messages, talk.undo, talk.timeline, lambda: talk.say("Hi?"), *reads):
+    for use in (
+        conversation.messages,
+        conversation.undo,
+        conversation.timeline,
+        lambda: conversation.say("Hi?"),
+        *reads,
+    ):
         with pytest.raises(InputError, match="':memory:' was closed: open it again"):
             use()
 
 
 @pytest.mark.parametrize("verb", sorted(NOT_IN_GRAPH))
-def test_a_command_that_the_chat_does_not_have(talk: Conversation, verb: str) -> None:
+def test_a_command_that_the_chat_does_not_have(conversation: Conversation, verb: str) -> None:
     """It is answered with a notice, in a chat over the compiled graph too; no model is asked."""
-    before = len(talk.messages())
-    state = talk.graph.invoke(
+    before = len(conversation.messages())
+    state = conversation.graph.invoke(
         {"messages": [("user", f"/{verb} branch-1")]},
-        {"configurable": {"thread_id": talk.thread_id}},
+        {"configurable": {"thread_id": conversation.thread_id}},
     )
     notice = state["messages"][-1].content
     assert notice.startswith(f"/{verb} is not available in this chat. Nothing was changed")
-    assert len(talk.timeline().turns) == before / 2
+    assert len(conversation.timeline().turns) == before / 2
 
 
 def test_the_language_is_that_of_words() -> None:
@@ -133,13 +146,13 @@ def test_the_language_is_that_of_words() -> None:
         assert "ターン" in opened.say("/rollback 1").text
 
 
-def test_a_branch_counts_what_a_rollback_counts(talk: Conversation) -> None:
+def test_a_branch_counts_what_a_rollback_counts(conversation: Conversation) -> None:
     """Commands and their notices are not counted on the timeline."""
-    talk.say("/timeline")
-    talk.say("/tokens")
-    assert 4 == len(talk.preview("start").message_ids)
-    assert 4 == talk.rollback("start").removed
-    assert "rolled back, 4 messages" in str(talk.timeline())
+    conversation.say("/timeline")
+    conversation.say("/tokens")
+    assert 4 == len(conversation.preview("start").message_ids)
+    assert 4 == conversation.rollback("start").removed
+    assert "rolled back, 4 messages" in str(conversation.timeline())
 
 
 @pytest.mark.parametrize(

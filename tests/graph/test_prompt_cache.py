@@ -52,10 +52,12 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
     """Only where something is compacted does a request not go on from the last one."""
     model = ScriptedChat(script=answer)
     folds: list[Any] = []
-    with open_at(tmp_path, model) as talk:
+    with open_at(tmp_path, model) as conversation:
         for number in range(60):
-            talk.say(f"What of number q{number}x?")
-            folds.append(talk.graph.get_state(talk._handle.config).values.get("compaction"))
+            conversation.say(f"What of number q{number}x?")
+            folds.append(
+                conversation.graph.get_state(conversation._handle.config).values.get("compaction")
+            )
     requests = sent(model)
     breaks = [
         turn
@@ -69,11 +71,11 @@ def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -
 def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
     """Recalled messages come right before the newest question, and are not in the next context."""
     model = ScriptedChat(script=answer)
-    with open_at(tmp_path, model, recall_tokens=500) as talk:
+    with open_at(tmp_path, model, recall_tokens=500) as conversation:
         for number in range(60):
-            talk.say(f"What of number q{number}x?")
-        talk.say("And what was the number q9x?")
-        talk.say("What of number q61x?")
+            conversation.say(f"What of number q{number}x?")
+        conversation.say("And what was the number q9x?")
+        conversation.say("What of number q61x?")
     *_, before, recalling, after = sent(model)
     assert "<recalled" in recalling[-1]
     assert "q9x?149" in recalling[-1]
@@ -86,9 +88,9 @@ def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None
     """Back on a topic, the request begins with the last one of that topic, byte for byte."""
     model = ScriptedChat(script=answer)
     questions = ["First a?", "More a1?", "Now b?", "More b1?", "Back to a2?", "More a3?"]
-    with open_at(tmp_path, model) as talk:
+    with open_at(tmp_path, model) as conversation:
         for question in questions:
-            talk.say(question)
+            conversation.say(question)
     requests = sent(model)
     assert requests[4][: len(requests[1])] == requests[1]
     assert requests[5][: len(requests[4])] == requests[4]
@@ -129,9 +131,9 @@ def test_the_benchmark_measures_what_is_sent(
             "system_prompt": prefix.SYSTEM,
             "summaries": "local",
         },
-    ) as talk:
+    ) as conversation:
         for turn in turns:
-            talk.say(turn.asked[0].text)
+            conversation.say(turn.asked[0].text)
     views = prefix.Views(
         strategy=prefix.TopicScoped(within=prefix.ThreeStage()),
         window=8_000,

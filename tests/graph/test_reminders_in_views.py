@@ -63,14 +63,18 @@ async def test_they_are_shown_and_never_kept(form: str) -> None:
 def test_the_ledger_and_the_file_of_the_talk_do_not_hold_them(tmp_path: Path) -> None:
     """The replay gives the transcript; only a failed draft's request shows its input."""
     path, model = tmp_path / "t.db", Numbered()
-    with Conversation.open(path, model=model, judge=scores(0.1, 0.9), reminders=ALL) as talk:
-        talk.say("q")
-        again = replay(talk.events())
+    with Conversation.open(
+        path, model=model, judge=scores(0.1, 0.9), reminders=ALL
+    ) as conversation:
+        conversation.say("q")
+        again = replay(conversation.events())
         drafts = [message for branch in again.branches.values() for message in branch]
-        assert not any(each.text in str(talk.events()) for each in ALL)
-        assert said(talk.messages()) == said(again.messages)
+        assert not any(each.text in str(conversation.events()) for each in ALL)
+        assert said(conversation.messages()) == said(again.messages)
         assert 1 == len(drafts)
-        assert [{"safe", "cite", "start", "once", "rare"}] == shown([talk.replay().messages])
+        assert [{"safe", "cite", "start", "once", "rare"}] == shown(
+            [conversation.replay().messages]
+        )
 
 
 def test_limits_hold_within_a_run() -> None:
@@ -98,8 +102,8 @@ def test_spacing_holds_over_turns_and_restarts(tmp_path: Path) -> None:
     for text in words(8):
         with Conversation.open(
             tmp_path / "t.db", thread="t", model=model, judge=scores(), reminders=[RARE]
-        ) as talk:
-            talk.say(text)
+        ) as conversation:
+            conversation.say(text)
     assert [1, 0, 0, 1, 0, 0, 1, 0] == times(RARE, model.inputs)
 
 
@@ -132,11 +136,15 @@ def test_going_back_starts_the_spacing_anew(tmp_path: Path, by: str) -> None:
     model = Numbered()
     with Conversation.open(
         tmp_path / "t.db", model=model, judge=scores(), reminders=[RARE]
-    ) as talk:
-        talk.say("question 1")
-        {"rollback": talk.rollback, "undo": talk.undo, "command": lambda: talk.say("/undo")}[by]()
+    ) as conversation:
+        conversation.say("question 1")
+        {
+            "rollback": conversation.rollback,
+            "undo": conversation.undo,
+            "command": lambda: conversation.say("/undo"),
+        }[by]()
         for text in words(4):
-            talk.say(text)
+            conversation.say(text)
     assert [1, 1, 0, 0, 1] == times(RARE, model.inputs)
 
 
@@ -150,11 +158,13 @@ def test_a_failed_call_shows_them_again_and_counts_nothing(tmp_path: Path) -> No
             raise ConnectionError("down")
         return f"Answer {len(calls)}, which says something of its own."
 
-    with Conversation.open(tmp_path / "t.db", model=model, judge=scores(), reminders=ALL) as talk:
+    with Conversation.open(
+        tmp_path / "t.db", model=model, judge=scores(), reminders=ALL
+    ) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
-            talk.say("q")
-        talk.say("q")
-        talk.say("r")
+            conversation.say("q")
+        conversation.say("q")
+        conversation.say("r")
     assert calls[0] == calls[1]
     assert [1, 1, 0] == times(RARE, calls)
 
@@ -164,8 +174,8 @@ async def test_in_async_code_and_on_the_stream(tmp_path: Path) -> None:
     chat = ScriptedChat(default=GOOD)
     async with AsyncConversation.open(
         tmp_path / "t.db", model=chat, judge=ScriptedJudge(), reminders=ALL
-    ) as talk:
-        events = [event async for event in talk.stream("q")]
+    ) as conversation:
+        events = [event async for event in conversation.stream("q")]
     assert [{"safe", "cite", "start", "once", "rare"}] == shown(chat.calls)
     assert GOOD == "".join(event.text for event in events if event.kind == "token")
 

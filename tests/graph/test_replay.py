@@ -34,7 +34,7 @@ def opened(path: Path | str, model: Any, **options: Any) -> Conversation:
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[Conversation]:
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
     """A talk whose first turn succeeded at once, and whose second and third in the next attempt."""
     replies = {"q1": GOOD, "q2": [FISH, "It is a loop, in one line."], "q3": [FISH, "Yes, always."]}
     with opened(tmp_path / "t.db", ScriptedChat(replies=replies)) as made:
@@ -43,27 +43,29 @@ def talk(tmp_path: Path) -> Iterator[Conversation]:
         yield made
 
 
-def everything(talk: Conversation) -> tuple[Any, ...]:
+def everything(conversation: Conversation) -> tuple[Any, ...]:
     """What a replay must not change: transcript, state, event log, runs and store."""
-    store: Any = talk.graph.store
+    store: Any = conversation.graph.store
     items = store.search(("unsay",), limit=1_000)
-    history = [each.config for each in talk.graph.get_state_history(talk._handle.config)]
+    history = [
+        each.config for each in conversation.graph.get_state_history(conversation._handle.config)
+    ]
     return (
-        as_stored(talk.messages()),
+        as_stored(conversation.messages()),
         history,
-        talk.events(),
-        talk.runs(),
+        conversation.events(),
+        conversation.runs(),
         [(item.namespace, item.key, item.value) for item in items],
     )
 
 
-def test_the_newest_failed_attempt_is_shown(talk: Conversation) -> None:
+def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
     """Its request, its draft, its score and its reason; no model is asked."""
-    before = everything(talk)
+    before = everything(conversation)
 
-    found = talk.replay()
+    found = conversation.replay()
 
-    (_, run) = talk.runs().runs[-2:]
+    (_, run) = conversation.runs().runs[-2:]
     assert (3, 1, run.run_id, True, "q3") == (
         found.turn,
         found.attempt,
@@ -73,26 +75,29 @@ def test_the_newest_failed_attempt_is_shown(talk: Conversation) -> None:
     )
     assert ["human", "ai", "human", "ai", "human"] == [m.type for m in found.messages]
     assert Answered(answer=FISH, score=0.1, reason="scripted for 'Fish'") == found.recorded
-    assert (None, before) == (found.again, everything(talk))
+    assert (None, before) == (found.again, everything(conversation))
 
 
 @pytest.mark.parametrize("by", ["turn", "run", "attempt"])
-def test_a_failed_attempt_is_found(talk: Conversation, by: str) -> None:
+def test_a_failed_attempt_is_found(conversation: Conversation, by: str) -> None:
     """By its turn's number, by its run, by its number in the turn, and by all of them."""
-    run = talk.runs().runs[1].run_id
+    run = conversation.runs().runs[1].run_id
     asked: dict[str, Any] = {"turn": {"turn": 2}, "run": {"run_id": run}}.get(
         by, {"turn": 2, "run_id": run, "attempt": 1}
     )
-    assert ("q2", run) == (talk.replay(**asked).question, talk.replay(**asked).run_id)
+    assert ("q2", run) == (
+        conversation.replay(**asked).question,
+        conversation.replay(**asked).run_id,
+    )
 
 
 def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
     """Its hints tell the attempts apart, and the newest one comes without a number."""
     model = Numbered()
-    with opened(tmp_path / "t.db", model, judge=scores(0.3, 0.2, 0.1)) as talk:
-        talk.say("q")
-        found = [talk.replay(attempt=number) for number in (1, 2, 3)]
-        assert talk.replay() == found[-1]
+    with opened(tmp_path / "t.db", model, judge=scores(0.3, 0.2, 0.1)) as conversation:
+        conversation.say("q")
+        found = [conversation.replay(attempt=number) for number in (1, 2, 3)]
+        assert conversation.replay() == found[-1]
     assert [as_stored(each) for each in model.inputs] == [as_stored(e.messages) for e in found]
     assert [0.3, 0.2, 0.1] == [each.recorded.score for each in found]
 
@@ -108,17 +113,17 @@ def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_refused(
-    talk: Conversation, asked: Any, error: type[Exception], named: str
+    conversation: Conversation, asked: Any, error: type[Exception], named: str
 ) -> None:
     """The error names what was asked for and how to list the choices."""
     with pytest.raises(error, match=named):
-        talk.replay(**asked)
+        conversation.replay(**asked)
 
 
 def test_a_thread_in_which_nothing_was_said(tmp_path: Path) -> None:
     """There is nothing to replay, and the thread is named."""
-    with opened(tmp_path / "t.db", Numbered()) as talk, pytest.raises(UnknownThreadError):
-        talk.replay()
+    with opened(tmp_path / "t.db", Numbered()) as conversation, pytest.raises(UnknownThreadError):
+        conversation.replay()
 
 
 def agent_graph(answer: str) -> Any:
@@ -142,20 +147,20 @@ OTHERS: list[Any] = [
 
 @pytest.mark.parametrize("model", OTHERS)
 @pytest.mark.parametrize("turn", [1, 2], ids=["succeeded", "failed"])
-def test_another_model_is_asked_the_same(talk: Conversation, model: Any, turn: int) -> None:
+def test_another_model_is_asked_the_same(conversation: Conversation, model: Any, turn: int) -> None:
     """Its answer is judged and shown; nothing else changes anywhere."""
-    before = everything(talk)
+    before = everything(conversation)
 
-    found = talk.replay(turn=turn, model=model)
+    found = conversation.replay(turn=turn, model=model)
 
     assert Answered(answer=BETTER, score=0.8, reason="scripted for 'Another'") == found.again
-    assert (turn == 2, before) == (found.exact, everything(talk))
+    assert (turn == 2, before) == (found.exact, everything(conversation))
 
 
-def test_the_other_model_gets_the_same_messages(talk: Conversation) -> None:
+def test_the_other_model_gets_the_same_messages(conversation: Conversation) -> None:
     """To the letter, ids and all."""
     other = Numbered()
-    found = talk.replay(turn=2, model=other)
+    found = conversation.replay(turn=2, model=other)
     assert as_stored(found.messages) == as_stored(other.inputs[0])
 
 
@@ -175,15 +180,17 @@ FAILING: list[Any] = [
 
 
 @pytest.mark.parametrize(("model", "error"), FAILING)
-def test_the_other_models_error_is_shown(talk: Conversation, model: Any, error: str) -> None:
+def test_the_other_models_error_is_shown(
+    conversation: Conversation, model: Any, error: str
+) -> None:
     """It is part of the comparison and raises nothing; nothing changes."""
-    before = everything(talk)
+    before = everything(conversation)
 
-    again = talk.replay(model=model).again
+    again = conversation.replay(model=model).again
 
     assert again is not None
     assert ("", error, None) == (again.answer, again.error, again.score)
-    assert before == everything(talk)
+    assert before == everything(conversation)
 
 
 @pytest.mark.parametrize("model", OTHERS)
@@ -193,12 +200,12 @@ async def test_it_is_the_same_in_async_code(tmp_path: Path, model: Any) -> None:
     judge = ScriptedJudge(scores=JUDGE)
     async with AsyncConversation.open(
         tmp_path / "t.db", thread="t", model=chat, judge=judge
-    ) as talk:
+    ) as conversation:
         for text in ("q1", "q2"):
-            await talk.say(text)
-        mine = [await talk.replay(turn=turn, model=model) for turn in (1, 2)]
+            await conversation.say(text)
+        mine = [await conversation.replay(turn=turn, model=model) for turn in (1, 2)]
         with pytest.raises(UnknownRunError):
-            await talk.replay(run_id="r")
+            await conversation.replay(run_id="r")
     with opened(tmp_path / "t.db", chat) as same:
         assert [same.replay(turn=turn, model=model) for turn in (1, 2)] == mine
 
@@ -207,14 +214,14 @@ def test_a_succeeded_turn_is_planned_anew(tmp_path: Path) -> None:
     """It is the view that its model was sent, with the folds of then; the last turn by default."""
     chat = ScriptedChat(replies=ENGLISH)
     alone = {"summaries": "local"}
-    with opened(tmp_path / "t.db", chat, judge=ScriptedJudge(), settings=alone) as talk:
+    with opened(tmp_path / "t.db", chat, judge=ScriptedJudge(), settings=alone) as conversation:
         first, second, _ = ENGLISH
-        talk.say(first)
-        talk.say("/timeline")
-        talk.say(second)
-        found = [talk.replay(turn=1), talk.replay(turn=2), talk.replay()]
-        assert talk.replay(turn=2) == found[2]
-        assert ["ai: " + ENGLISH[first]] == said(talk.messages())[1:2]
+        conversation.say(first)
+        conversation.say("/timeline")
+        conversation.say(second)
+        found = [conversation.replay(turn=1), conversation.replay(turn=2), conversation.replay()]
+        assert conversation.replay(turn=2) == found[2]
+        assert ["ai: " + ENGLISH[first]] == said(conversation.messages())[1:2]
     assert [False, False, False] == [each.exact for each in found]
     assert [as_stored(call) for call in chat.calls] == [as_stored(e.messages) for e in found[:2]]
     assert [(None, first), (None, second)] == [(e.run_id, e.question) for e in found[:2]]
@@ -224,11 +231,11 @@ def test_a_succeeded_turn_is_planned_anew(tmp_path: Path) -> None:
 def test_a_waiting_question_can_be_replayed(tmp_path: Path) -> None:
     """After a failed call its exact request is there, with the error's class and words."""
     down = ScriptedChat(default=Fault(error=ConnectionError("the line is down")))
-    with opened(tmp_path / "t.db", down) as talk:
+    with opened(tmp_path / "t.db", down) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
-            talk.say("q")
-        found = talk.replay(model=lambda _: BETTER)
-        assert ["human: q"] == said(talk.messages())
+            conversation.say("q")
+        found = conversation.replay(model=lambda _: BETTER)
+        assert ["human: q"] == said(conversation.messages())
     assert Answered(answer="", reason="the line is down", error="ConnectionError") == found.recorded
     assert (True, BETTER) == (found.exact, found.again.answer if found.again else "")
 
@@ -245,11 +252,11 @@ def test_a_draft_with_tools(tmp_path: Path) -> None:
     """The request holds the calls and results; another model answers them, or calls again."""
     fish = ToolCalls(calls=CALLS, then=FISH)
     chat = ScriptedChat(replies={"train": [fish, ToolCalls(calls=CALLS, then="At {result}.")]})
-    with opened(tmp_path / "t.db", chat, tools=[trains]) as talk:
-        talk.say("When is the train?")
-        shown = talk.replay(model=ScriptedChat(default=BETTER))
-        again = talk.replay(model=ScriptedChat(default=ToolCalls(calls=CALLS))).again
-        assert 1 == len([m for m in talk.messages() if m.type == "tool"])
+    with opened(tmp_path / "t.db", chat, tools=[trains]) as conversation:
+        conversation.say("When is the train?")
+        shown = conversation.replay(model=ScriptedChat(default=BETTER))
+        again = conversation.replay(model=ScriptedChat(default=ToolCalls(calls=CALLS))).again
+        assert 1 == len([m for m in conversation.messages() if m.type == "tool"])
     assert ["human", "ai", "tool"] == [message.type for message in shown.messages]
     assert shown.again is not None
     assert again is not None
@@ -261,18 +268,20 @@ def test_an_agent_of_ours_as_the_model(tmp_path: Path) -> None:
     """The kept request is what its model was sent, and not what its judge was."""
     chat = ScriptedChat(default=[FISH, "Fishes, again."])
     inner = make(chat, ScriptedJudge(), store=None, checkpointer=None)
-    with opened(tmp_path / "t.db", inner, settings={"max_rollbacks": 0}) as talk:
-        talk.say("q")
-        found = talk.replay()
+    with opened(tmp_path / "t.db", inner, settings={"max_rollbacks": 0}) as conversation:
+        conversation.say("q")
+        found = conversation.replay()
     assert as_stored(chat.calls[-1]) == as_stored(found.messages)
     assert FISH == found.recorded.answer
 
 
 def test_a_plain_graph_as_the_model(tmp_path: Path) -> None:
     """Of an agent that calls no chat model the kept request is the view."""
-    with opened(tmp_path / "t.db", agent_graph(FISH), settings={"max_rollbacks": 0}) as talk:
-        talk.say("q")
-        found = talk.replay(model=agent_graph(BETTER))
+    with opened(
+        tmp_path / "t.db", agent_graph(FISH), settings={"max_rollbacks": 0}
+    ) as conversation:
+        conversation.say("q")
+        found = conversation.replay(model=agent_graph(BETTER))
     assert ["human: q"] == said(list(found.messages))  # type: ignore[arg-type]
     assert {"messages": [{"role": "user", "content": "q"}]} == found.payload
     assert found.again is not None
@@ -282,25 +291,28 @@ def test_a_plain_graph_as_the_model(tmp_path: Path) -> None:
 def test_a_request_survives_a_restart_an_undo_and_a_rollback(tmp_path: Path) -> None:
     """What was sent stays to be seen when its turn is no longer in the transcript."""
     chat = ScriptedChat(replies={"q1": [FISH, GOOD], "q2": "Well, yes, in a way."})
-    with opened(tmp_path / "t.db", chat) as talk:
-        talk.say("q1")
-        before = talk.replay()
-        talk.undo()
-    with opened(tmp_path / "t.db", chat) as talk:
-        assert before == talk.replay()
-        talk.say("q2")
-        assert before == talk.replay(run_id=before.run_id)
+    with opened(tmp_path / "t.db", chat) as conversation:
+        conversation.say("q1")
+        before = conversation.replay()
+        conversation.undo()
+    with opened(tmp_path / "t.db", chat) as conversation:
+        assert before == conversation.replay()
+        conversation.say("q2")
+        assert before == conversation.replay(run_id=before.run_id)
 
 
 def test_a_turns_number_means_the_turn_on_the_record(tmp_path: Path) -> None:
     """A failed attempt of a turn that was undone does not pass for the one in its place."""
     chat = ScriptedChat(replies={"q1": [FISH, GOOD], "q2": "Well, yes, in a way."})
-    with opened(tmp_path / "t.db", chat) as talk:
-        talk.say("q1")
-        talk.undo()
-        talk.say("q2")
-        assert ("q2", False) == (talk.replay(turn=1).question, talk.replay(turn=1).exact)
-        assert ("q1", True) == (talk.replay().question, talk.replay().exact)
+    with opened(tmp_path / "t.db", chat) as conversation:
+        conversation.say("q1")
+        conversation.undo()
+        conversation.say("q2")
+        assert ("q2", False) == (
+            conversation.replay(turn=1).question,
+            conversation.replay(turn=1).exact,
+        )
+        assert ("q1", True) == (conversation.replay().question, conversation.replay().exact)
 
 
 VIDEO: list[Any] = [
@@ -311,36 +323,36 @@ VIDEO: list[Any] = [
 
 def test_a_request_that_has_no_openai_form_is_kept_all_the_same(tmp_path: Path) -> None:
     """A failure of optional storage does not end the turn: the messages are stored."""
-    with opened(tmp_path / "t.db", Numbered(), judge=scores(0.1, 0.9)) as talk:
-        talk.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
-        found = talk.replay()
-        assert "ai: This is draft 2, about what was asked." == said(talk.messages())[-1]
+    with opened(tmp_path / "t.db", Numbered(), judge=scores(0.1, 0.9)) as conversation:
+        conversation.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
+        found = conversation.replay()
+        assert "ai: This is draft 2, about what was asked." == said(conversation.messages())[-1]
         assert VIDEO == found.messages[-1].content
 
 
 def test_the_models_error_is_not_hidden_by_what_is_kept(tmp_path: Path) -> None:
     """A failed call over such a question raises what the model's failure means."""
     down = ScriptedChat(default=Fault(error=ConnectionError("the line is down")))
-    with opened(tmp_path / "t.db", down) as talk:
+    with opened(tmp_path / "t.db", down) as conversation:
         with pytest.raises(ModelUnavailableError, match="the line is down"):
-            talk.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
-        assert "ConnectionError" == talk.replay().recorded.error
+            conversation.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
+        assert "ConnectionError" == conversation.replay().recorded.error
 
 
-def test_another_threads_requests_are_not_shown(talk: Conversation, tmp_path: Path) -> None:
+def test_another_threads_requests_are_not_shown(conversation: Conversation, tmp_path: Path) -> None:
     """One user's words never reach another's replay; a purge leaves none."""
     with opened(tmp_path / "t.db", ScriptedChat(default=GOOD), thread="t2") as other:
         other.say("hello")
         assert "hello" == other.replay().question
         with pytest.raises(UnknownRunError):
-            other.replay(run_id=talk.replay().run_id)
-    talk.purge()
-    store: Any = talk.graph.store
+            other.replay(run_id=conversation.replay().run_id)
+    conversation.purge()
+    store: Any = conversation.graph.store
     assert [] == store.search(("unsay", "requests"))
 
 
-def test_messages_are_what_langchain_reads(talk: Conversation) -> None:
+def test_messages_are_what_langchain_reads(conversation: Conversation) -> None:
     """They can be handed to any model as they are."""
-    found = talk.replay()
+    found = conversation.replay()
     assert all(isinstance(each, BaseMessage) for each in found.messages)
     assert BETTER == ScriptedChat(default=BETTER).invoke(list(found.messages)).content

@@ -25,155 +25,157 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 
 def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
     """Restoring a branch swaps two lines; undo and redo swap them again."""
-    talk = three(opened)
-    first = talk.messages()
-    talk.rollback(turns=2)
-    talk.say("other")
-    second = talk.messages()
+    conversation = three(opened)
+    first = conversation.messages()
+    conversation.rollback(turns=2)
+    conversation.say("other")
+    second = conversation.messages()
 
-    moved = talk.restore(branch_of(talk, "person"))
-    checked(talk)
-    back = talk.messages()
-    talk.undo()
-    undone = talk.messages()
-    talk.redo()
+    moved = conversation.restore(branch_of(conversation, "person"))
+    checked(conversation)
+    back = conversation.messages()
+    conversation.undo()
+    undone = conversation.messages()
+    conversation.redo()
 
     assert (2, 4) == (moved.removed, moved.restored)
-    assert (first, second, first) == (back, undone, talk.messages())
-    assert ["other"] == [each.words for each in talk.branches() if each.kind == "redo"]
-    checked(talk)
+    assert (first, second, first) == (back, undone, conversation.messages())
+    assert ["other"] == [each.words for each in conversation.branches() if each.kind == "redo"]
+    checked(conversation)
 
 
 def test_a_rollback_names_its_branch(opened: Opening) -> None:
     """The result has the id that `restore` takes; a step that removes nothing has none."""
-    talk = three(opened)
-    before = talk.messages()
-    rolled_back = talk.rollback(turns=2)
-    branch = branch_of(talk, "person")
-    nowhere = talk.rollback(talk.checkpoint("here")["id"])
-    restored = talk.restore(rolled_back.branch or "")
+    conversation = three(opened)
+    before = conversation.messages()
+    rolled_back = conversation.rollback(turns=2)
+    branch = branch_of(conversation, "person")
+    nowhere = conversation.rollback(conversation.checkpoint("here")["id"])
+    restored = conversation.restore(rolled_back.branch or "")
 
     assert (branch, None, None) == (rolled_back.branch, nowhere.branch, restored.branch)
-    assert before == talk.messages()
+    assert before == conversation.messages()
 
 
 def test_a_cut_far_back_still_returns(opened: Opening) -> None:
     """All branches are kept, not only those that the state names."""
-    talk = opened()
-    talk.say("q0")
-    talk.say("the first one")
+    conversation = opened()
+    conversation.say("q0")
+    conversation.say("the first one")
     for number in range(25):
-        talk.rollback(turns=1)
-        talk.say(f"other {number}")
+        conversation.rollback(turns=1)
+        conversation.say(f"other {number}")
 
-    oldest = [each for each in talk.branches() if each.words == "the first one"]
-    talk.restore(oldest[0].id)
+    oldest = [each for each in conversation.branches() if each.words == "the first one"]
+    conversation.restore(oldest[0].id)
 
-    assert 24 == len([each for each in talk.branches() if each.kind == "person"])
-    assert ["other 24"] == [each.words for each in talk.branches() if each.kind == "restore"]
-    assert ["q0", "the first one"] == words(talk)
-    checked(talk)
+    assert 24 == len([each for each in conversation.branches() if each.kind == "person"])
+    assert ["other 24"] == [
+        each.words for each in conversation.branches() if each.kind == "restore"
+    ]
+    assert ["q0", "the first one"] == words(conversation)
+    checked(conversation)
 
 
 def test_one_message_returns_to_its_place(opened: Opening) -> None:
     """A message found in a branch returns to its place, and everything later stays."""
-    talk = three(opened)
-    names = [m.id or "" for m in talk.messages()]
-    talk.rollback(turns=2)
-    talk.say("q4")
-    before = talk.messages()
+    conversation = three(opened)
+    names = [m.id or "" for m in conversation.messages()]
+    conversation.rollback(turns=2)
+    conversation.say("q4")
+    before = conversation.messages()
 
-    talk.restore(names[3])
-    lines = said(talk.messages())
-    checked(talk)
-    talk.restore(names[2])
-    whole = [m.id for m in talk.messages()]
-    talk.undo()
-    talk.undo()
+    conversation.restore(names[3])
+    lines = said(conversation.messages())
+    checked(conversation)
+    conversation.restore(names[2])
+    whole = [m.id for m in conversation.messages()]
+    conversation.undo()
+    conversation.undo()
 
     assert "ai: This is draft 2, about what was asked." == lines[2]
     assert "human: q4" == lines[3]
     assert names[:4] == [*whole[:2], *sorted(whole[2:4], key=names.index)]
-    assert before == talk.messages()
-    talk.redo()
-    assert lines == said(talk.messages())
-    checked(talk)
+    assert before == conversation.messages()
+    conversation.redo()
+    assert lines == said(conversation.messages())
+    checked(conversation)
 
 
 def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
     """One message of a batch brings the whole batch, so that the transcript is valid."""
     chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
-    talk = opened(chat, ScriptedJudge(), tools=[trains, broken])
-    talk.say("Does it run?")
-    talk.say("When is the train?")
-    result = next(m for m in talk.messages() if isinstance(m, ToolMessage))
-    talk.rollback(turns=1)
-    talk.say("Does it stop?")
+    conversation = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    conversation.say("Does it run?")
+    conversation.say("When is the train?")
+    result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
+    conversation.rollback(turns=1)
+    conversation.say("Does it stop?")
 
-    talk.restore(result.id or "")
+    conversation.restore(result.id or "")
 
-    kinds = [m.type for m in talk.messages()]
+    kinds = [m.type for m in conversation.messages()]
     assert ["human", "ai", "ai", "tool", "tool", "human", "ai"] == kinds
-    assert () == faults([m for m in talk.messages() if m.type != "system"], "openai")
-    checked(talk)
-    talk.undo()
-    checked(talk)
+    assert () == faults([m for m in conversation.messages() if m.type != "system"], "openai")
+    checked(conversation)
+    conversation.undo()
+    checked(conversation)
 
 
 @pytest.mark.parametrize("name", ["topic-1", "label"])
 def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: str) -> None:
     """Restored messages are in contexts again, until the next change of topic."""
     model = Numbered()
-    talk = opened(model, detector=SHIFTS)
-    talk.say("What is a list?")
-    talk.say("NEW: the weather")
-    label = talk.timeline().topics[0].label
+    conversation = opened(model, detector=SHIFTS)
+    conversation.say("What is a list?")
+    conversation.say("NEW: the weather")
+    label = conversation.timeline().topics[0].label
 
-    talk.restore(name if name == "topic-1" else label)
-    talk.say("and tomorrow?")
+    conversation.restore(name if name == "topic-1" else label)
+    conversation.say("and tomorrow?")
     shown = model.texts()
-    talk.say("NEW: bread")
+    conversation.say("NEW: bread")
 
     assert "What is a list?" in shown
     assert not any("asked: What is a list?" in text for text in shown)
     assert "What is a list?" not in model.texts()
-    assert ["expand"] == [e["type"] for e in talk.events() if e["type"] == "expand"]
-    checked(talk)
+    assert ["expand"] == [e["type"] for e in conversation.events() if e["type"] == "expand"]
+    checked(conversation)
 
 
 def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
     """Undo folds it again, redo shows it, and it cannot be shown twice."""
     model = Numbered()
-    talk = opened(model, detector=SHIFTS)
-    talk.say("What is a list?")
-    talk.say("NEW: the weather")
-    transcript = talk.messages()
+    conversation = opened(model, detector=SHIFTS)
+    conversation.say("What is a list?")
+    conversation.say("NEW: the weather")
+    transcript = conversation.messages()
 
-    talk.restore("topic-1")
+    conversation.restore("topic-1")
     with pytest.raises(ConflictError, match="not compacted"):
-        talk.restore("topic-1")
-    talk.undo()
-    summarized = state(talk)["expanded"]
-    talk.redo()
-    opened_again = state(talk)["expanded"]
-    talk.undo()
-    talk.say("and tomorrow?")
+        conversation.restore("topic-1")
+    conversation.undo()
+    summarized = state(conversation)["expanded"]
+    conversation.redo()
+    opened_again = state(conversation)["expanded"]
+    conversation.undo()
+    conversation.say("and tomorrow?")
 
     assert (0, 1) == (len(summarized), len(opened_again))
     assert "What is a list?" not in model.texts()
-    assert transcript == talk.messages()[:4]
-    checked(talk)
+    assert transcript == conversation.messages()[:4]
+    checked(conversation)
 
 
 def test_unfolded_topics_are_bounded(opened: Opening) -> None:
     """Only the newest few are shown beside the current one."""
-    talk = opened(detector=SHIFTS)
+    conversation = opened(detector=SHIFTS)
     for number in range(EXPANDED + 3):
-        talk.say(f"NEW: topic {number}")
+        conversation.say(f"NEW: topic {number}")
     for number in range(EXPANDED + 2):
-        talk.restore(f"topic-{number + 1}")
+        conversation.restore(f"topic-{number + 1}")
 
-    assert EXPANDED == len(state(talk)["expanded"])
+    assert EXPANDED == len(state(conversation)["expanded"])
 
 
 @pytest.mark.parametrize(
@@ -192,20 +194,20 @@ def test_what_cannot_be_restored(
     opened: Opening, what: str, error: type[Exception], message: str
 ) -> None:
     """Each is refused with what to do instead, and nothing changes."""
-    talk = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
-    talk.say("q1")
-    draft = branch_of(talk, "draft")
-    drafted = {branch["id"]: branch for branch in branches_of(talk)}[draft]["drafts"][0].id
+    conversation = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
+    conversation.say("q1")
+    draft = branch_of(conversation, "draft")
+    drafted = {branch["id"]: branch for branch in branches_of(conversation)}[draft]["drafts"][0].id
     for question in ("q2", "q3"):
-        talk.say(question)
-    talk.rollback(turns=1)
-    late = branch_of(talk, "person")
-    stood = talk.messages()[-1].id
-    talk.undo()
+        conversation.say(question)
+    conversation.rollback(turns=1)
+    late = branch_of(conversation, "person")
+    stood = conversation.messages()[-1].id
+    conversation.undo()
     back = late if what == "back" else ""
     if what != "back":
-        talk.rollback(turns=1)
-    talk.rollback(turns=1) if what == "lost" else None
+        conversation.rollback(turns=1)
+    conversation.rollback(turns=1) if what == "lost" else None
     names = {
         "live message": stood,
         "draft": draft,
@@ -213,67 +215,69 @@ def test_what_cannot_be_restored(
         "lost": late,
         "back": back,
     }
-    before = talk.messages()
+    before = conversation.messages()
 
     with pytest.raises(error, match=message):
-        talk.restore(str(names.get(what, what)))
-    assert before == talk.messages()
+        conversation.restore(str(names.get(what, what)))
+    assert before == conversation.messages()
 
 
 def test_a_rejected_draft_is_picked(opened: Opening) -> None:
     """A person puts a draft that the judge took back at the end of the transcript."""
-    talk = opened(judge=scores(0.1, 0.9))
-    talk.say("q1")
-    branch = branch_of(talk, "draft")
-    draft = branches_of(talk)[0]["drafts"][0]
+    conversation = opened(judge=scores(0.1, 0.9))
+    conversation.say("q1")
+    branch = branch_of(conversation, "draft")
+    draft = branches_of(conversation)[0]["drafts"][0]
 
-    talk.pick([draft.id], branch)
+    conversation.pick([draft.id], branch)
 
-    assert ["ai: This is draft 1, about what was asked."] == said(talk.messages()[-1:])
-    checked(talk)
-    talk.undo()
-    talk.redo()
-    assert 3 == len(talk.messages())
-    checked(talk)
+    assert ["ai: This is draft 1, about what was asked."] == said(conversation.messages()[-1:])
+    checked(conversation)
+    conversation.undo()
+    conversation.redo()
+    assert 3 == len(conversation.messages())
+    checked(conversation)
 
 
 def test_messages_of_a_fork_are_picked(opened: Opening) -> None:
     """Question and answer of another thread stand at the end, with ids that are free."""
-    talk = three(opened)
-    fork = talk.fork(turns=1)
+    conversation = three(opened)
+    fork = conversation.fork(turns=1)
     fork.say("elsewhere")
     ids = [m.id or "" for m in fork.messages()]
 
-    talk.pick(ids[-2:], fork.thread_id)
-    talk.pick(ids[:2], fork.thread_id)
-    lines, names = said(talk.messages()), [m.id for m in talk.messages()]
-    talk.undo()
-    talk.undo()
+    conversation.pick(ids[-2:], fork.thread_id)
+    conversation.pick(ids[:2], fork.thread_id)
+    lines, names = said(conversation.messages()), [m.id for m in conversation.messages()]
+    conversation.undo()
+    conversation.undo()
 
     assert ["human: elsewhere", "human: q1"] == lines[6::2]
     assert (10, ids[-2:]) == (len(set(names)), names[6:8])
-    assert ["q1", "q2", "q3"] == words(talk)
-    checked(talk)
+    assert ["q1", "q2", "q3"] == words(conversation)
+    checked(conversation)
 
 
 def test_a_picked_call_brings_its_results(opened: Opening) -> None:
     """Calls, results and documents come along whole."""
     chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
-    talk = opened(chat, ScriptedJudge(), tools=[trains, broken])
-    talk.say("When is the train?", documents=["The train to Kyoto runs every hour."])
-    names = [m.id or "" for m in talk.messages()]
-    question = next(m.id or "" for m in talk.messages() if text_of(m).startswith("When"))
-    talk.rollback(turns=1)
-    branch = branch_of(talk, "person")
+    conversation = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    conversation.say("When is the train?", documents=["The train to Kyoto runs every hour."])
+    names = [m.id or "" for m in conversation.messages()]
+    question = next(m.id or "" for m in conversation.messages() if text_of(m).startswith("When"))
+    conversation.rollback(turns=1)
+    branch = branch_of(conversation, "person")
 
     calls = next(
-        n for n, m in zip(names, branches_of(talk)[0]["messages"], strict=True) if m.type == "tool"
+        n
+        for n, m in zip(names, branches_of(conversation)[0]["messages"], strict=True)
+        if m.type == "tool"
     )
-    talk.pick([question, calls, names[-1]], branch)
+    conversation.pick([question, calls, names[-1]], branch)
 
-    assert sorted(names) == sorted(m.id or "" for m in talk.messages())
-    assert names[-1] == talk.messages()[-1].id
-    checked(talk)
+    assert sorted(names) == sorted(m.id or "" for m in conversation.messages())
+    assert names[-1] == conversation.messages()[-1].id
+    checked(conversation)
 
 
 @pytest.mark.parametrize(
@@ -291,33 +295,33 @@ def test_what_cannot_be_picked(
     opened: Opening, ids: Any, source: str, error: type[Exception], message: str
 ) -> None:
     """Each is refused, and nothing changes."""
-    talk = three(opened)
-    before = talk.messages()
+    conversation = three(opened)
+    before = conversation.messages()
     asked = [before[0].id] if ids == ["question"] else ids
 
     with pytest.raises(error, match=message):
-        talk.pick(asked, source)
-    assert before == talk.messages()
+        conversation.pick(asked, source)
+    assert before == conversation.messages()
 
 
 def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
     """The ids are named, and one of them is."""
-    talk = opened(detector=SHIFTS)
+    conversation = opened(detector=SHIFTS)
     for question in ("NEW: bread", "NEW: bread", "NEW: rice"):
-        talk.say(question)
-    label = talk.timeline().topics[0].label
+        conversation.say(question)
+    label = conversation.timeline().topics[0].label
 
     with pytest.raises(ConflictError, match="topic-1, topic-2"):
-        talk.restore(label)
-    assert 3 == talk.restore("topic-1").turns
+        conversation.restore(label)
+    assert 3 == conversation.restore("topic-1").turns
 
 
 def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
     """As long as no other begins so."""
-    talk = three(opened)
-    talk.rollback(turns=1)
-    branch = branch_of(talk, "person")
+    conversation = three(opened)
+    conversation.rollback(turns=1)
+    branch = branch_of(conversation, "person")
 
-    assert 3 == talk.restore(branch[:10]).turns
+    assert 3 == conversation.restore(branch[:10]).turns
     with pytest.raises(UnknownBranchError, match="'branch-'"):
-        talk.restore("branch-")
+        conversation.restore("branch-")

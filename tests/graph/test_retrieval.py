@@ -245,11 +245,11 @@ def test_searches_are_in_the_event_log_and_survive_undo_and_restart(tmp_path: Pa
     path = tmp_path / "t.db"
     with Conversation.open(
         path, thread="t", model=researcher("chief town", repeats), **options
-    ) as talk:
-        talk.say(QUESTION)
-        before = talk.messages()
-        talk.undo()
-        talk.redo()
+    ) as conversation:
+        conversation.say(QUESTION)
+        before = conversation.messages()
+        conversation.undo()
+        conversation.redo()
         model = researcher("chief town", repeats)
     with Conversation.open(path, thread="t", model=model, **options) as again:
         stored = again.messages()

@@ -146,9 +146,9 @@ def opened(folder: Path, **options: Any) -> Conversation:
     return Conversation.open(folder / "a.db", thread="t", tools=TOOLS, **options)
 
 
-def step_log(talk: Conversation) -> list[tuple[str, str]]:
+def step_log(conversation: Conversation) -> list[tuple[str, str]]:
     """Each call's tool and how far its compensation is."""
-    found = drive(list_entries(talk._handle.database.store, "t"))
+    found = drive(list_entries(conversation._handle.database.store, "t"))
     return sorted((each.compensation.tool, each.status) for each in found)
 
 
@@ -161,26 +161,26 @@ def told(made: Any, text: str) -> list[tuple[str, str]]:
 
 def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
     """The newest call first, each with its own arguments and result, each once."""
-    with opened(tmp_path) as talk:
-        talk.say("Hello")
-        talk.say("Kyoto")
-        talk.say("Osaka and Nara")
-        talk.rollback(talk.checkpoints()[0]["id"])
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("Kyoto")
+        conversation.say("Osaka and Nara")
+        conversation.rollback(conversation.checkpoints()[0]["id"])
 
         assert ["+Kyoto", "+Osaka", "+Nara", "-Nara", "-Osaka", "-Kyoto"] == WORLD
-        assert [("book", "done")] * 3 == step_log(talk)
-        assert 2 == len(talk.messages())
+        assert [("book", "done")] * 3 == step_log(conversation)
+        assert 2 == len(conversation.messages())
 
 
 def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
     """Restored messages were compensated and stay so; removed again, nothing runs twice."""
-    with opened(tmp_path) as talk:
-        talk.say("Hello")
-        talk.say("Kyoto")
-        talk.undo()
-        talk.redo()
-        after = said(talk.messages())
-        talk.undo()
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("Kyoto")
+        conversation.undo()
+        conversation.redo()
+        after = said(conversation.messages())
+        conversation.undo()
 
         assert "tool: ticket Kyoto" in after
         assert ["+Kyoto", "-Kyoto"] == WORLD
@@ -228,11 +228,11 @@ async def test_asynchronous_tools_and_undos_work_on_an_event_loop(tmp_path: Path
     chat = ScriptedChat(replies={"Rome": calls(("book_later", "Rome")), "Kyoto": REPLIES["Kyoto"]})
     async with AsyncConversation.open(
         tmp_path / "a.db", model=chat, judge=ScriptedJudge(), tools=TOOLS
-    ) as talk:
-        await talk.say("Rome")
-        await talk.say("Kyoto")
-        await talk.say("/undo")
-        await talk.undo()
+    ) as conversation:
+        await conversation.say("Rome")
+        await conversation.say("Kyoto")
+        await conversation.say("/undo")
+        await conversation.undo()
 
     assert ["+Rome", "+Kyoto", "-Kyoto", "-Rome"] == WORLD
 
@@ -361,17 +361,17 @@ def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
 
 def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
     """The error names what must be confirmed, and nothing changes."""
-    with opened(tmp_path) as talk:
-        talk.say("Hello")
-        talk.say("dear")
-        before, events = talk.messages(), talk.events()
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("dear")
+        before, events = conversation.messages(), conversation.events()
         with pytest.raises(ConflictError, match="the dear ticket to Paris"):
-            talk.rollback()
+            conversation.rollback()
 
-        assert before == talk.messages()
-        assert events == talk.events()
+        assert before == conversation.messages()
+        assert events == conversation.events()
         assert ["+Paris"] == WORLD
-        assert [("book_dear", "made")] == step_log(talk)
+        assert [("book_dear", "made")] == step_log(conversation)
 
 
 @pytest.mark.parametrize("command", ["/undo", "/rollback 1"])
@@ -379,26 +379,26 @@ def test_a_command_that_must_be_confirmed_asks_and_leaves_no_trace(
     tmp_path: Path, command: str
 ) -> None:
     """The chat asks a person, and the transcript holds neither the command nor its notice."""
-    with opened(tmp_path) as talk:
-        talk.say("Hello")
-        talk.say("dear")
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("dear")
 
-        assert "decision" == talk.say(command).kind
-        assert "notice" == talk.resume("approve").kind
+        assert "decision" == conversation.say(command).kind
+        assert "notice" == conversation.resume("approve").kind
 
         assert ["+Paris", "-Paris"] == WORLD
-        assert ["Hello"] == [m.text for m in talk.messages() if m.type == "human"]
-        assert not any(is_notice(message) for message in talk.messages())
-        assert 2 == (talk.redo if command == "/undo" else talk.undo)().turns
+        assert ["Hello"] == [m.text for m in conversation.messages() if m.type == "human"]
+        assert not any(is_notice(message) for message in conversation.messages())
+        assert 2 == (conversation.redo if command == "/undo" else conversation.undo)().turns
 
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> None:
     """A function says yes or no to each call."""
-    with opened(tmp_path) as talk:
-        talk.say("Hello")
-        talk.say("dear")
-        inner = talk._handle
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("dear")
+        inner = conversation._handle
         state = drive(inner.known())
         scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
         cause = Label(kind="person", reason="r", created_at=scope.now())
@@ -407,7 +407,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
 
         assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
         assert ["undone" if yes else "skipped"] == [each.result for each in report.outcomes]
-        assert 2 == len(talk.messages())
+        assert 2 == len(conversation.messages())
         assert [] == drive(inner.snapshot()).values["pending_compensations"]
 
 
@@ -538,16 +538,16 @@ def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: s
             raise ConnectionError("down")
         return calls(("book", "Kyoto")) if "Kyoto" in str(messages[-1].content) else GOOD
 
-    with opened(tmp_path, model=ScriptedChat(script=script)) as talk:
-        talk.say("Hello")
+    with opened(tmp_path, model=ScriptedChat(script=script)) as conversation:
+        conversation.say("Hello")
         with pytest.raises(ModelUnavailableError):
-            talk.say("Kyoto")
-        assert [("book", "made")] == step_log(talk)
-        talk.undo() if order is None else talk.say(order)
+            conversation.say("Kyoto")
+        assert [("book", "made")] == step_log(conversation)
+        conversation.undo() if order is None else conversation.say(order)
 
         assert ["+Kyoto", "-Kyoto"] == WORLD
-        assert [("book", "done")] == step_log(talk)
-        assert "human: Kyoto" not in said(talk.messages())
+        assert [("book", "done")] == step_log(conversation)
+        assert "human: Kyoto" not in said(conversation.messages())
 
 
 def run(folder: Path, where: str, *orders: str) -> Any:

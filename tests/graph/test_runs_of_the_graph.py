@@ -218,13 +218,13 @@ async def test_a_failed_run_says_why_and_goes_on(place: dict[str, Any], form: st
 def test_the_question_said_again_resumes_its_run(tmp_path: Path) -> None:
     """A conversation resumes the run that failed, and counts each attempt."""
     model = failing(ConnectionError("down"), ConnectionError("down again"))
-    with Conversation.open(tmp_path / "t.db", model=model, judge=scores()) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model, judge=scores()) as conversation:
         for _ in range(2):
             with pytest.raises(Exception, match="could not be reached"):
-                talk.say("q")
-        (failed,) = talk.runs(status="failed").runs
-        talk.say("q")
-        (whole,) = talk.runs().runs
+                conversation.say("q")
+        (failed,) = conversation.runs(status="failed").runs
+        conversation.say("q")
+        (whole,) = conversation.runs().runs
 
     assert (failed.run_id, 2) == (whole.run_id, failed.attempt)
     assert (failed.error or "").startswith("ModelUnavailableError: The model could not be reached")
@@ -344,16 +344,18 @@ async def test_a_run_that_the_host_cancels(tmp_path: Path) -> None:
         raise AssertionError("never gets here")
 
     model = RunnableLambda(lambda _: GOOD, afunc=slow)
-    async with AsyncConversation.open(tmp_path / "t.db", model=model, judge=scores()) as talk:
-        task = asyncio.create_task(talk.say("q"))
+    async with AsyncConversation.open(
+        tmp_path / "t.db", model=model, judge=scores()
+    ) as conversation:
+        task = asyncio.create_task(conversation.say("q"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        canceled = (await talk.runs()).runs
-        reply = await talk.say("q")
-        assert [("completed", "completed", 2)] == lines((await talk.runs()).runs)
-        assert ["human: q", f"ai: {GOOD}"] == said(await talk.messages())
+        canceled = (await conversation.runs()).runs
+        reply = await conversation.say("q")
+        assert [("completed", "completed", 2)] == lines((await conversation.runs()).runs)
+        assert ["human: q", f"ai: {GOOD}"] == said(await conversation.messages())
     assert [("canceled", "canceled", 1)] == lines(canceled)
     assert ("the host stopped it", GOOD) == (canceled[0].error, reply.text)
 
@@ -369,16 +371,16 @@ async def test_a_stream_that_is_left_early_is_a_canceled_run(tmp_path: Path) -> 
 
     judge = RunnableLambda(lambda _: 0.9, afunc=slow)
     chat = ScriptedChat(default=GOOD)
-    async with AsyncConversation.open(tmp_path / "t.db", model=chat, judge=judge) as talk:
-        stream = talk.stream("q")
+    async with AsyncConversation.open(tmp_path / "t.db", model=chat, judge=judge) as conversation:
+        stream = conversation.stream("q")
         async for event in stream:
             if event.kind == "token":
                 break
         await stream.aclose()
         waits.clear()
-        assert [("canceled", "canceled", 1)] == lines((await talk.runs()).runs)
-        assert GOOD == (await talk.say("q")).text
-        assert [("completed", "completed", 2)] == lines((await talk.runs()).runs)
+        assert [("canceled", "canceled", 1)] == lines((await conversation.runs()).runs)
+        assert GOOD == (await conversation.say("q")).text
+        assert [("completed", "completed", 2)] == lines((await conversation.runs()).runs)
 
 
 @FORMS
@@ -492,20 +494,22 @@ async def test_an_ended_thread_takes_no_new_run(place: dict[str, Any], form: str
 
 def test_an_ended_conversation_is_refused_in_every_form(tmp_path: Path) -> None:
     """New turns are refused in every form; transcript and event log stay readable."""
-    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered(), judge=scores()) as talk:
-        talk.say("q1")
-        before = (said(talk.messages()), len(talk.events()))
-        assert "ended" == talk.end().status
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=Numbered(), judge=scores()
+    ) as conversation:
+        conversation.say("q1")
+        before = (said(conversation.messages()), len(conversation.events()))
+        assert "ended" == conversation.end().status
         for refused in (
-            lambda: talk.say("q2"),
-            lambda: list(talk.stream("q2")),
-            lambda: talk.graph.invoke(asked("q2"), config("t")),
+            lambda: conversation.say("q2"),
+            lambda: list(conversation.stream("q2")),
+            lambda: conversation.graph.invoke(asked("q2"), config("t")),
         ):
             with pytest.raises(SessionEndedError, match="begin another thread"):
                 refused()
-        assert [DONE] == lines(talk.runs().runs)
-        assert before[0] == said(talk.messages())[:2]
-        assert before[1] <= len(talk.events())
+        assert [DONE] == lines(conversation.runs().runs)
+        assert before[0] == said(conversation.messages())[:2]
+        assert before[1] <= len(conversation.events())
 
 
 @pytest.mark.parametrize(

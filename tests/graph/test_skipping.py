@@ -33,13 +33,13 @@ def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
     judge = Counting()
     chat = ScriptedChat(default=PLAIN)
     path = tmp_path / "t.db"
-    with Conversation.open(path, model=chat, judge=judge, settings=EVERY) as talk:
-        reply = talk.say(QUESTION)
-        seen = talk.timeline()
+    with Conversation.open(path, model=chat, judge=judge, settings=EVERY) as conversation:
+        reply = conversation.say(QUESTION)
+        seen = conversation.timeline()
 
         assert (0, "unscored", None) == (judge.calls, reply.outcome, reply.score)
         assert (1, [True]) == (seen.skipped, [turn.skipped for turn in seen.turns])
-        assert not talk.checkpoints()
+        assert not conversation.checkpoints()
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,12 @@ def opened(desk: Desk, **settings: Any) -> Conversation:
     return made
 
 
-def places(talk: Conversation) -> list[tuple[str, str]]:
+def places(conversation: Conversation) -> list[tuple[str, str]]:
     """The reason of each checkpoint, and the message before it."""
-    words = {m.id: said([m])[0] for m in talk.messages()}
-    return [(each["reason"], words[each["message_id"] or ""]) for each in talk.checkpoints()]
+    words = {m.id: said([m])[0] for m in conversation.messages()}
+    return [
+        (each["reason"], words[each["message_id"] or ""]) for each in conversation.checkpoints()
+    ]
 
 
 def test_each_finished_step_has_a_checkpoint() -> None:
@@ -92,11 +94,11 @@ def test_a_risky_tool_has_a_checkpoint_before_it_by_default(front: str) -> None:
     """It is at the last message before the call."""
     desk = Desk()
     if front == "conversation":
-        talk = Conversation.open(
+        conversation = Conversation.open(
             ":memory:", model=ScriptedChat(script=desk.script), judge=scores(), tools=desk.tools()
         )
-        talk.say(QUESTION)
-        before, reasons = talk.messages(), talk.checkpoints()
+        conversation.say(QUESTION)
+        before, reasons = conversation.messages(), conversation.checkpoints()
     else:
         state = say(make(ScriptedChat(script=desk.script), tools=desk.tools()), QUESTION)
         before, reasons = state["messages"], state["checkpoints"]
@@ -120,24 +122,24 @@ def test_a_risky_first_step_has_its_checkpoint_at_the_question() -> None:
             return AIMessage("Nothing else is to be done here, all is in order.")
         return AIMessage("", tool_calls=[{"name": "wipe", "args": {}, "id": "call"}])
 
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:", model=ScriptedChat(script=script), judge=scores(), tools=[wipe]
     )
-    talk.say("Tidy up, please.")
-    (made,) = [each for each in talk.checkpoints() if each["reason"] == "risky"]
-    talk.rollback(made["id"])
-    assert ["human: Tidy up, please."] == said(talk.messages())
+    conversation.say("Tidy up, please.")
+    (made,) = [each for each in conversation.checkpoints() if each["reason"] == "risky"]
+    conversation.rollback(made["id"])
+    assert ["human: Tidy up, please."] == said(conversation.messages())
 
-    talk.retry()
+    conversation.retry()
 
-    assert ["human", "ai"] == [m.type for m in talk.messages()]
+    assert ["human", "ai"] == [m.type for m in conversation.messages()]
     assert ["wipe"] == ran
 
 
 def test_a_failed_tool_has_a_checkpoint_after_its_error() -> None:
     """The step is no finished one: its reason is the error."""
-    talk = opened(Desk(broken="check"))
-    (_, after, *_) = places(talk)
+    conversation = opened(Desk(broken="check"))
+    (_, after, *_) = places(conversation)
     assert "error" == after[0]
     assert after[1].startswith("tool: Error: ValueError('out of order')")
 
@@ -146,38 +148,38 @@ def test_a_failed_tool_has_a_checkpoint_after_its_error() -> None:
 def test_a_person_rolls_back_to_a_step_and_goes_on_from_there(step: int) -> None:
     """The question waits with its finished steps; a retry runs only what was after them."""
     desk = Desk()
-    talk = opened(desk)
-    whole_talk, checkpoint = talk.messages(), talk.checkpoints()[step]
+    conversation = opened(desk)
+    whole_talk, checkpoint = conversation.messages(), conversation.checkpoints()[step]
 
-    talk.rollback(checkpoint["id"])
-    left = talk.messages()
+    conversation.rollback(checkpoint["id"])
+    left = conversation.messages()
     assert said(whole_talk)[: 3 + 2 * step] == said(left)
     assert len(left) in safe_indices(left)
-    assert "[waits for an answer]" in str(talk.timeline())
+    assert "[waits for an answer]" in str(conversation.timeline())
     desk.ran.clear()
-    talk.retry()
+    conversation.retry()
 
-    assert said(whole_talk) == said(talk.messages())
+    assert said(whole_talk) == said(conversation.messages())
     assert CALLS[step + 1 :] == desk.ran
-    validate(talk.messages())
+    validate(conversation.messages())
 
 
 def test_undo_and_redo_go_through_a_rollback_to_a_step() -> None:
     """Each undo takes back one deed: what was asked then, then the rollback."""
-    talk = opened(Desk())
-    first = talk.messages()
-    talk.rollback(talk.checkpoints()[0]["id"])
-    second = talk.messages()
-    talk.say("Go on, please.")
-    third = talk.messages()
+    conversation = opened(Desk())
+    first = conversation.messages()
+    conversation.rollback(conversation.checkpoints()[0]["id"])
+    second = conversation.messages()
+    conversation.say("Go on, please.")
+    third = conversation.messages()
 
-    talk.undo()
-    assert second == talk.messages()
-    talk.undo()
-    assert first == talk.messages()
-    talk.redo()
-    talk.redo()
-    assert [m.id for m in third] == [m.id for m in talk.messages()]
+    conversation.undo()
+    assert second == conversation.messages()
+    conversation.undo()
+    assert first == conversation.messages()
+    conversation.redo()
+    conversation.redo()
+    assert [m.id for m in third] == [m.id for m in conversation.messages()]
 
 
 def test_a_host_rolls_back_to_a_step_and_the_turn_goes_on() -> None:
@@ -199,23 +201,23 @@ def test_a_host_rolls_back_to_a_step_and_the_turn_goes_on() -> None:
 
 def test_a_rollback_without_a_target_stays_out_of_turns() -> None:
     """A checkpoint at a step is a place for those who name it."""
-    talk = opened(Desk())
-    talk.say("Thanks")
-    talk.rollback()
-    assert f"ai: {ANSWER}" == said(talk.messages())[-1]
-    talk.rollback()
-    assert [] == talk.messages()
+    conversation = opened(Desk())
+    conversation.say("Thanks")
+    conversation.rollback()
+    assert f"ai: {ANSWER}" == said(conversation.messages())[-1]
+    conversation.rollback()
+    assert [] == conversation.messages()
 
 
 def test_the_timeline_shows_steps_at_their_turn() -> None:
     """A hollow mark, before the one of the answer; the turn knows the messages of its steps."""
-    talk = opened(Desk())
-    timeline = talk.timeline()
+    conversation = opened(Desk())
+    timeline = conversation.timeline()
     (turn,) = timeline.turns
-    steps = [each["id"] for each in talk.checkpoints()[:3]]
-    assert [m.id for m in talk.messages()[1:-1]] == list(turn.step_ids)
+    steps = [each["id"] for each in conversation.checkpoints()[:3]]
+    assert [m.id for m in conversation.messages()[1:-1]] == list(turn.step_ids)
     assert all(f"◇ {name}" in str(timeline) for name in steps)
-    assert f"◆ {talk.checkpoints()[3]['id']}" in str(timeline)
+    assert f"◆ {conversation.checkpoints()[3]['id']}" in str(timeline)
     assert "◇" in timeline._repr_mimebundle_()["image/svg+xml"]
 
 

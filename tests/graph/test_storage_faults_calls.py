@@ -90,14 +90,14 @@ def failing(database: Any, faults: Faults, *, which: str) -> Database:
 
 
 STEPS: dict[str, Callable[[Conversation], Any]] = {
-    "say 1": lambda talk: talk.say("question 1"),
-    "say 2": lambda talk: talk.say("question 2"),
-    "annotation": lambda talk: talk.checkpoint("here"),
-    "say 3": lambda talk: talk.say("question 3"),
-    "back": lambda talk: talk.rollback(turns=1),
-    "undo": lambda talk: talk.undo(),
-    "again": lambda talk: talk.rollback("here"),
-    "say 4": lambda talk: talk.say("question 4"),
+    "say 1": lambda conversation: conversation.say("question 1"),
+    "say 2": lambda conversation: conversation.say("question 2"),
+    "annotation": lambda conversation: conversation.checkpoint("here"),
+    "say 3": lambda conversation: conversation.say("question 3"),
+    "back": lambda conversation: conversation.rollback(turns=1),
+    "undo": lambda conversation: conversation.undo(),
+    "again": lambda conversation: conversation.rollback("here"),
+    "say 4": lambda conversation: conversation.say("question 4"),
 }
 
 
@@ -106,10 +106,10 @@ def model(messages: Any) -> str:
     return f"An answer to {messages[-1].content}, about what was asked."
 
 
-def view(talk: Conversation) -> list[str]:
+def view(conversation: Conversation) -> list[str]:
     """The transcript, and behind it the checkpoints that have a name."""
-    transcript = said(talk.messages())
-    marks = talk.checkpoints() if transcript else ()
+    transcript = said(conversation.messages())
+    marks = conversation.checkpoints() if transcript else ()
     return [
         *transcript,
         *(f"checkpoint: {annotation['name']}" for annotation in marks if annotation["name"]),
@@ -124,23 +124,23 @@ def waiting(before: list[str], name: str) -> list[str]:
 
 def records(file: Path) -> list[list[str]]:
     """What is seen before the first step and after each, where nothing fails."""
-    with Conversation.open(file, thread="t", model=model, judge=scores()) as talk:
+    with Conversation.open(file, thread="t", model=model, judge=scores()) as conversation:
         seen: list[list[str]] = [[]]
         for step in STEPS.values():
-            step(talk)
-            seen.append(view(talk))
+            step(conversation)
+            seen.append(view(conversation))
     return seen
 
 
 def run(database: Database, sound: Database, right: list[list[str]]) -> list[str]:
     """Every step, again until it is made; what was seen between is never half of one."""
-    talk = Conversation.open(database, thread="t", model=model, judge=scores())
+    conversation = Conversation.open(database, thread="t", model=model, judge=scores())
     witness = Conversation.open(sound, thread="t")
     errors: list[str] = []
     for (name, step), before, after in zip(STEPS.items(), right, right[1:], strict=False):
         for _ in range(TRIES):
             try:
-                step(talk)
+                step(conversation)
             except StorageError as error:
                 errors.append(str(error))
             now = view(witness)
@@ -170,8 +170,8 @@ def opened(file: Path, **options: Any) -> Iterator[Database]:
 
 def check_event_log(sound: Database) -> None:
     """The event log is whole, and leads to the transcript."""
-    talk = Conversation.open(sound, thread="t")
-    assert said(talk.messages()) == said(replay(talk.events()).messages)
+    conversation = Conversation.open(sound, thread="t")
+    assert said(conversation.messages()) == said(replay(conversation.events()).messages)
 
 
 @pytest.mark.parametrize("which", ["store", "saver"])
@@ -243,20 +243,20 @@ def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path:
         return numbered(messages)
 
     with opened(tmp_path / "t.db", busy_seconds=0.2) as database:
-        talk = Conversation.open(database, thread="t", model=answer, judge=scores())
-        talk.say("question 1")
-        before = said(talk.messages())
+        conversation = Conversation.open(database, thread="t", model=answer, judge=scores())
+        conversation.say("question 1")
+        before = said(conversation.messages())
         if when == "before":
             locks.append(held(tmp_path / "t.db"))
             locks[-1].__enter__()
         with pytest.raises(DatabaseLockedError, match=r"locked by another process for 0\.2 s: try"):
-            talk.say("question 2")
-        during = said(talk.messages())
+            conversation.say("question 2")
+        during = said(conversation.messages())
         locks[-1].__exit__(None, None, None)
-        talk.say("question 2")
+        conversation.say("question 2")
 
         assert before == during
-        after = said(talk.messages())
+        after = said(conversation.messages())
         assert [*before, "human: question 2"] == after[:-1]
         check_event_log(database)
 
@@ -264,12 +264,12 @@ def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path:
 def test_a_lock_that_is_let_go_in_time_is_waited_out(tmp_path: Path) -> None:
     """A turn waits for another process's writing, and then it is made."""
     with opened(tmp_path / "t.db") as database:
-        talk = Conversation.open(database, thread="t", model=Numbered(), judge=scores())
-        talk.say("question 1")
+        conversation = Conversation.open(database, thread="t", model=Numbered(), judge=scores())
+        conversation.say("question 1")
         with held(tmp_path / "t.db") as let_go:
             letting = threading.Timer(0.3, let_go)
             letting.start()
-            talk.say("question 2")
+            conversation.say("question 2")
             letting.join()
 
-        assert 4 == len(talk.messages())
+        assert 4 == len(conversation.messages())

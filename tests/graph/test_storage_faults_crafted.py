@@ -73,18 +73,18 @@ PLACES: dict[str, str] = {
 """Where such a row may lie."""
 
 
-def use(talk: Conversation) -> None:
+def use(conversation: Conversation) -> None:
     """Everything that reads the file, and a turn."""
     readings: list[Callable[[], Any]] = [
-        talk.messages,
-        talk.events,
-        talk.timeline,
-        talk.branches,
-        talk.runs,
-        talk.replay,
-        talk.undo,
-        lambda: talk.say("question 4"),
-        lambda: talk.restore("branch-1"),
+        conversation.messages,
+        conversation.events,
+        conversation.timeline,
+        conversation.branches,
+        conversation.runs,
+        conversation.replay,
+        conversation.undo,
+        lambda: conversation.say("question 4"),
+        lambda: conversation.restore("branch-1"),
     ]
     for read in readings:
         try:
@@ -98,12 +98,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A file with turns, a rejected draft and a branch."""
     file = tmp_path_factory.mktemp("filled") / "t.db"
     judge = scores(0.9, 0.1, 0.9)
-    with Conversation.open(file, thread="t", model=Numbered(), judge=judge) as talk:
+    with Conversation.open(file, thread="t", model=Numbered(), judge=judge) as conversation:
         for number in range(3):
-            talk.say(f"question {number}")
-        talk.rollback(turns=1)
-        place = talk.graph.get_state({"configurable": {"thread_id": "t"}}).config
-        talk.graph.checkpointer.put_writes(place, [("messages", [])], "task")  # type: ignore[union-attr]
+            conversation.say(f"question {number}")
+        conversation.rollback(turns=1)
+        place = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).config
+        conversation.graph.checkpointer.put_writes(place, [("messages", [])], "task")  # type: ignore[union-attr]
     return file.read_bytes()
 
 
@@ -129,8 +129,8 @@ def test_a_crafted_row_runs_nothing(
     assert connection.execute(PLACES[place], used).rowcount
     connection.close()
 
-    with Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as talk:
-        use(talk)
+    with Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as conversation:
+        use(conversation)
 
     assert not trace.exists()
 
@@ -161,9 +161,9 @@ def test_a_crafted_trigger_runs_nothing(
     connection.close()
 
     with (
-        Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as talk,
+        Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as conversation,
         pytest.raises(StorageError, match=sees),
     ):
-        talk.say("question 4")
+        conversation.say("question 4")
 
     assert [] == [each.name for each in tmp_path.iterdir() if not each.name.startswith("t.db")]

@@ -28,13 +28,13 @@ def fill(file: Path) -> None:
     """Threads with checkpoints, rejected drafts, rollbacks and steps that were undone."""
     for count, thread in enumerate(THREADS, start=2):
         judge = scores(0.9, 0.1, 0.9, 0.1)
-        with Conversation.open(file, thread=thread, model=Numbered(), judge=judge) as talk:
+        with Conversation.open(file, thread=thread, model=Numbered(), judge=judge) as conversation:
             for number in range(2 * count):
-                talk.say(f"{thread}: question {number}, on something of its own {number}")
-            talk.checkpoint("here")
-            talk.rollback(turns=2)
-            talk.undo()
-            talk.rollback(turns=1)
+                conversation.say(f"{thread}: question {number}, on something of its own {number}")
+            conversation.checkpoint("here")
+            conversation.rollback(turns=2)
+            conversation.undo()
+            conversation.rollback(turns=1)
 
 
 def views(file: Path) -> Seen:
@@ -46,20 +46,24 @@ def views(file: Path) -> Seen:
     try:
         seen = {"threads": _seen(lambda: _listed(database))}
         for thread in THREADS:
-            talk = Conversation.open(database, thread=thread)
+            conversation = Conversation.open(database, thread=thread)
             for name, read in READINGS.items():
-                seen[f"{thread} {name}"] = _seen(lambda read=read, talk=talk: read(talk))  # type: ignore[misc]
+                seen[f"{thread} {name}"] = _seen(
+                    lambda read=read, conversation=conversation: read(conversation)
+                )  # type: ignore[misc]
         return seen
     finally:
         database.close()
 
 
 READINGS: dict[str, Callable[[Conversation], Any]] = {
-    "messages": lambda talk: [message_to_dict(message) for message in talk.messages()],
-    "events": lambda talk: talk.events(),
-    "timeline": lambda talk: talk.timeline(),
-    "branches": lambda talk: talk.branches(),
-    "runs": lambda talk: talk.runs(),
+    "messages": lambda conversation: [
+        message_to_dict(message) for message in conversation.messages()
+    ],
+    "events": lambda conversation: conversation.events(),
+    "timeline": lambda conversation: conversation.timeline(),
+    "branches": lambda conversation: conversation.branches(),
+    "runs": lambda conversation: conversation.runs(),
 }
 
 
@@ -172,11 +176,11 @@ def test_a_damaged_journal_takes_whole_turns_and_the_thread_goes_on(
     """Without proof in the journal nothing was committed: the transcript is an earlier one."""
     file, copy = tmp_path / "t.db", tmp_path / "copy.db"
     given: dict[str, Any] = {"thread": "t", "judge": scores(), "settings": {"lease_seconds": 0.5}}
-    with Conversation.open(file, model=Numbered(), **given) as talk:
+    with Conversation.open(file, model=Numbered(), **given) as conversation:
         moments = [[]]
         for number in range(3):
-            talk.say(f"question {number}")
-            moments.append([message.content for message in talk.messages()])
+            conversation.say(f"question {number}")
+            moments.append([message.content for message in conversation.messages()])
         shutil.copy(file, copy)
         step_log = bytearray(file.with_name("t.db-wal").read_bytes())
     place = min(int(keep * len(step_log)), len(step_log) - 1)
@@ -186,10 +190,13 @@ def test_a_damaged_journal_takes_whole_turns_and_the_thread_goes_on(
         step_log[place] ^= 255
     copy.with_name("copy.db-wal").write_bytes(step_log)
 
-    with Conversation.open(copy, model=Numbered(), **given) as talk:
-        found = [message.content for message in talk.messages()]
-        talk.say("and on")
-        after, events = [message.content for message in talk.messages()], talk.events()
+    with Conversation.open(copy, model=Numbered(), **given) as conversation:
+        found = [message.content for message in conversation.messages()]
+        conversation.say("and on")
+        after, events = (
+            [message.content for message in conversation.messages()],
+            conversation.events(),
+        )
 
     assert found in moments
     assert found == after[: len(found)]

@@ -58,10 +58,10 @@ def asked(chat: ScriptedChat) -> int:
 
 def spoken(chat: Any, turns: int, **options: Any) -> Conversation:
     """A conversation of so many turns."""
-    talk = Conversation.open(":memory:", model=chat, judge=ScriptedJudge(), **options)
+    conversation = Conversation.open(":memory:", model=chat, judge=ScriptedJudge(), **options)
     for number in range(turns):
-        talk.say(f"Question {number}?")
-    return talk
+        conversation.say(f"Question {number}?")
+    return conversation
 
 
 @pytest.mark.parametrize("strategy", ["three_stage", "summarizing"])
@@ -130,9 +130,9 @@ def test_a_summarizer_that_fails_is_left_alone_for_a_while(
     for part in range(2):  # the pause outlasts the process
         with Conversation.open(
             tmp_path / "t.db", thread="t", model=chat, detector=detector, settings=settings
-        ) as talk:
+        ) as conversation:
             for number in range(12):
-                talk.say(f"Question {12 * part + number}?")
+                conversation.say(f"Question {12 * part + number}?")
 
     assert 1 <= asked(chat) <= most
 
@@ -158,9 +158,9 @@ def test_each_number_of_each_preset_changes_the_context(preset: str, name: str) 
     for change in ({}, {name: value}):
         chat = model()
         settings = {**PLAIN, "backpressure": [], "preset": preset.upper(), **varied, **change}
-        talk = spoken(chat, 24, settings=settings, detector=ScriptedDetector())
+        conversation = spoken(chat, 24, settings=settings, detector=ScriptedDetector())
         sent.append(contexts(chat)[-1])
-        talk.close()
+        conversation.close()
 
     assert sent[0] != sent[1]
 
@@ -258,10 +258,10 @@ def test_the_seeds_variable_is_read(prefix: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(f"{prefix}COMPRESSION_TRIGGER_RATIO", "0.85")
     chat = model()
     spoken(chat, 1).close()
-    talk = Conversation.open(":memory:", model=chat)
+    conversation = Conversation.open(":memory:", model=chat)
 
-    assert 0.85 == talk.graph.services.settings.trigger_ratio
-    talk.close()
+    assert 0.85 == conversation.graph.services.settings.trigger_ratio
+    conversation.close()
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_what_is_shown_of_a_topic_that_was_left(
 ) -> None:
     """A summary, a summary and the newest messages, or nothing; all of it stays in the transcript."""
     chat = model()
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         model=chat,
         judge=ScriptedJudge(),
@@ -286,15 +286,15 @@ def test_what_is_shown_of_a_topic_that_was_left(
         settings={"recall_tokens": 0, "judging": "off", **settings},
     )
     for text in ("ferry one", "ferry two", "ferry three", "trains four", "tickets five"):
-        talk.say(text)
+        conversation.say(text)
     seen = contexts(chat)[-1]
 
     assert (summaries, summaries) == (asked(chat), sum(SUMMARY in line for line in seen))
     assert [f"human: ferry {each}" for each in old] == [x for x in seen if "human: ferry" in x]
-    assert 10 == len(talk.messages())
-    talk.say("BACK to the ferry")
+    assert 10 == len(conversation.messages())
+    conversation.say("BACK to the ferry")
     assert any("ferry one" in line for line in contexts(chat)[-1])
-    talk.close()
+    conversation.close()
 
 
 def test_the_similarity_is_in_the_state() -> None:
@@ -350,19 +350,19 @@ def test_instructions_that_nobody_reads_are_refused(
 )
 def test_pins_over_the_window_are_warned_of_once(settings: dict[str, Any]) -> None:
     """In the stream of the turn in which they no longer fit, and in the log."""
-    talk = spoken(model(), 15, settings={**PLAIN, **settings})
+    conversation = spoken(model(), 15, settings={**PLAIN, **settings})
     for turn in range(1, 15):
-        talk.pin(turn=turn)
+        conversation.pin(turn=turn)
     seen = [
         event.data["text"]
         for number in range(3)
-        for event in talk.stream(f"And {number}?")
+        for event in conversation.stream(f"And {number}?")
         if event.kind == "context_warning"
     ]
 
     (text,) = seen
     assert text.startswith("28 pinned messages")
-    talk.close()
+    conversation.close()
 
 
 @pytest.mark.parametrize(
@@ -405,16 +405,16 @@ def test_a_local_summary_keeps_what_matters_of_the_answers(
 ) -> None:
     """Decisions, names and numbers, and the questions."""
     chat = ScriptedChat(default=answer)
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         model=chat,
         judge=ScriptedJudge(),
         detector=SHIFTS,
         settings={"summaries": "local", "recall_tokens": 0},
     )
-    talk.say(question)
-    talk.say("And the trains?")
+    conversation.say(question)
+    conversation.say("And the trains?")
     head = contexts(chat)[-1][0]
-    talk.close()
+    conversation.close()
 
     assert [question, *kept] == [each for each in (question, *kept, *lost) if each in head]

@@ -73,8 +73,8 @@ def open_here(folder: Path, **settings: Any) -> Conversation:
 
 def whole(folder: Path) -> list[str]:
     """The questions of a transcript in which every turn is whole and in the event log as it is."""
-    with open_here(folder) as talk:
-        transcript, events = talk.messages(), talk.events()
+    with open_here(folder) as conversation:
+        transcript, events = conversation.messages(), conversation.events()
     assert transcript == replay(events).messages
     questions = [message.text for message in transcript[::2]]
     answers = [
@@ -86,8 +86,8 @@ def whole(folder: Path) -> list[str]:
 
 def kept_beside(folder: Path, question: str) -> list[str]:
     """Return all messages of the event log of a thread whose last turn is whole."""
-    with open_here(folder) as talk:
-        transcript, found = talk.messages(), replay(talk.events())
+    with open_here(folder) as conversation:
+        transcript, found = conversation.messages(), replay(conversation.events())
     assert transcript == found.messages
     assert [question, "ai"] == [transcript[-2].text, transcript[-1].type]
     return [message.text for part in (transcript, *found.branches.values()) for message in part]
@@ -132,8 +132,8 @@ def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: s
     child = start("a", seconds=60, form=form, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
     child.process.kill()
-    with open_here(tmp_path, thread_wait_seconds=10) as talk:
-        talk.say("a-0")
+    with open_here(tmp_path, thread_wait_seconds=10) as conversation:
+        conversation.say("a-0")
 
     assert ["a-0"] == whole(tmp_path)
 
@@ -144,8 +144,8 @@ def test_what_a_killed_writer_asked_is_kept(start: Starts, tmp_path: Path) -> No
     child = start("a", seconds=60, settings={"lease_seconds": 600})
     child.until_it_asks_its_model()
     child.process.kill()
-    with open_here(tmp_path, thread_wait_seconds=10) as talk:
-        talk.say("Something else")
+    with open_here(tmp_path, thread_wait_seconds=10) as conversation:
+        conversation.say("Something else")
 
     assert "a-0" in kept_beside(tmp_path, "Something else")
 
@@ -156,8 +156,8 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
     child = start("a", seconds=1, form=form, settings={"lease_seconds": 0.5})
     child.until_it_asks_its_model()
     os.kill(child.process.pid, signal.SIGSTOP)
-    with open_here(tmp_path) as talk:
-        talk.say("Meanwhile")
+    with open_here(tmp_path) as conversation:
+        conversation.say("Meanwhile")
     os.kill(child.process.pid, signal.SIGCONT)
     told = child.told()
     kept = kept_beside(tmp_path, "Meanwhile")
@@ -172,8 +172,8 @@ def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, fo
     """A turn may take many times the lease's time, and a waiting caller comes after it."""
     child = start("a", seconds=2, form=form, settings={"lease_seconds": 0.5})
     child.until_it_asks_its_model()
-    with open_here(tmp_path) as talk:
-        talk.say("Meanwhile")
+    with open_here(tmp_path) as conversation:
+        conversation.say("Meanwhile")
 
     assert [["a-0", "This answers a-0"]] == child.told()
     assert ["a-0", "Meanwhile"] == whole(tmp_path)
@@ -181,14 +181,14 @@ def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, fo
 
 def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
     """While another process runs a turn, the transcript can be read in both."""
-    with open_here(tmp_path, thread_wait_seconds=0) as talk:
-        talk.say("Before")
+    with open_here(tmp_path, thread_wait_seconds=0) as conversation:
+        conversation.say("Before")
         child = start("a", seconds=60)
         child.until_it_asks_its_model()
-        reader = talk._handle
+        reader = conversation._handle
         timeline = drive(reader.reading(timeline_steps))
         with pytest.raises(ThreadBusyError):
-            talk.say("Now")
+            conversation.say("Now")
 
         assert "Before" == timeline.turns[0].question
 

@@ -135,19 +135,19 @@ def test_the_same_turn_returns_the_answer(
     """Wherever saving fails, the error has the answer, and sent again the turn returns it."""
     fault.good = good
     judge = ScriptedJudge(default=0.9)
-    talk = opened(database, model, judge=judge)
+    conversation = opened(database, model, judge=judge)
 
     with pytest.raises(StorageError) as raised:
-        talk.say(question, turn_id="a")
+        conversation.say(question, turn_id="a")
     fault.mended = True
-    reply = talk.say(question, turn_id="a")
+    reply = conversation.say(question, turn_id="a")
 
     assert "Answer 1." == raised.value.answer == reply.text
     assert ("answer", 0.9) == (reply.kind, reply.score)
     assert (1, 1) == (len(model.asked), len(judge.calls))
-    assert [question, "Answer 1."] == [m.text for m in talk.messages()]
-    assert reply.text == talk.say(question, turn_id="a").text
-    assert "Answer 2." == talk.say("Next").text
+    assert [question, "Answer 1."] == [m.text for m in conversation.messages()]
+    assert reply.text == conversation.say(question, turn_id="a").text
+    assert "Answer 2." == conversation.say("Next").text
 
 
 @pytest.mark.parametrize("good", range(3))
@@ -156,13 +156,13 @@ def test_the_answer_of_a_budget_is_not_lost(
 ) -> None:
     """Also where the first write that fails is that of the call's cost."""
     fault.good = good
-    talk = opened(database, model, settings={"session_budget_tokens": 100_000})
+    conversation = opened(database, model, settings={"session_budget_tokens": 100_000})
 
     with pytest.raises(StorageError) as raised:
-        talk.say("Hello", turn_id="a")
+        conversation.say("Hello", turn_id="a")
     fault.mended = True
 
-    assert "Answer 1." == raised.value.answer == talk.say("Hello", turn_id="a").text
+    assert "Answer 1." == raised.value.answer == conversation.say("Hello", turn_id="a").text
     assert ["Hello"] == model.asked
 
 
@@ -170,34 +170,34 @@ def test_the_same_words_return_the_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:
     """A person who repeats the question, or resumes the turn, has no id at hand."""
-    talk = opened(database, model)
+    conversation = opened(database, model)
     with pytest.raises(StorageError):
-        talk.say("Hello")
+        conversation.say("Hello")
     fault.mended = True
 
-    assert ("Answer 1.", ["Hello"]) == (talk.say("Hello").text, model.asked)
+    assert ("Answer 1.", ["Hello"]) == (conversation.say("Hello").text, model.asked)
 
     fault.mended = fault.answered = False
     with pytest.raises(StorageError):
-        talk.say("More")
+        conversation.say("More")
     fault.mended = True
-    assert ("Answer 2.", ["Hello", "More"]) == (talk.resume().text, model.asked)
+    assert ("Answer 2.", ["Hello", "More"]) == (conversation.resume().text, model.asked)
 
 
 def test_another_question_gets_its_own_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:
     """An unsaved answer belongs to its question alone, also in another thread."""
-    talk = opened(database, model)
+    conversation = opened(database, model)
     with pytest.raises(StorageError):
-        talk.say("Hello", turn_id="a")
+        conversation.say("Hello", turn_id="a")
     fault.mended = True
     elsewhere = Conversation.open(database, thread="other", model=model, judge=lambda _: 0.9)
 
     assert "Answer 2." == elsewhere.say("Hello", turn_id="a").text
     with pytest.raises(ConflictError):
-        talk.say("Goodbye", turn_id="a")
-    assert "Answer 3." == talk.say("Other", turn_id="b").text
+        conversation.say("Goodbye", turn_id="a")
+    assert "Answer 3." == conversation.say("Other", turn_id="b").text
 
 
 def test_a_new_object_over_the_same_file_knows_the_answer(
@@ -206,10 +206,10 @@ def test_a_new_object_over_the_same_file_knows_the_answer(
     """The process keeps the answer, not the conversation; another file has its own."""
     with pytest.raises(StorageError):
         opened(database, model).say("Hello", turn_id="a")
-    with opened(tmp_path / "t.db", model) as talk:
-        assert "Answer 1." == talk.say("Hello", turn_id="a").text
-    with opened(tmp_path / "other.db", model) as talk:
-        assert "Answer 2." == talk.say("Hello", turn_id="a").text
+    with opened(tmp_path / "t.db", model) as conversation:
+        assert "Answer 1." == conversation.say("Hello", turn_id="a").text
+    with opened(tmp_path / "other.db", model) as conversation:
+        assert "Answer 2." == conversation.say("Hello", turn_id="a").text
 
 
 def test_the_caller_hands_the_answer_back(tmp_path: Path) -> None:
@@ -217,16 +217,16 @@ def test_the_caller_hands_the_answer_back(tmp_path: Path) -> None:
     fault = Fault()
     model, judge = Model(fault), ScriptedJudge(default=0.1)
 
-    with opened(tmp_path / "t.db", model, judge=judge) as talk:
-        reply = talk.say("Hello", turn_id="a", answer="Answer 7.")
-        again = talk.say("Hello", turn_id="a", answer="Another.")
+    with opened(tmp_path / "t.db", model, judge=judge) as conversation:
+        reply = conversation.say("Hello", turn_id="a", answer="Answer 7.")
+        again = conversation.say("Hello", turn_id="a", answer="Another.")
 
         assert ("Answer 7.", "unscored", reply) == (reply.text, reply.outcome, again)
         assert [] == model.asked
-        assert ["Hello", "Answer 7."] == [m.text for m in talk.messages()]
+        assert ["Hello", "Answer 7."] == [m.text for m in conversation.messages()]
         for bad in ({"answer": "x"}, {"answer": " ", "turn_id": "b"}):
             with pytest.raises(InputError, match="turn_id"):
-                talk.say("Hello", **bad)
+                conversation.say("Hello", **bad)
 
 
 def test_the_flagged_answer_of_failed_drafts_is_returned(
@@ -234,12 +234,14 @@ def test_the_flagged_answer_of_failed_drafts_is_returned(
 ) -> None:
     """Also the best of several failed drafts is delivered again, with its flag."""
     fault.good = 6
-    talk = opened(database, model, judge=ScriptedJudge(default=0.1), settings={"max_rollbacks": 0})
+    conversation = opened(
+        database, model, judge=ScriptedJudge(default=0.1), settings={"max_rollbacks": 0}
+    )
     with pytest.raises(StorageError) as raised:
-        talk.say("Hello", turn_id="a")
+        conversation.say("Hello", turn_id="a")
     fault.mended = True
 
-    reply = talk.say("Hello", turn_id="a")
+    reply = conversation.say("Hello", turn_id="a")
 
     assert (raised.value.answer, "low_quality") == (reply.text, reply.flag)
     assert 1 == len(model.asked)
@@ -249,20 +251,20 @@ async def test_async_code_has_the_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:
     """`AsyncConversation` and its stream do the same."""
-    talk = AsyncConversation.open(database, thread="t", model=model, judge=lambda _: 0.9)
+    conversation = AsyncConversation.open(database, thread="t", model=model, judge=lambda _: 0.9)
     with pytest.raises(StorageError) as raised:
-        await talk.say("Hello", turn_id="a")
+        await conversation.say("Hello", turn_id="a")
     assert "Answer 1." == raised.value.answer
     fault.mended = True
-    assert "Answer 1." == (await talk.say("Hello", turn_id="a")).text
+    assert "Answer 1." == (await conversation.say("Hello", turn_id="a")).text
 
     fault.mended = fault.answered = False
     with pytest.raises(StorageError) as streamed:
-        async for _ in talk.stream("More", turn_id="b"):
+        async for _ in conversation.stream("More", turn_id="b"):
             pass
     assert "Answer 2." == streamed.value.answer
     fault.mended = True
-    events = [event async for event in talk.stream("More", turn_id="b")]
+    events = [event async for event in conversation.stream("More", turn_id="b")]
 
     assert events[-1].reply is not None
     assert ("Answer 2.", ["Hello", "More"]) == (events[-1].reply.text, model.asked)
@@ -312,16 +314,16 @@ def test_tools_do_not_run_again(database: FileDatabase, fault: Fault, good: int)
 
     calls = ToolCalls(calls=[{"name": "look", "args": {"what": "key"}}], then="It is {result}.")
     chat = ScriptedChat(replies={"key": calls})
-    talk = Conversation.open(database, thread="t", model=chat, judge=judge, tools=[look])
+    conversation = Conversation.open(database, thread="t", model=chat, judge=judge, tools=[look])
 
     with pytest.raises(StorageError) as raised:
-        talk.say("Which key?", turn_id="a")
+        conversation.say("Which key?", turn_id="a")
     fault.mended = True
-    reply = talk.say("Which key?", turn_id="a")
+    reply = conversation.say("Which key?", turn_id="a")
 
     assert "It is red." == raised.value.answer == reply.text
     assert (["key"], 2) == (ran, len(chat.calls))
-    assert ["human", "ai", "tool", "ai"] == [m.type for m in talk.messages()]
+    assert ["human", "ai", "tool", "ai"] == [m.type for m in conversation.messages()]
 
 
 def test_an_answer_is_for_a_later_run_only() -> None:

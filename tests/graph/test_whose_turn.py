@@ -64,8 +64,8 @@ def opened() -> Iterator[Opening]:
         return talks[-1]
 
     yield open_it
-    for talk in talks:
-        talk.close()
+    for conversation in talks:
+        conversation.close()
 
 
 def state_of(end: str, *, done: bool | None) -> dict[str, Any]:
@@ -145,26 +145,26 @@ def test_a_turn_is_open_while_its_question_is_the_newest(end: str, *, done: bool
     assert expected == is_turn_open(state_of(end, done=done))
 
 
-def stopped(talk: Conversation) -> None:
+def stopped(conversation: Conversation) -> None:
     """Stop the turn in the model."""
     with pytest.raises(ModelUnavailableError):
-        talk.say("same")
+        conversation.say("same")
 
 
-def said(talk: Conversation) -> None:
+def said(conversation: Conversation) -> None:
     """Let the turn come to its end, or to a person's decision on its drafts."""
-    talk.say("same")
+    conversation.say("same")
 
 
-def halted(talk: Conversation, *, before: str = "process_message") -> None:
+def halted(conversation: Conversation, *, before: str = "process_message") -> None:
     """Stop the turn before a node."""
     asked = HumanMessage("same", id="q")
-    talk.graph.invoke({"messages": [asked]}, config(), interrupt_before=[before])
+    conversation.graph.invoke({"messages": [asked]}, config(), interrupt_before=[before])
 
 
-def unmarked(talk: Conversation) -> None:
+def unmarked(conversation: Conversation) -> None:
     """Stop the turn behind its answer, before it is made a checkpoint."""
-    halted(talk, before="create_checkpoint")
+    halted(conversation, before="create_checkpoint")
 
 
 BEGINNINGS: dict[str, Callable[[Conversation], None]] = {
@@ -255,28 +255,28 @@ def interfered(opened: Opening, beginning: str, way: str, wrote: str) -> Convers
         return draft.model_copy(update={"content": ("one", "two")[len(numbered.inputs) - 1]})
 
     judge = scores(0.1) if beginning == "undecided" else scores()
-    talk = opened(model, judge, settings={"on_exhausted": "ask", "max_rollbacks": 0})
-    BEGINNINGS[beginning](talk)
-    interfere(talk, way, wrote)
-    return talk
+    conversation = opened(model, judge, settings={"on_exhausted": "ask", "max_rollbacks": 0})
+    BEGINNINGS[beginning](conversation)
+    interfere(conversation, way, wrote)
+    return conversation
 
 
-def interfere(talk: Conversation, way: str, wrote: str) -> None:
+def interfere(conversation: Conversation, way: str, wrote: str) -> None:
     """Let the host write a message in one of its ways; none with an empty `way`."""
     if way == "add":
-        talk.add([MESSAGES[wrote]])
+        conversation.add([MESSAGES[wrote]])
     elif way:
         node = "__start__" if way == "input" else None
-        talk.graph.update_state(config(), {"messages": [MESSAGES[wrote]]}, as_node=node)
+        conversation.graph.update_state(config(), {"messages": [MESSAGES[wrote]]}, as_node=node)
 
 
-def say(talk: Conversation, what: str) -> Outcome:
+def say(conversation: Conversation, what: str) -> Outcome:
     """The words of the transcript after a person's order, or the error that the order met."""
     try:
-        talk.resume() if what == "resume" else talk.say(what)
+        conversation.resume() if what == "resume" else conversation.say(what)
     except UnsayError as error:
         return type(error)
-    return " ".join(each.text for each in talk.messages())
+    return " ".join(each.text for each in conversation.messages())
 
 
 @pytest.mark.parametrize(
@@ -291,24 +291,24 @@ def test_whose_turn_it_is_when_a_host_interferes(
     opened: Opening, beginning: str, way: str, wrote: str, what: str, expected: Outcome
 ) -> None:
     """A person's words resume the pending turn, begin another, or are refused."""
-    talk = interfered(opened, beginning, way, wrote)
-    snapshot = talk.graph.get_state(config())
+    conversation = interfered(opened, beginning, way, wrote)
+    snapshot = conversation.graph.get_state(config())
     left = (snapshot.next, len(snapshot.interrupts), snapshot.values["turn"]["done"])
 
     assert LEFT[beginning, way] == left
-    assert expected == say(talk, what)
+    assert expected == say(conversation, what)
 
 
 @pytest.mark.parametrize("beginning", ["stopped", "halted", "unmarked"])
 def test_the_same_words_set_no_question_aside(opened: Opening, beginning: str) -> None:
     """The question that waits is answered itself when a person repeats its words."""
-    talk = interfered(opened, beginning, "", "")
-    before = [m.id for m in talk.messages() if m.type == "human"]
+    conversation = interfered(opened, beginning, "", "")
+    before = [m.id for m in conversation.messages() if m.type == "human"]
 
-    talk.say("same")
+    conversation.say("same")
 
-    assert before == [m.id for m in talk.messages() if m.type == "human"]
-    assert [] == [each.kind for each in talk.branches() if each.id.startswith("branch-")]
+    assert before == [m.id for m in conversation.messages() if m.type == "human"]
+    assert [] == [each.kind for each in conversation.branches() if each.id.startswith("branch-")]
 
 
 @pytest.mark.parametrize(
@@ -329,24 +329,24 @@ def test_a_hosts_question_is_not_asked_twice(
 def test_an_order_waits_until_no_node_is_next(opened: Opening, beginning: str, way: str) -> None:
     """A host's note is taken where the thread rests, and refused while a turn waits to go on."""
     wrote = next(case[2] for case in CASES if case[:2] == (beginning, way))
-    talk = interfered(opened, beginning, way, wrote)
+    conversation = interfered(opened, beginning, way, wrote)
     waits = bool(LEFT[beginning, way][0])
 
     with pytest.raises(ConflictError, match=r"was stopped|decision") if waits else nullcontext():
-        talk.note("A remark")
+        conversation.note("A remark")
 
 
 @pytest.mark.parametrize("wrote", MESSAGES)
 @pytest.mark.parametrize("way", ["update", "input", "add"])
 def test_no_host_takes_a_pending_decision_away(opened: Opening, way: str, wrote: str) -> None:
     """What a host writes beside drafts that wait is refused, and the decision is still taken."""
-    talk = interfered(opened, "undecided", "", "")
+    conversation = interfered(opened, "undecided", "", "")
 
     with pytest.raises(ConflictError, match="decision"):
-        interfere(talk, way, wrote)
+        interfere(conversation, way, wrote)
 
-    assert ["same"] == [each.text for each in talk.messages()]
-    assert "one" == talk.resume("approve").text
+    assert ["same"] == [each.text for each in conversation.messages()]
+    assert "one" == conversation.resume("approve").text
 
 
 @pytest.mark.parametrize("wrote", MESSAGES)
@@ -357,24 +357,24 @@ def test_no_words_are_swallowed(
     opened: Opening, beginning: str, way: str, wrote: str, what: str
 ) -> None:
     """A person gets the model's answer, also if a host wrote something in between."""
-    talk = interfered(opened, beginning, way, wrote)
+    conversation = interfered(opened, beginning, way, wrote)
 
-    reply = talk.say(what)
+    reply = conversation.say(what)
 
     assert "answer" == reply.kind
     assert reply.text in ("one", "two")
-    assert reply.text == talk.messages()[-1].text
+    assert reply.text == conversation.messages()[-1].text
 
 
 def test_the_same_words_after_a_hosts_answer_are_a_new_question(opened: Opening) -> None:
     """Words that a host has answered are asked and answered again when a person repeats them."""
-    talk = interfered(opened, "stopped", "update", "answer")
+    conversation = interfered(opened, "stopped", "update", "answer")
 
-    reply = talk.say("same")
+    reply = conversation.say("same")
 
     assert "one" == reply.text
-    assert ["same", "host", "same", "one"] == [m.text for m in talk.messages()]
-    assert 2 == len({m.id for m in talk.messages() if m.type == "human"})
+    assert ["same", "host", "same", "one"] == [m.text for m in conversation.messages()]
+    assert 2 == len({m.id for m in conversation.messages() if m.type == "human"})
 
 
 @pytest.mark.parametrize("wrote", ["answer", "notice"])
@@ -387,11 +387,11 @@ def test_a_turn_id_never_returns_another_answer(opened: Opening, wrote: str) -> 
             raise faults.pop()
         return AIMessage(f"To {messages[-1].text}")
 
-    talk = opened(model, scores())
+    conversation = opened(model, scores())
     with pytest.raises(ModelUnavailableError):
-        talk.say("same", turn_id="a")
-    talk.add([MESSAGES[wrote]])
+        conversation.say("same", turn_id="a")
+    conversation.add([MESSAGES[wrote]])
     for _ in range(2):
         with pytest.raises(ConflictError, match="new id"):
-            talk.say("same", turn_id="a")
-        assert talk.say("new", turn_id="b").text.endswith("new")
+            conversation.say("same", turn_id="a")
+        assert conversation.say("new", turn_id="b").text.endswith("new")

@@ -79,17 +79,23 @@ def model() -> ScriptedChat:
 @pytest.mark.parametrize("name", sorted({*verbs(ConversationVerbs), "stream"} - {"purge"}))
 def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) -> None:
     """A wrong argument of any type raises an `UnsayError`, and an error changes nothing."""
-    with Conversation.open(":memory:", thread="trip", model=model, judge=ScriptedJudge()) as talk:
+    with Conversation.open(
+        ":memory:", thread="trip", model=model, judge=ScriptedJudge()
+    ) as conversation:
         for words in ("How do I travel?", "How long?"):
-            talk.say(words)
-        for arguments in calls(getattr(talk, name)):
-            before = talk.timeline(), talk.messages(), talk.pins()
+            conversation.say(words)
+        for arguments in calls(getattr(conversation, name)):
+            before = conversation.timeline(), conversation.messages(), conversation.pins()
             try:
-                result = getattr(talk, name)(**arguments)
+                result = getattr(conversation, name)(**arguments)
                 if name == "stream":
                     list(result)
             except UnsayError:
-                assert before == (talk.timeline(), talk.messages(), talk.pins())
+                assert before == (
+                    conversation.timeline(),
+                    conversation.messages(),
+                    conversation.pins(),
+                )
 
 
 @pytest.mark.parametrize("name", verbs(RegistryVerbs))
@@ -107,8 +113,12 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
     async def main() -> None:
         database = open_database(":memory:")
         registry = AsyncRegistry.open(database)
-        async with AsyncConversation.open(database, thread="trip", model=model) as talk:
-            for verb, wrong in ((talk.rollback, 10), (talk.recall, None), (registry.run, b"")):
+        async with AsyncConversation.open(database, thread="trip", model=model) as conversation:
+            for verb, wrong in (
+                (conversation.rollback, 10),
+                (conversation.recall, None),
+                (registry.run, b""),
+            ):
                 with pytest.raises(InputError, match="must be str"):
                     await verb(*([wrong] * (2 if verb == registry.run else 1)))  # type: ignore[operator]
 
@@ -134,8 +144,8 @@ def test_an_unknown_option_names_open_and_its_options() -> None:
 
 def test_a_wrong_type_is_named_with_what_fits() -> None:
     """The error names the verb, the parameter, what fits, and the value."""
-    with Conversation.open(":memory:") as talk:
+    with Conversation.open(":memory:") as conversation:
         with pytest.raises(InputError, match=r"^rollback: to must be str \| None, got 10$"):
-            talk.rollback(10)  # type: ignore[arg-type]
+            conversation.rollback(10)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"rollback: .*'turn'.*turns: int \| None"):
-            talk.rollback(turn=1)  # type: ignore[call-arg]
+            conversation.rollback(turn=1)  # type: ignore[call-arg]

@@ -71,20 +71,20 @@ class Verities:
         """Nothing that was seen counts any more."""
         self.written, self.said = [], {}
 
-    def check(self, talk: Conversation, scene: Scene) -> None:
+    def check(self, conversation: Conversation, scene: Scene) -> None:
         """All that must hold after a step."""
-        now = snapshot_of(talk)
+        now = snapshot_of(conversation)
         _check_refusal(scene)
         _check_views(now.values, scene)
-        self._check_event_log(talk, talk.messages(), now.values)
-        self._check_runs(runs_of(talk), now, scene)
+        self._check_event_log(conversation, conversation.messages(), now.values)
+        self._check_runs(runs_of(conversation), now, scene)
 
     def _check_event_log(
-        self, talk: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
+        self, conversation: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
     ) -> None:
         """The event log only grows, and gives the transcript byte for byte."""
         try:
-            events = talk.events()
+            events = conversation.events()
         except UnknownThreadError:
             assert [] == transcript
             return
@@ -191,21 +191,21 @@ def _in_order(state: Mapping[str, Any]) -> bool:
     return starts == sorted(starts) and -1 not in starts
 
 
-def snapshot_of(talk: Conversation) -> StateSnapshot:
+def snapshot_of(conversation: Conversation) -> StateSnapshot:
     """A thread's state."""
-    config: Any = {"configurable": {"thread_id": talk.thread_id}}
-    return talk.graph.get_state(config)
+    config: Any = {"configurable": {"thread_id": conversation.thread_id}}
+    return conversation.graph.get_state(config)
 
 
-def settle(talk: Conversation) -> None:
+def settle(conversation: Conversation) -> None:
     """Commit what a crash left, as every operation does that may write."""
-    handle = talk._handle
+    handle = conversation._handle
     drive(handle.alone(handle.snapshot()))
 
 
-def runs_of(talk: Conversation) -> dict[str, Run]:
+def runs_of(conversation: Conversation) -> dict[str, Run]:
     """A thread's runs by name."""
-    return {run.run_id: run for run in talk.runs(limit=100).runs}
+    return {run.run_id: run for run in conversation.runs(limit=100).runs}
 
 
 def as_bytes(messages: Sequence[BaseMessage]) -> list[bytes]:

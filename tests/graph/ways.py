@@ -14,51 +14,51 @@ PLACES = st.integers(0, 9)
 class Ways:
     """Somebody goes back and forth in the thread of `talk`."""
 
-    talk: Conversation
+    conversation: Conversation
     forks: int = 0
 
     @step(2)
     def redo(self) -> None:
         """Somebody makes the step again that was undone last."""
-        self.talk.redo()
+        self.conversation.redo()
 
     @step()
     def retry(self) -> None:
         """Somebody wants another answer to the last question."""
-        self.talk.retry()
+        self.conversation.retry()
 
     @step(turns=st.integers(1, 3))
     def turns_back(self, turns: int) -> None:
         """Somebody goes some turns back."""
-        self.talk.preview(turns=turns)
-        self.talk.rollback(turns=turns)
+        self.conversation.preview(turns=turns)
+        self.conversation.rollback(turns=turns)
 
     @step(2, place=PLACES)
     def restore(self, place: int) -> None:
         """Restore what was removed."""
-        self.talk.restore(self._abandoned(place))
+        self.conversation.restore(self._abandoned(place))
 
     @step(place=PLACES, which=PLACES)
     def pick(self, place: int, which: int) -> None:
         """Somebody takes a message of an abandoned line over."""
         branch = self._abandoned(place)
         # A crash can leave a stored branch whose event was never committed.
-        cut = replay(self.talk.events()).branches.get(branch, ())
+        cut = replay(self.conversation.events()).branches.get(branch, ())
         if cut:
-            self.talk.pick([cut[which % len(cut)].id or ""], branch)
+            self.conversation.pick([cut[which % len(cut)].id or ""], branch)
 
     @step()
     def fork(self) -> None:
         """Continue in a fork with everything that was answered in this thread."""
         self.forks += 1
-        other = self.talk.fork(thread=f"fork-{self.forks}")
+        other = self.conversation.fork(thread=f"fork-{self.forks}")
         transcript = [message_to_dict(message) for message in other.messages()]
-        source = [message_to_dict(message) for message in self.talk.messages()]
+        source = [message_to_dict(message) for message in self.conversation.messages()]
         assert transcript == source[: len(transcript)]
         assert transcript == [message_to_dict(m) for m in replay(other.events()).messages]
 
     def _abandoned(self, place: int) -> str:
-        lines = [each.id for each in self.talk.branches() if each.id.startswith("branch-")]
+        lines = [each.id for each in self.conversation.branches() if each.id.startswith("branch-")]
         if not lines:
             raise UnknownBranchError("nothing was cut yet")
         return lines[place % len(lines)]

@@ -40,10 +40,10 @@ def told(number: int, outcome: str) -> None:
 
 def blocking() -> None:
     """Every turn, one after the other."""
-    with Conversation.open(FOLDER / "talk.db", **options()) as talk:
+    with Conversation.open(FOLDER / "talk.db", **options()) as conversation:
         for number in range(ASKED["turns"]):
             try:
-                reply = talk.say(f"{ASKED['name']}-{number}")
+                reply = conversation.say(f"{ASKED['name']}-{number}")
             except ThreadBusyError:
                 told(number, "busy")
             else:
@@ -52,10 +52,10 @@ def blocking() -> None:
 
 async def awaited() -> None:
     """The same on an event loop."""
-    async with AsyncConversation.open(FOLDER / "talk.db", **options()) as talk:
+    async with AsyncConversation.open(FOLDER / "talk.db", **options()) as conversation:
         for number in range(ASKED["turns"]):
             try:
-                reply = await talk.say(f"{ASKED['name']}-{number}")
+                reply = await conversation.say(f"{ASKED['name']}-{number}")
             except ThreadBusyError:
                 told(number, "busy")
             else:

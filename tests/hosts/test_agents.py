@@ -85,19 +85,21 @@ def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path)
     """Todos and files are there in the next turn, and are rolled back, redone and forked."""
     path = tmp_path / "t.db"
     options: Any = {"model": wrap(agent()), "judge": ScriptedJudge()}
-    with Conversation.open(path, thread="t", **options) as talk:
-        assert ["0 0", "1 1"] == [count(talk.say(words).text) for words in ("買い物", "two")]
-        talk.undo()
-        assert "1 1" == count(talk.say("three").text)
-        talk.undo()
-        talk.redo()
-        assert "2 2" == count(talk.say("four").text)
-    with Conversation.open(path, thread="t", **options) as talk:
-        forked, earlier = talk.fork(), talk.fork(turns=2)
-        talk.rollback(turns=2)
-        assert "1 1" == count(talk.say("five").text)
+    with Conversation.open(path, thread="t", **options) as conversation:
+        assert ["0 0", "1 1"] == [
+            count(conversation.say(words).text) for words in ("買い物", "two")
+        ]
+        conversation.undo()
+        assert "1 1" == count(conversation.say("three").text)
+        conversation.undo()
+        conversation.redo()
+        assert "2 2" == count(conversation.say("four").text)
+    with Conversation.open(path, thread="t", **options) as conversation:
+        forked, earlier = conversation.fork(), conversation.fork(turns=2)
+        conversation.rollback(turns=2)
+        assert "1 1" == count(conversation.say("five").text)
         assert "3 3" == count(forked.say("in the fork").text)
-        assert "2 2" == count(talk.say("six").text)
+        assert "2 2" == count(conversation.say("six").text)
         assert "1 1" == count(earlier.say("in the earlier fork").text)
         forked.undo()
         forked.redo()

@@ -85,12 +85,14 @@ def test_settings_and_conversations_allow_commands(monkeypatch: pytest.MonkeyPat
     """`UNSAY_COMMANDS` and `Conversation.open(commands=…)` say the same; methods are not commands."""
     monkeypatch.setenv("UNSAY_COMMANDS", '["help"]')
     graph = make(Numbered(), scores())
-    with Conversation.open(":memory:", model=Numbered(), judge=scores(), commands="none") as talk:
-        talk.say("one")
+    with Conversation.open(
+        ":memory:", model=Numbered(), judge=scores(), commands="none"
+    ) as conversation:
+        conversation.say("one")
 
-        assert "is not available" in talk.say("/undo").text
-        assert "/help is not available" in talk.say("/help").text
-        assert 0 == talk.undo().turns
+        assert "is not available" in conversation.say("/undo").text
+        assert "/help is not available" in conversation.say("/help").text
+        assert 0 == conversation.undo().turns
     assert "/undo is not available here." in answered(say(graph, "/undo"))
 
 
@@ -177,22 +179,26 @@ def test_a_second_name_is_added_to_a_checkpoint(form: str) -> None:
     """Both names lead to the message; a name given twice is one checkpoint."""
     database = open_database(":memory:")
     model = Numbered()
-    with Conversation.open(database, thread="t", model=model, judge=scores()) as talk:
-        talk.say("one")
+    with Conversation.open(database, thread="t", model=model, judge=scores()) as conversation:
+        conversation.say("one")
         for name in ("first", "second", "first", "second"):
-            _ = talk.say(f"/checkpoint {name}") if form == "command" else talk.checkpoint(name)
-        talk.say("two")
-        talk.say("three")
+            _ = (
+                conversation.say(f"/checkpoint {name}")
+                if form == "command"
+                else conversation.checkpoint(name)
+            )
+        conversation.say("two")
+        conversation.say("three")
 
-        names = [each["name"] for each in talk.checkpoints() if each["turn"] == 1]
+        names = [each["name"] for each in conversation.checkpoints() if each["turn"] == 1]
         assert ["first", "second"] == names
-        assert talk.rollback("second").removed
-        talk.undo()
-        talk.rollback("first")
+        assert conversation.rollback("second").removed
+        conversation.undo()
+        conversation.rollback("first")
         assert ["first", "second"] == [
-            each["name"] for each in talk.checkpoints() if each["name"] is not None
+            each["name"] for each in conversation.checkpoints() if each["name"] is not None
         ]
-        shown = str(talk.timeline())
+        shown = str(conversation.timeline())
 
     assert "first" in shown
     assert "second" in shown

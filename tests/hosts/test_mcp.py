@@ -28,14 +28,14 @@ def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
     tools = _tools()
     call = ToolCalls(calls=[{"name": "count_legs", "args": {"animal": "クモ"}}], then="It has 8.")
     options: Any = {"model": ScriptedChat(default=call), "judge": ScriptedJudge(), "tools": tools}
-    with Conversation.open(tmp_path / "a.db", **options) as talk:
-        talk.say(QUESTION)
-        assert "クモ: 8" in str(talk.messages()[-2].content)
+    with Conversation.open(tmp_path / "a.db", **options) as conversation:
+        conversation.say(QUESTION)
+        assert "クモ: 8" in str(conversation.messages()[-2].content)
 
     async def turns() -> list[str]:
-        async with AsyncConversation.open(tmp_path / "b.db", **options) as talk:
-            await talk.say(QUESTION)
-            said = await talk.messages()
+        async with AsyncConversation.open(tmp_path / "b.db", **options) as conversation:
+            await conversation.say(QUESTION)
+            said = await conversation.messages()
         graph = make(options["model"], options["judge"], tools=tools)
         state = await graph.ainvoke({"messages": [("user", QUESTION)]}, config())
         return [str(said[-2].content), str(state["messages"][-2].content)]

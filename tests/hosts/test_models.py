@@ -139,8 +139,8 @@ def test_an_openai_name_is_sent_without_its_provider(
     for name in ("openai:gpt-4.1-mini", "llama3.2:3b", "openai:ft:gpt-4.1:me"):
         with Conversation.open(
             tmp_path / "t.db", thread=name, model=name, settings={"judging": "off"}
-        ) as talk:
-            talk.say("How many legs does a spider have?")
+        ) as conversation:
+            conversation.say("How many legs does a spider have?")
     sent = [request.model for request in server.asked]
     assert ["gpt-4.1-mini", "llama3.2:3b", "ft:gpt-4.1:me"] == list(dict.fromkeys(sent))
 

@@ -82,11 +82,11 @@ def test_calls_beside_the_answer_have_names_and_tags(tmp_path: Path) -> None:
             summarizer=ScriptedChat(default="They plan a trip."),
             title=ScriptedChat(default="A trip"),
             settings={"summaries": "model"},
-        ) as talk,
+        ) as conversation,
     ):
         for number in range(6):
-            talk.say(f"How long in town {number}?")
-        talk.compact()
+            conversation.say(f"How long in town {number}?")
+        conversation.compact()
     runs = [run for root in collected.traced_runs for run in walk(root)]
     for name in ("judge", "summary", "title"):
         (first, *_) = [run for run in runs if run.name == name]

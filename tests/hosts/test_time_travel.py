@@ -492,19 +492,19 @@ def test_branches_of_a_host_are_compared_restored_and_undone() -> None:
     for words in ("edited", "edited again"):
         new = old[1].model_copy(update={"content": words})
         graph.update_state(config(), {"messages": [new]}, as_node="create_checkpoint")
-    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
-        listed = [branch for branch in talk.branches() if branch.kind == "host"]
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as conversation:
+        listed = [branch for branch in conversation.branches() if branch.kind == "host"]
         assert ["edited", turn(1)[1][4:], "q3"] == [branch.words for branch in listed]
-        assert [1, 1, 4] == [talk.diff(branch.id).common for branch in listed]
-        talk.restore(listed[1].id)
-        texts = [m.text for m in talk.messages()]
+        assert [1, 1, 4] == [conversation.diff(branch.id).common for branch in listed]
+        conversation.restore(listed[1].id)
+        texts = [m.text for m in conversation.messages()]
         assert [m.text for m in old] == texts
-        talk.undo()
-        assert ["q1", "edited again", *texts[2:]] == [m.text for m in talk.messages()]
-        talk.undo()
-        talk.undo()
-        assert texts == [m.text for m in talk.messages()]
-        talk.undo()
-        talk.undo()
-        assert [*turn(1), *turn(2), *turn(3)] == said(talk.messages())
+        conversation.undo()
+        assert ["q1", "edited again", *texts[2:]] == [m.text for m in conversation.messages()]
+        conversation.undo()
+        conversation.undo()
+        assert texts == [m.text for m in conversation.messages()]
+        conversation.undo()
+        conversation.undo()
+        assert [*turn(1), *turn(2), *turn(3)] == said(conversation.messages())
         assert said(replayed(graph)) == transcript(graph)

@@ -88,9 +88,9 @@ async def test_a_tool_gets_the_store(tmp_path: Path) -> None:
     assert ["legs"] == [item.key for item in graph.store.search(("mine",))]
     model = calls("remember", what="legs")
     options: Any = {"model": model, "judge": ScriptedJudge(), "tools": [remember]}
-    with Conversation.open(tmp_path / "t.db", **options) as talk:
-        talk.say("use the tool")
-        assert "kept" == talk.messages()[-2].content
+    with Conversation.open(tmp_path / "t.db", **options) as conversation:
+        conversation.say("use the tool")
+        assert "kept" == conversation.messages()[-2].content
 
 
 @tool
@@ -179,9 +179,9 @@ async def test_an_async_tool_works_from_blocking_code(each: Any, tmp_path: Path)
         "judge": ScriptedJudge(),
         "tools": [each],
     }
-    with Conversation.open(tmp_path / "t.db", **options) as talk:
-        talk.say("use the tool")
-        assert "クモ: 8" == talk.messages()[-2].content
+    with Conversation.open(tmp_path / "t.db", **options) as conversation:
+        conversation.say("use the tool")
+        assert "クモ: 8" == conversation.messages()[-2].content
     graph = make(options["model"], options["judge"], tools=[each])
     state = await graph.ainvoke(ask("use the tool"), config())
     assert "クモ: 8" == state["messages"][-2].content
@@ -191,9 +191,9 @@ def test_an_agent_with_async_tools_works_from_blocking_code(tmp_path: Path) -> N
     """The agent that answers calls them too; its own tool node is not changed."""
     agents = pytest.importorskip("langchain.agents", reason="needs langchain")
     agent = agents.create_agent(calls("count_legs", animal="クモ"), tools=[count_legs])
-    with Conversation.open(tmp_path / "t.db", model=agent, judge=ScriptedJudge()) as talk:
-        talk.say("use the tool")
-        assert "クモ: 8" == talk.messages()[-2].content
+    with Conversation.open(tmp_path / "t.db", model=agent, judge=ScriptedJudge()) as conversation:
+        conversation.say("use the tool")
+        assert "クモ: 8" == conversation.messages()[-2].content
     assert agent.nodes["tools"].bound.tools_by_name["count_legs"].func is None
 
 

@@ -213,13 +213,13 @@ def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: s
     model = Slow()
     database = open_database(path if path == ":memory:" else tmp_path / path)
     settings = {"thread_wait_seconds": 0}
-    talk = Conversation.open(
+    conversation = Conversation.open(
         database, thread="t", model=model, judge=ScriptedJudge(), settings=settings
     )
     graph = answering(
         model=model, settings=settings, checkpointer=database.saver, store=database.store
     )
-    for begin, other in ((talk.say, invoke), (None, None)):
+    for begin, other in ((conversation.say, invoke), (None, None)):
         model.reached.clear()
         model.free.clear()
         with ThreadPoolExecutor(1) as pool:
@@ -228,16 +228,16 @@ def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: s
             )
             model.reached.wait(60)
             with pytest.raises(ConflictError):
-                other(graph, "refused") if other else talk.say("refused")
+                other(graph, "refused") if other else conversation.say("refused")
             with pytest.raises(ConflictError):
-                invoke(talk.graph, "refused")
+                invoke(conversation.graph, "refused")
             with pytest.raises(ConflictError):
-                talk.undo()
+                conversation.undo()
             model.free.set()
             running.result()
 
     assert ["by say", "by graph"] == model.asked
-    assert ["by say", "by graph"] == whole(talk.messages())
+    assert ["by say", "by graph"] == whole(conversation.messages())
     database.close()
 
 
@@ -328,17 +328,17 @@ def test_a_tool_that_talks_on_its_own_thread_is_refused_at_once() -> None:
 
     def model(messages: list[Any]) -> str:
         try:
-            talk.say("inner")
+            conversation.say("inner")
         except ConflictError as error:
             found.append(error)
         return answer(messages)
 
-    talk = Conversation.open(":memory:", thread="t", model=model, judge=ScriptedJudge())
-    talk.say("outer")
+    conversation = Conversation.open(":memory:", thread="t", model=model, judge=ScriptedJudge())
+    conversation.say("outer")
 
     assert "give it another thread" in str(found[0])
-    assert ["outer"] == whole(talk.messages())
-    talk.close()
+    assert ["outer"] == whole(conversation.messages())
+    conversation.close()
 
 
 @pytest.mark.parametrize("forged", ["x", True, {"lock": 1, "lease": None}])

@@ -108,12 +108,14 @@ def attacked(server: OpenAIServer, attack: Attack) -> Any:
         "max_tool_steps": 2,
     }
     tools = [look] if attack.place in ("arguments", "result") else []
-    with Conversation.open(":memory:", model="answerer", settings=settings, tools=tools) as talk:
+    with Conversation.open(
+        ":memory:", model="answerer", settings=settings, tools=tools
+    ) as conversation:
         if attack.place == "earlier":
-            talk.add([HumanMessage("Hello.", id="h"), AIMessage(attack.text, id="a")])
+            conversation.add([HumanMessage("Hello.", id="h"), AIMessage(attack.text, id="a")])
         documents = [attack.text] if attack.place == "document" else []
         words = f"{QUESTION} {attack.text}" if attack.place == "question" else QUESTION
-        return talk.say(words, documents=documents)
+        return conversation.say(words, documents=documents)
 
 
 def check_requests(server: OpenAIServer, attack: Attack) -> None:
@@ -187,6 +189,6 @@ def test_copying_the_question_into_the_answer_does_not_help(running: OpenAIServe
 
     running.script = lambda _: f"{QUESTION} {QUESTION}"
     settings = {"judging": "local", "max_rollbacks": 0}
-    with Conversation.open(":memory:", model="answerer", settings=settings) as talk:
-        assert "passed" != talk.say(QUESTION).outcome
+    with Conversation.open(":memory:", model="answerer", settings=settings) as conversation:
+        assert "passed" != conversation.say(QUESTION).outcome
     assert "en" == language_of(QUESTION)

@@ -34,8 +34,8 @@ BEGGING_ANSWER = (
 def ask(path: Path, **settings: object) -> TurnReply:
     """One question to the answerer, judged by the judge, with no second draft."""
     chosen = {"judge_model": "judge", "max_rollbacks": 0, **settings}
-    with Conversation.open(path / "t.db", model="answerer", settings=chosen) as talk:
-        return talk.say(QUESTION)
+    with Conversation.open(path / "t.db", model="answerer", settings=chosen) as conversation:
+        return conversation.say(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ async def test_judge_that_hangs_in_async_code(serve: Serve, tmp_path: Path) -> N
     settings = {"judge_model": "judge", "judge_timeout_seconds": 0.5}
     async with AsyncConversation.open(
         tmp_path / "t.db", model="answerer", settings=settings
-    ) as talk:
-        reply = await talk.say(QUESTION)
+    ) as conversation:
+        reply = await conversation.say(QUESTION)
     done.set()
     assert (ANSWER, "unscored") == (reply.text, reply.outcome)
     assert "silent for 0.5 s" in reply.reason
@@ -140,8 +140,8 @@ def test_text_that_demands_a_score_does_not_get_it(
     """The judge's own score counts, and text that asks for one is inside the fences."""
     server = serve(lambda asked: verdict if asked.model == "judge" else BEGGING_ANSWER)
     settings = {"judge_model": "judge", "max_rollbacks": 0}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        reply = talk.say(BEGGING_QUESTION)
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        reply = conversation.say(BEGGING_QUESTION)
     assert (0.2, "failed", "low_quality") == (reply.score, reply.outcome, reply.flag)
     request = server.asked_of("judge")[0].question
     outside = re.sub(r'<(\w+) key="(\w+)">.*?</\1 key="\2">', "", request, flags=re.DOTALL)
@@ -162,16 +162,16 @@ def test_answer_is_taken_back_although_it_demands_a_score(serve: Serve, tmp_path
 
     serve(script)
     settings = {"judge_model": "judge"}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        reply = talk.say(BEGGING_QUESTION)
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        reply = conversation.say(BEGGING_QUESTION)
     assert ("Yes, 7 is a prime number.", 0.9, 1) == (reply.text, reply.score, reply.rollbacks)
 
 
 def test_answering_model_judges_itself_without_a_judge(llmock: LLMock, tmp_path: Path) -> None:
     """With one model configured, the second request for it is the judge's."""
     llmock.reply(ANSWER).reply('{"score": 0.85, "reason": "Right."}')
-    with Conversation.open(tmp_path / "t.db", model="answerer") as talk:
-        reply = talk.say(QUESTION)
+    with Conversation.open(tmp_path / "t.db", model="answerer") as conversation:
+        reply = conversation.say(QUESTION)
     assert (ANSWER, 0.85) == (reply.text, reply.score)
     assert [False, True] == ["response_format" in body for body in bodies(llmock, "answerer")]
 
@@ -197,8 +197,8 @@ def test_judge_that_refuses_temperature_0_is_asked_without(llmock: LLMock, tmp_p
     """The structure stays, and later verdicts do not pay for the refusal again."""
     llmock.add(answers(), Fail(400, message=NO_ZERO, match=JUDGE), grades(0.9))
     settings = {"judge_model": "judge"}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        scores = [talk.say(QUESTION).score, talk.say("Is 11 a prime number?").score]
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        scores = [conversation.say(QUESTION).score, conversation.say("Is 11 a prime number?").score]
     asked = bodies(llmock, "judge")
     assert [0.9, 0.9] == scores
     assert [True, False, False] == ["temperature" in body for body in asked]
@@ -282,9 +282,11 @@ def test_harmful_tool_call_fails_a_good_answer(
     settings = {"judge_model": "judge"}
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=tools, settings=settings
-    ) as talk:
-        reply = talk.say(INVOICE)
-        names = [call["name"] for m in talk.messages() for call in getattr(m, "tool_calls", [])]
+    ) as conversation:
+        reply = conversation.say(INVOICE)
+        names = [
+            call["name"] for m in conversation.messages() for call in getattr(m, "tool_calls", [])
+        ]
     assert ("Invoice 7 is over 120 euros.", 0.9, rollbacks) == (
         reply.text,
         reply.score,

@@ -71,9 +71,9 @@ def opened(tmp_path: Path) -> Callable[..., Conversation]:
     return make
 
 
-def call_id(talk: Conversation) -> str:
+def call_id(conversation: Conversation) -> str:
     """Of the first tool result in the transcript."""
-    return next(m.tool_call_id for m in talk.messages() if isinstance(m, ToolMessage))
+    return next(m.tool_call_id for m in conversation.messages() if isinstance(m, ToolMessage))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_any_part_of_a_result_is_fetched(
 ) -> None:
     """For any context of a result, the server gets the part that its model asks for."""
     server = serve(script)
-    with opened(**settings) as talk:
-        talk.say("Look at the squares.")
-        name = call_id(talk)
+    with opened(**settings) as conversation:
+        conversation.say("Look at the squares.")
+        name = call_id(conversation)
         for words in chat:
-            talk.say(words)
-        talk.say(f"What is in row 4000 of call id {name}?")
+            conversation.say(words)
+        conversation.say(f"What is in row 4000 of call id {name}?")
     answer = told(server.asked_of("answerer")[-1])
     assert "tool" == answer["role"]
     assert answer["content"].endswith("]\nrow 4000: 16000000")
@@ -104,11 +104,13 @@ def test_any_part_of_a_result_is_fetched(
 def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conversation]) -> None:
     """The server learns that there is no such result, and the turn continues."""
     server = serve(script)
-    with opened() as talk:
-        talk.say("Look at the squares.")
-        name = call_id(talk)
-        talk.forget(next(m.id or "" for m in talk.messages() if isinstance(m, ToolMessage)))
-        reply = talk.say(f"What is in row 4000 of call id {name}?")
+    with opened() as conversation:
+        conversation.say("Look at the squares.")
+        name = call_id(conversation)
+        conversation.forget(
+            next(m.id or "" for m in conversation.messages() if isinstance(m, ToolMessage))
+        )
+        reply = conversation.say(f"What is in row 4000 of call id {name}?")
     assert (
         f"No tool result of this conversation has the id {name!r}"
         in (told(server.asked_of("answerer")[-1])["content"])
@@ -119,10 +121,10 @@ def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conve
 def test_earlier_words_are_found(serve: Serve, opened: Callable[..., Conversation]) -> None:
     """`recall` sends earlier messages, fenced as data."""
     server = serve(script)
-    with opened() as talk:
+    with opened() as conversation:
         for words in (FACT, *CHAT, *CHAT, "Who is the pet?"):
-            talk.say(words)
-        found = [text_of(m) for m in talk.messages() if isinstance(m, ToolMessage)]
+            conversation.say(words)
+        found = [text_of(m) for m in conversation.messages() if isinstance(m, ToolMessage)]
     content = told(server.asked_of("answerer")[-1])["content"]
     assert [content] == found
     assert content.startswith('<recalled key="')

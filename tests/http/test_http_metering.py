@@ -40,8 +40,8 @@ def test_a_failing_server_opens_the_circuit_and_the_fallback_answers(
     llmock.add(grades(0.9, times=None), Reply(text=ANSWER, times=None, match=SPARE))
     llmock.add(Fail(503, times=None, match=ANSWERER))
     settings = {**DOWN, "fallback_model": "spare"}
-    with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as talk:
-        said = [talk.say(f"{QUESTION} {number}").outcome for number in range(3)]
+    with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as conversation:
+        said = [conversation.say(f"{QUESTION} {number}").outcome for number in range(3)]
 
     assert (["passed"] * 3, 2, 3) == (
         said,
@@ -54,13 +54,13 @@ async def test_without_a_fallback_an_open_circuit_refuses(llmock: LLMock, tmp_pa
     """The server is spared, and the question is kept."""
     llmock.add(Fail(503, times=None, match=ANSWERER))
     path = tmp_path / "t.db"
-    async with AsyncConversation.open(path, model=answerer(), settings=DOWN) as talk:
+    async with AsyncConversation.open(path, model=answerer(), settings=DOWN) as conversation:
         for _ in range(2):
             with pytest.raises(ModelUnavailableError):
-                await talk.say(QUESTION)
+                await conversation.say(QUESTION)
         with pytest.raises(CircuitOpenError, match="fallback_model"):
-            await talk.say(QUESTION)
-        assert [("human", QUESTION)] == [(m.type, m.content) for m in await talk.messages()]
+            await conversation.say(QUESTION)
+        assert [("human", QUESTION)] == [(m.type, m.content) for m in await conversation.messages()]
     assert 2 == len(bodies(llmock, "answerer"))
 
 
@@ -69,9 +69,9 @@ def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: P
     llmock.add(grades(0.9), Reply(text=ANSWER, match=SPARE))
     llmock.add(answers(), StreamFault("disconnect", after_chunks=3))
     settings = {**JUDGED, "fallback_model": "spare"}
-    with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as talk:
-        events = list(talk.stream(QUESTION))
-        transcript = [(message.type, message.content) for message in talk.messages()]
+    with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as conversation:
+        events = list(conversation.stream(QUESTION))
+        transcript = [(message.type, message.content) for message in conversation.messages()]
 
     (void,) = [each for each in events if each.kind == "draft_rejected"]
     assert {"attempt": 0, "score": None} == {key: void.data[key] for key in ("attempt", "score")}
@@ -91,8 +91,10 @@ def test_the_fallback_knows_the_tools(llmock: LLMock, tmp_path: Path) -> None:
     llmock.add(grades(0.9), Reply(text=READING, match=SPARE), Fail(503, match=ANSWERER))
     settings = {**JUDGED, "fallback_model": "spare"}
     path = tmp_path / "t.db"
-    with Conversation.open(path, model=answerer(), tools=[read_meter], settings=settings) as talk:
-        assert READING == talk.say(ASKED).text
+    with Conversation.open(
+        path, model=answerer(), tools=[read_meter], settings=settings
+    ) as conversation:
+        assert READING == conversation.say(ASKED).text
     (body,) = bodies(llmock, "spare")
     assert "read_meter" in [tool["function"]["name"] for tool in body["tools"]]
 
@@ -154,10 +156,10 @@ def test_what_servers_report_is_booked_and_priced(
     settings = {**JUDGED, "prices": prices, "session_budget_cost": 1.0}
     with Conversation.open(
         tmp_path / "t.db", thread="t", model="answerer", tools=[read_meter], settings=settings
-    ) as talk:
-        talk.say(ASKED)
-        kept = drive(load_usage_account(talk._handle.database.store, "t"))
-        spent = talk.graph.get_state(talk._handle.config).values["spent"]
+    ) as conversation:
+        conversation.say(ASKED)
+        kept = drive(load_usage_account(conversation._handle.database.store, "t"))
+        spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
 
     assert {"judge": {"input": 7, "output": 5, "total": 12, "micros": 700}} == spent
     assert (36, 2 * 57 + 700) == (kept["session"]["tokens"], kept["session"]["micros"])

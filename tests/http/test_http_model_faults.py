@@ -46,9 +46,9 @@ def model(**options: object) -> ChatOpenAI:
     return ChatOpenAI(model="answerer", **{"max_retries": 0, **options})
 
 
-def transcript(talk: Conversation) -> list[tuple[str, str]]:
+def transcript(conversation: Conversation) -> list[tuple[str, str]]:
     """Who said what."""
-    return [(message.type, str(message.content)) for message in talk.messages()]
+    return [(message.type, str(message.content)) for message in conversation.messages()]
 
 
 @pytest.mark.parametrize(("fault", "raised"), FAULTS)
@@ -57,12 +57,12 @@ def test_fault_has_its_error_and_the_question_is_kept(
 ) -> None:
     """The error says who must act, and the same words said again give one question, one answer."""
     llmock.add(answers(), grades(0.9), fault)
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(raised):
-            talk.say(QUESTION)
-        assert [("human", QUESTION)] == transcript(talk)
-        reply = talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+            conversation.say(QUESTION)
+        assert [("human", QUESTION)] == transcript(conversation)
+        reply = conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
     assert (ANSWER, 0.9) == (reply.text, reply.score)
 
 
@@ -83,27 +83,29 @@ async def test_fault_in_async_code_is_survived_by_a_restart(
     ):
         with pytest.raises(raised):
             await first.say(QUESTION)
-    with Conversation.open(tmp_path / "t.db", thread="t", model=model(), settings=JUDGED) as talk:
-        talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=model(), settings=JUDGED
+    ) as conversation:
+        conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_other_words_after_a_fault_set_the_question_aside(llmock: LLMock, tmp_path: Path) -> None:
     """Something else said after an error is answered alone, and an undo finds no answer twice."""
     llmock.add(answers(), grades(0.9), Fail(503, match=ANSWERER))
     other = "How many legs does an insect have?"
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(ModelUnavailableError):
-            talk.say(QUESTION)
-        talk.say(other)
-        assert [("human", other), ("ai", ANSWER)] == transcript(talk)
+            conversation.say(QUESTION)
+        conversation.say(other)
+        assert [("human", other), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) -> None:
     """A 429 with Retry-After costs one more request, and the answer arrives."""
     llmock.add(answers(), grades(0.9), Fail(429, retry_after=0.05, match=ANSWERER))
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        assert ANSWER == talk.say(QUESTION).text
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        assert ANSWER == conversation.say(QUESTION).text
     assert 2 == len(bodies(llmock, "answerer"))
     llmock.assert_resilient()
 
@@ -111,24 +113,24 @@ def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) 
 def test_server_that_fails_for_ever_is_given_up(llmock: LLMock, tmp_path: Path) -> None:
     """The client's own retries end, and the person learns that the question is kept."""
     llmock.add(Fail(500, times=None, match=ANSWERER))
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         with pytest.raises(ModelUnavailableError, match="The question is kept"):
-            talk.say(QUESTION)
+            conversation.say(QUESTION)
         assert 3 == len(bodies(llmock, "answerer"))
         llmock.reset().add(answers(), grades(0.9))
-        talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+        conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_silent_model_is_given_up_in_time(llmock: LLMock, tmp_path: Path) -> None:
     """`model_timeout_seconds` bounds each request of a model that unsay made from a name."""
     llmock.add(Delay(3.0, times=3, match=ANSWERER), answers(), grades(0.9))
     settings = {**JUDGED, "model_timeout_seconds": 0.2}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
         with pytest.raises(ModelUnavailableError, match="imeout"):
-            talk.say(QUESTION)
-        talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+            conversation.say(QUESTION)
+        conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
@@ -137,10 +139,10 @@ def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     silent = model(base_url=f"http://127.0.0.1:{port}/v1")
-    with Conversation.open(tmp_path / "t.db", model=silent, judge="judge") as talk:
+    with Conversation.open(tmp_path / "t.db", model=silent, judge="judge") as conversation:
         with pytest.raises(ModelUnavailableError):
-            talk.say(QUESTION)
-        assert [("human", QUESTION)] == transcript(talk)
+            conversation.say(QUESTION)
+        assert [("human", QUESTION)] == transcript(conversation)
 
 
 BREAKS = [
@@ -156,54 +158,54 @@ def test_broken_stream_loses_nothing(
     """Half an answer never enters the transcript; the same words said again are answered whole."""
     fault = StreamFault(kind, after_chunks=3)  # type: ignore[arg-type]
     llmock.add(answers(), grades(0.9), fault)
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(raised):
-            list(talk.stream(QUESTION))
-        assert [("human", QUESTION)] == transcript(talk)
-        assert ANSWER == list(talk.stream(QUESTION))[-1].text
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+            list(conversation.stream(QUESTION))
+        assert [("human", QUESTION)] == transcript(conversation)
+        assert ANSWER == list(conversation.stream(QUESTION))[-1].text
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> None:
     """A stream without its end is taken back as cut off, although no client reports it."""
     llmock.add(answers(), grades(0.9), StreamFault("truncate", after_chunks=5))
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
-        events = list(talk.stream(QUESTION))
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
+        events = list(conversation.stream(QUESTION))
         assert ["A spider has eight "] == [
             "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
             for struck in [e.message_id for e in events if e.kind == "draft_rejected"]
         ]
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_answer_at_its_length_limit_is_taken_back(llmock: LLMock, tmp_path: Path) -> None:
     """What the provider cut off is not delivered while another draft is whole."""
     branch = Reply(text="A spider has eight legs, and", finish_reason="length", match=ANSWERER)
     llmock.add(branch, answers(), grades(0.9))
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
-        reply = talk.say(QUESTION)
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
+        reply = conversation.say(QUESTION)
     assert (ANSWER, 1) == (reply.text, reply.rollbacks)
 
 
 def test_empty_answers_are_no_answer(llmock: LLMock, tmp_path: Path) -> None:
     """A model that returns nothing three times ends the turn, and the question is kept."""
     llmock.add(answers("", times=3), answers(), grades(0.9))
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(EmptyAnswerError, match="3 attempts"):
-            talk.say(QUESTION)
-        talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+            conversation.say(QUESTION)
+        conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_window_of_the_server_is_respected(llmock: LLMock, tmp_path: Path) -> None:
     """A conversation that outgrows a real window fails as overflow, and a new topic still fits."""
     llmock.limits(context_window=200).add(answers(), grades(0.9))
     long = QUESTION + " Consider this page of a zoology book." * 40
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(ContextOverflowError, match="start a new topic"):
-            talk.say(long)
-        talk.say(QUESTION)
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(talk)
+            conversation.say(long)
+        conversation.say(QUESTION)
+        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_langchain_does_not_recognize_the_overflow_by_its_code(llmock: LLMock) -> None:

@@ -25,8 +25,8 @@ def test_models_come_from_the_environment(
     monkeypatch.setenv("UNSAY_MODEL", "answerer")
     monkeypatch.setenv("UNSAY_JUDGE_MODEL", "judge")
     llmock.add(answers(), grades(0.9))
-    with Conversation.open(tmp_path / "t.db") as talk:
-        reply = talk.say(QUESTION)
+    with Conversation.open(tmp_path / "t.db") as conversation:
+        reply = conversation.say(QUESTION)
     assert (ANSWER, 0.9) == (reply.text, reply.score)
     assert ["answerer", "judge"] == [transcript.model for transcript in llmock.requests]
 
@@ -37,8 +37,8 @@ def test_server_of_ones_own_needs_no_key(
     """OPENAI_BASE_URL without OPENAI_API_KEY is enough."""
     monkeypatch.delenv("OPENAI_API_KEY")
     llmock.add(answers(), grades(0.9))
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        assert ANSWER == talk.say(QUESTION).text
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        assert ANSWER == conversation.say(QUESTION).text
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_server_of_ones_own_needs_no_key(
 )
 def test_missing_model_names_what_to_set(tmp_path: Path, model: str | None, named: str) -> None:
     """Without a key and address the first question says what to set, and nothing else fails."""
-    with Conversation.open(tmp_path / "t.db", model=model) as talk:
+    with Conversation.open(tmp_path / "t.db", model=model) as conversation:
         with pytest.raises(MissingModelError, match=named):
-            talk.say(QUESTION)
-        assert [QUESTION] == [message.content for message in talk.messages()]
+            conversation.say(QUESTION)
+        assert [QUESTION] == [message.content for message in conversation.messages()]
 
 
 def test_missing_model_can_be_configured_later(
@@ -64,12 +64,12 @@ def test_missing_model_can_be_configured_later(
     address = llmock.base_url()
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL")
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         with pytest.raises(MissingModelError):
-            talk.say(QUESTION)
+            conversation.say(QUESTION)
         monkeypatch.setenv("OPENAI_BASE_URL", address)
-        talk.say(QUESTION)
-        assert [QUESTION, ANSWER] == [message.content for message in talk.messages()]
+        conversation.say(QUESTION)
+        assert [QUESTION, ANSWER] == [message.content for message in conversation.messages()]
 
 
 def test_a_named_model_serves_one_event_loop_after_another(llmock: LLMock, tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_named_model_serves_one_event_loop_after_another(llmock: LLMock, tmp_p
 
     async def turn() -> str:
         path = tmp_path / "t.db"
-        async with AsyncConversation.open(path, model="answerer", settings=JUDGED) as talk:
-            return (await talk.say(QUESTION)).text
+        async with AsyncConversation.open(path, model="answerer", settings=JUDGED) as conversation:
+            return (await conversation.say(QUESTION)).text
 
     assert [ANSWER, ANSWER, ANSWER] == [asyncio.run(turn()) for _ in range(3)]
 
@@ -89,8 +89,8 @@ def test_a_judge_that_refuses_structure_is_asked_for_it_once(
 ) -> None:
     """The refusal is remembered: later verdicts cost one request each."""
     llmock.add(answers(), Fail(status=400, times=1, match=Match(model="judge")), grades(0.9))
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        scores = [talk.say(f"{QUESTION} ({n})").score for n in range(3)]
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        scores = [conversation.say(f"{QUESTION} ({n})").score for n in range(3)]
 
     assert [0.9, 0.9, 0.9] == scores
     assert 4 == len(bodies(llmock, "judge"))
@@ -102,9 +102,9 @@ def test_summaries_are_another_models(llmock: LLMock, tmp_path: Path) -> None:
     llmock.add(answers(ENGLISH.answers[first], times=1), answers(ENGLISH.answers[second]))
     llmock.add(grades(0.9), Reply(text="They met list comprehensions.", match=SUMMARIZER))
     settings = {**JUDGED, "summarizer_model": "summarizer"}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        talk.say(first)
-        talk.say(second)
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        conversation.say(first)
+        conversation.say(second)
     assert 1 == len(bodies(llmock, "summarizer"))
     system, question = bodies(llmock, "answerer")[-1]["messages"]
     assert ("They met list comprehensions." in system["content"], second) == (
@@ -121,9 +121,9 @@ def test_summarizer_that_fails_is_replaced_by_the_local_summary(
     llmock.add(answers(ENGLISH.answers[first], times=1), answers(ENGLISH.answers[second]))
     llmock.add(grades(0.9), Fail(401, times=None, match=SUMMARIZER))
     settings = {**JUDGED, "summarizer_model": "summarizer"}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        talk.say(first)
-        assert ENGLISH.answers[second] == talk.say(second).text
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        conversation.say(first)
+        assert ENGLISH.answers[second] == conversation.say(second).text
     system = bodies(llmock, "answerer")[-1]["messages"][0]["content"]
     assert first in system
 
@@ -145,9 +145,9 @@ def test_titles_are_another_models(
     """`title_model` names the thread once; where it fails the question's words do."""
     llmock.add(answers(), grades(0.9), said)
     settings = {**JUDGED, "title_model": "titler"}
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as talk:
-        talk.say(QUESTION)
-        talk.say("And an insect?")
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
     assert 1 == len(bodies(llmock, "titler"))
     database = open_database(tmp_path / "t.db")
     assert [title] == [entry.title for entry in list_threads(database.store)]
@@ -162,8 +162,10 @@ def test_models_of_the_responses_api_answer_and_judge(llmock: LLMock, tmp_path: 
         Reply(text='{"score": 0.9}', times=None, match=Match(model="codex-judge")),
     )
     settings = {"judge_model": "codex-judge"}
-    with Conversation.open(tmp_path / "t.db", model="codex-answerer", settings=settings) as talk:
-        events = list(talk.stream(QUESTION))
+    with Conversation.open(
+        tmp_path / "t.db", model="codex-answerer", settings=settings
+    ) as conversation:
+        events = list(conversation.stream(QUESTION))
     assert {"/v1/responses"} == {transcript.path for transcript in llmock.requests}
     assert ANSWER * 2 == "".join(event.text for event in events if event.kind == "token")
     assert (ANSWER, 1) == (events[-1].text, sum(event.kind == "draft_rejected" for event in events))

@@ -42,11 +42,11 @@ def posted(asked: Asked) -> dict[str, Any]:
     return {k: v for k, v in asked.body.items() if k not in ("stream", "stream_options")}
 
 
-def kept(talk: Conversation | AsyncConversation) -> list[FailedRequest]:
+def kept(conversation: Conversation | AsyncConversation) -> list[FailedRequest]:
     """The failed requests that the thread keeps."""
-    store = talk.graph.store
+    store = conversation.graph.store
     assert store is not None
-    return drive(list_requests(store, talk.thread_id))
+    return drive(list_requests(store, conversation.thread_id))
 
 
 def opened(path: Path, model: Any = "answerer", **options: Any) -> Conversation:
@@ -63,10 +63,10 @@ def test_the_payload_of_a_failed_draft(
 ) -> None:
     """It is the last body of the draft, tool steps among it, and so are its messages."""
     server = serve(replies)
-    with opened(tmp_path, tools=tools, settings={"system_prompt": "短く。"}) as talk:
-        talk.say(question) if form == "say" else list(talk.stream(question))
-        (found,) = kept(talk)
-        run = talk.runs().runs[0]
+    with opened(tmp_path, tools=tools, settings={"system_prompt": "短く。"}) as conversation:
+        conversation.say(question) if form == "say" else list(conversation.stream(question))
+        (found,) = kept(conversation)
+        run = conversation.runs().runs[0]
 
     bodies = [posted(asked) for asked in server.asked_of("answerer")]
     # The second attempt is the last body: it begins after the finished tool step of the draft.
@@ -104,12 +104,12 @@ async def test_the_payload_in_async_code(serve: Serve, tmp_path: Path, form: str
         model="answerer",
         tools=[read_meter],
         settings={"judge_model": "judge"},
-    ) as talk:
+    ) as conversation:
         if form == "say":
-            await talk.say(JAPANESE)
+            await conversation.say(JAPANESE)
         else:
-            [event async for event in talk.stream(JAPANESE)]
-        (found,) = kept(talk)
+            [event async for event in conversation.stream(JAPANESE)]
+        (found,) = kept(conversation)
     assert posted(server.asked_of("answerer")[1]) == found.payload
 
 
@@ -122,9 +122,9 @@ def test_each_failed_attempt_is_kept_with_its_hints(serve: Serve, tmp_path: Path
             else f"Draft {len(asked.told)}, which says enough."
         )
     )
-    with opened(tmp_path) as talk:
-        talk.say(ENGLISH)
-        found = kept(talk)
+    with opened(tmp_path) as conversation:
+        conversation.say(ENGLISH)
+        found = kept(conversation)
 
     assert [1, 2, 3] == [each.attempt for each in found]
     assert [posted(asked) for asked in server.asked_of("answerer")] == [e.payload for e in found]
@@ -143,10 +143,10 @@ def test_the_payload_of_a_failed_call(serve: Serve, tmp_path: Path, tools: Any) 
     server = serve(breaks)
     server._server.handle_error = lambda *_: None  # type: ignore[method-assign]
     model = ChatOpenAI(model="answerer", max_retries=0)
-    with opened(tmp_path, model, tools=tools) as talk:
+    with opened(tmp_path, model, tools=tools) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
-            talk.say(JAPANESE)
-        (found,) = kept(talk)
+            conversation.say(JAPANESE)
+        (found,) = kept(conversation)
 
     assert posted(server.asked_of("answerer")[-1]) == found.payload
     assert ("OpenAIConnectionError", "", None) == (found.error, found.answer, found.score)
@@ -184,10 +184,10 @@ def test_no_secret_is_kept(
     """Neither a key nor a header is in the kept request, or anywhere in the file."""
     serve(replies)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with opened(tmp_path, make()) as talk:
-        talk.say(JAPANESE)
-        (found,) = kept(talk)
-        events = talk.events()
+    with opened(tmp_path, make()) as conversation:
+        conversation.say(JAPANESE)
+        (found,) = kept(conversation)
+        events = conversation.events()
     assert KEY not in json.dumps([found.payload, str(found.messages), str(events)])
 
 
@@ -206,9 +206,9 @@ def test_the_payload_of_a_model_of_the_callers(
 ) -> None:
     """Its own parameters are in the payload as they were posted."""
     server = serve(replies)
-    with opened(tmp_path, wrap(ChatOpenAI(model="answerer", **options))) as talk:
-        talk.say(JAPANESE)
-        (found,) = kept(talk)
+    with opened(tmp_path, wrap(ChatOpenAI(model="answerer", **options))) as conversation:
+        conversation.say(JAPANESE)
+        (found,) = kept(conversation)
     assert posted(server.asked_of("answerer")[0]) == found.payload
 
 
@@ -218,9 +218,9 @@ def test_the_messages_of_a_model_inside_an_agent(serve: Serve, tmp_path: Path) -
     agent = RunnableLambda(lambda view: [("system", "Think first."), *view]) | ChatOpenAI(
         model="answerer"
     )
-    with opened(tmp_path, agent) as talk:
-        talk.say(ENGLISH)
-        (found,) = kept(talk)
+    with opened(tmp_path, agent) as conversation:
+        conversation.say(ENGLISH)
+        (found,) = kept(conversation)
     first = posted(server.asked_of("answerer")[0])
     assert first["messages"] == found.payload["messages"]
     assert (first["model"], "Think first.") == (found.payload["model"], found.messages[0].text)

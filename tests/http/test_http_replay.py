@@ -36,11 +36,11 @@ def test_another_model_is_posted_the_same(
     """All but the model's name is the same to the letter, and its draft is judged."""
     server = serve(lambda asked: BETTER if asked.model == "other" else replies(asked))
     other = "other" if kind == "name" else ChatOpenAI(model="other")
-    with opened(tmp_path, tools=tools) as talk:
-        talk.say(question)
-        before = (talk.messages(), talk.events(), talk.runs())
-        found = talk.replay(model=other)
-        assert before == (talk.messages(), talk.events(), talk.runs())
+    with opened(tmp_path, tools=tools) as conversation:
+        conversation.say(question)
+        before = (conversation.messages(), conversation.events(), conversation.runs())
+        found = conversation.replay(model=other)
+        assert before == (conversation.messages(), conversation.events(), conversation.runs())
 
     (asked,) = server.asked_of("other")
     assert but_for_the_model(dict(found.payload)) == but_for_the_model(posted(asked))
@@ -53,9 +53,9 @@ async def test_another_model_is_posted_the_same_in_async_code(serve: Serve, tmp_
     """`AsyncConversation.replay` posts the same body."""
     server = serve(lambda asked: BETTER if asked.model == "other" else replies(asked))
     path, settings = tmp_path / "t.db", {"judge_model": "judge"}
-    async with AsyncConversation.open(path, model="answerer", settings=settings) as talk:
-        await talk.say(JAPANESE)
-        found = await talk.replay(model="other")
+    async with AsyncConversation.open(path, model="answerer", settings=settings) as conversation:
+        await conversation.say(JAPANESE)
+        found = await conversation.replay(model="other")
     (asked,) = server.asked_of("other")
     assert but_for_the_model(dict(found.payload)) == but_for_the_model(posted(asked))
     assert found.again is not None
@@ -67,9 +67,9 @@ def test_an_error_of_the_other_model_is_shown(llmock: LLMock, tmp_path: Path, st
     """A wrong name, a missing key and a broken server are answers to the comparison."""
     llmock.add(answers("Fish.", times=1), answers(), grades(0.1, times=1), grades(0.9))
     llmock.add(Fail(status, times=None, match=OTHER))
-    with opened(tmp_path) as talk:
-        talk.say(QUESTION)
-        found = talk.replay(model=ChatOpenAI(model="other", max_retries=0))
+    with opened(tmp_path) as conversation:
+        conversation.say(QUESTION)
+        found = conversation.replay(model=ChatOpenAI(model="other", max_retries=0))
     assert found.again is not None
     assert found.again.error is not None
     assert ("", None, True) == (
@@ -85,9 +85,9 @@ def test_a_judge_that_fails_leaves_the_other_answer_unscored(
     """The comparison shows the words, and why there is no score."""
     llmock.add(answers(), grades(0.9, times=1), Reply(text=BETTER, times=None, match=OTHER))
     llmock.add(Fail(500, times=None, match=Match(model="judge")))
-    with opened(tmp_path) as talk:
-        talk.say(QUESTION)
-        found = talk.replay(model="other")
+    with opened(tmp_path) as conversation:
+        conversation.say(QUESTION)
+        found = conversation.replay(model="other")
     assert found.again is not None
     assert (BETTER, None, None) == (found.again.answer, found.again.score, found.again.error)
     assert found.again.reason
@@ -98,12 +98,12 @@ def test_another_model_without_a_key_is_refused(
 ) -> None:
     """A name for which there is no address is the caller's mistake, and raised as one."""
     serve(replies)
-    with opened(tmp_path) as talk:
-        talk.say(ENGLISH)
+    with opened(tmp_path) as conversation:
+        conversation.say(ENGLISH)
         monkeypatch.delenv("OPENAI_API_KEY")
         monkeypatch.delenv("OPENAI_BASE_URL")
         with pytest.raises(MissingModelError, match="'other'"):
-            talk.replay(model="other")
+            conversation.replay(model="other")
 
 
 THEN = "And how warm was it in Paris yesterday?"
@@ -145,10 +145,10 @@ def test_a_succeeded_turn_planned_anew_is_what_was_posted(
     """With unchanged settings and no folds each turn's payload is its body, and is not exact."""
     server = serve(good)
     questions = [QUESTION, THEN]
-    with opened(tmp_path, **options) as talk:
+    with opened(tmp_path, **options) as conversation:
         for question in questions:
-            talk.say(question) if form == "say" else list(talk.stream(question))
-        found = [talk.replay(turn=number) for number in (1, 2)]
+            conversation.say(question) if form == "say" else list(conversation.stream(question))
+        found = [conversation.replay(turn=number) for number in (1, 2)]
 
     sent = [posted(asked) for asked in server.asked_of("answerer")]
     assert sent == [each.payload for each in found]
@@ -159,18 +159,18 @@ def test_a_succeeded_turn_planned_anew_is_what_was_posted(
 def test_a_succeeded_turn_in_each_language(serve: Serve, tmp_path: Path) -> None:
     """The words of our own in it are in the language of its question, not of the newest one."""
     server = serve(good)
-    with opened(tmp_path, reminders=REMINDERS, settings={"topics": "off"}) as talk:
+    with opened(tmp_path, reminders=REMINDERS, settings={"topics": "off"}) as conversation:
         for question in (ENGLISH, JAPANESE, THANKS):
-            talk.say(question)
-        found = [talk.replay(turn=number).payload["messages"] for number in (1, 2, 3)]
+            conversation.say(question)
+        found = [conversation.replay(turn=number).payload["messages"] for number in (1, 2, 3)]
     assert [asked.body["messages"] for asked in server.asked_of("answerer")] == found
 
 
 def test_a_succeeded_turn_with_tools(serve: Serve, tmp_path: Path) -> None:
     """Its first request is planned again, with the tools that were offered."""
     server = serve(asks_the_meter)
-    with opened(tmp_path, tools=[read_meter]) as talk:
-        talk.say(QUESTION)
-        found = talk.replay(turn=1)
+    with opened(tmp_path, tools=[read_meter]) as conversation:
+        conversation.say(QUESTION)
+        found = conversation.replay(turn=1)
     assert posted(server.asked_of("answerer")[0]) == found.payload
     assert (ANSWER, False) == (found.recorded.answer, found.exact)

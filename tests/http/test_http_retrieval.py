@@ -62,9 +62,9 @@ def test_a_wrong_page_is_left_out_and_the_right_one_is_found(
     settings = {"judge_model": "judge", "memory_tools": "off"}
     tools = [library_of(index, queries)]
     path = tmp_path / "t.db"
-    with Conversation.open(path, model="answerer", tools=tools, settings=settings) as talk:  # type: ignore[arg-type]
-        reply = talk.say("What is the capital of Australia?")
-        kept = [m.text for m in talk.messages() if m.type == "tool"]
+    with Conversation.open(path, model="answerer", tools=tools, settings=settings) as conversation:  # type: ignore[arg-type]
+        reply = conversation.say("What is the capital of Australia?")
+        kept = [m.text for m in conversation.messages() if m.type == "tool"]
     index.close()
 
     assert ["omelette", "parliament"] == queries

@@ -16,10 +16,10 @@ Serve = Callable[[Script], OpenAIServer]
 
 def play(path: Path, seed_talk: SeedConversation) -> list[Reply]:
     """All four questions, with the bad exchange put in before the last."""
-    with open_conversation(path) as talk:
-        replies = [talk.say(question) for question in seed_talk.questions[:3]]
-        talk.add(seed_talk.pushed_in)
-        return [*replies, talk.say(seed_talk.questions[3])]
+    with open_conversation(path) as conversation:
+        replies = [conversation.say(question) for question in seed_talk.questions[:3]]
+        conversation.add(seed_talk.pushed_in)
+        return [*replies, conversation.say(seed_talk.questions[3])]
 
 
 def open_conversation(path: Path) -> Conversation:
@@ -111,8 +111,8 @@ def test_record_survives_a_restart(
     """Reopened, the thread has the good answers alone, and both bad ones among its branches."""
     serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    with open_conversation(tmp_path / "talk.db") as talk:
-        messages, timeline = talk.messages(), talk.timeline()
+    with open_conversation(tmp_path / "talk.db") as conversation:
+        messages, timeline = conversation.messages(), conversation.timeline()
     expected = [
         words
         for question in seed_talk.questions
@@ -128,12 +128,12 @@ def test_rollback_by_hand_after_a_restart(
     """A rollback takes the last turn off, an undo brings it back, word for word."""
     serve(seed_talk.script)
     play(tmp_path / "talk.db", seed_talk)
-    with open_conversation(tmp_path / "talk.db") as talk:
-        before = said(talk.messages())
-        moved = talk.rollback()
-        after = said(talk.messages())
-        talk.undo()
-        restored = said(talk.messages())
+    with open_conversation(tmp_path / "talk.db") as conversation:
+        before = said(conversation.messages())
+        moved = conversation.rollback()
+        after = said(conversation.messages())
+        conversation.undo()
+        restored = said(conversation.messages())
     assert (3, seed_talk.questions[3]) == (moved.turns, moved.question)
     assert (before[:6], before) == (after, restored)
 
@@ -145,11 +145,11 @@ async def test_same_talk_in_async_code(
     serve(seed_talk.script)
     play(tmp_path / "blocking.db", seed_talk)
     path, settings = tmp_path / "async.db", {"judge_model": "judge"}
-    async with AsyncConversation.open(path, model="answerer", settings=settings) as talk:
+    async with AsyncConversation.open(path, model="answerer", settings=settings) as conversation:
         for question in seed_talk.questions[:3]:
-            await talk.say(question)
-        await talk.add(seed_talk.pushed_in)
-        await talk.say(seed_talk.questions[3])
-        found = said(spoken(await talk.messages()))
-    with open_conversation(tmp_path / "blocking.db") as talk:
-        assert said(spoken(talk.messages())) == found
+            await conversation.say(question)
+        await conversation.add(seed_talk.pushed_in)
+        await conversation.say(seed_talk.questions[3])
+        found = said(spoken(await conversation.messages()))
+    with open_conversation(tmp_path / "blocking.db") as conversation:
+        assert said(spoken(conversation.messages())) == found

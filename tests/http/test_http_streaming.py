@@ -50,8 +50,8 @@ def test_tokens_arrive_one_by_one(
     """An answer comes in several pieces before the reply that holds the whole of it."""
     serve(seed_talk.script)
     question = seed_talk.questions[0]
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        events = list(talk.stream(question))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        events = list(conversation.stream(question))
     pieces = [event.text for event in events if event.kind == "token"]
     assert seed_talk.answers[question] == "".join(pieces) == events[-1].text
     assert len(pieces) > 5
@@ -66,8 +66,8 @@ def test_taken_back_names_the_struck_draft(
     """Both drafts are streamed under their own id, and the first one's is the one taken back."""
     serve(seed_talk.script)
     question = seed_talk.questions[2]
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        events = list(talk.stream(question))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        events = list(conversation.stream(question))
     shown = drafts(events)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
@@ -80,8 +80,10 @@ async def test_taken_back_names_the_struck_draft_in_async_code(
     """`AsyncConversation.stream` tells the same as `Conversation.stream`."""
     serve(seed_talk.script)
     question = seed_talk.questions[2]
-    async with AsyncConversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
-        events = [event async for event in talk.stream(question)]
+    async with AsyncConversation.open(
+        tmp_path / "t.db", model="answerer", settings=JUDGED
+    ) as conversation:
+        events = [event async for event in conversation.stream(question)]
     shown = drafts(events)
     assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
@@ -94,8 +96,8 @@ def test_held_stream_sends_no_token_of_a_failed_draft(
     """With `stream="held"` the text on the stream is the delivered answer alone."""
     serve(seed_talk.script)
     question = seed_talk.questions[2]
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=HELD) as talk:
-        events = list(talk.stream(question))
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=HELD) as conversation:
+        events = list(conversation.stream(question))
     assert [seed_talk.answers[question]] == list(drafts(events).values())
     assert seed_talk.poisoned[:30] not in repr(events)
 
@@ -155,9 +157,9 @@ def test_answer_after_a_tool_call_is_streamed(serve: Serve, tmp_path: Path) -> N
     server = serve(asks_the_meter)
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        events = list(talk.stream(QUESTION))
-        transcript = [message.type for message in talk.messages()]
+    ) as conversation:
+        events = list(conversation.stream(QUESTION))
+        transcript = [message.type for message in conversation.messages()]
     assert [ANSWER] == list(drafts(events).values())
     assert sum(event.kind == "token" for event in events) > 5
     assert ["human", "ai", "tool", "ai"] == transcript
@@ -170,8 +172,8 @@ def test_held_stream_with_tools_sends_the_passed_answer(serve: Serve, tmp_path: 
     serve(asks_the_meter)
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=HELD
-    ) as talk:
-        events = list(talk.stream(QUESTION))
+    ) as conversation:
+        events = list(conversation.stream(QUESTION))
     assert [ANSWER] == list(drafts(events).values())
     assert ["verdict", "token"] == [
         event.kind for event in events if event.kind in ("verdict", "token")

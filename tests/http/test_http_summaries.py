@@ -35,11 +35,11 @@ def test_a_summary_is_judged_by_a_server(
         model="answerer",
         detector=detector,
         settings={"judge_model": "judge", "max_rollbacks": 0},
-    ) as talk:
-        talk.say(QUESTION)
-        talk.say("And an insect?")
+    ) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
         before = len(bodies(llmock, "judge"))
-        (judged,) = talk.judge_summaries()
+        (judged,) = conversation.judge_summaries()
     (asked,) = bodies(llmock, "judge")[before:]
     system, user = (message["content"] for message in asked["messages"])
     assert (score, outcome) == (judged.verdict.score, judged.verdict.outcome)
@@ -81,9 +81,9 @@ def test_the_answering_model_summarizes_short_and_cool(
     llmock.add(answers())
     with Conversation.open(
         tmp_path / "t.db", model="answerer", detector=SHIFT, settings={**ALONE, **settings}
-    ) as talk:
-        talk.say(QUESTION)
-        talk.say("And an insect?")
+    ) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
     (request,) = summary_requests(llmock)
     assert sent == limits_of(request)
     others = [body for body in bodies(llmock, "answerer") if body != request]
@@ -99,9 +99,9 @@ def test_a_strategys_summary_is_as_long_as_it_says(llmock: LLMock, tmp_path: Pat
         model="answerer",
         strategy=strategy,
         settings={**ALONE, "topics": "off", "context_window_tokens": 2_000, "recall_tokens": 0},
-    ) as talk:
+    ) as conversation:
         for number in range(6):
-            talk.say(f"Question {number}?")
+            conversation.say(f"Question {number}?")
     request = summary_requests(llmock)[0]
     assert (90, 0.2) == limits_of(request)
     assert "at most 90 tokens" in request["messages"][-1]["content"]
@@ -131,13 +131,13 @@ def test_what_a_model_refuses_is_left_out(
     settings = {**ALONE, "summarizer_model": "small"}
     with Conversation.open(
         tmp_path / "t.db", model="answerer", detector=SHIFT, settings=settings
-    ) as talk:
+    ) as conversation:
         llmock.add(answers())
         llmock.add(Fail(400, message=message, match=Match(model="small")))
         llmock.add(Reply(text="Spiders.", times=None, match=Match(model="small")))
-        talk.say(QUESTION)
-        talk.say("And an insect?")
-        talk.say("And a fish?")
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
+        conversation.say("And a fish?")
     assert [(400, 0.2), then, then] == [limits_of(b) for b in bodies(llmock, "small")]
     assert "Spiders." in bodies(llmock, "answerer")[-1]["messages"][0]["content"]
 
@@ -148,9 +148,9 @@ def test_a_summarizer_of_ones_own_keeps_its_values(llmock: LLMock, tmp_path: Pat
     small = ChatOpenAI(model="small", base_url=llmock.base_url(), api_key="k", max_tokens=1_000)
     with Conversation.open(
         tmp_path / "t.db", model="answerer", summarizer=small, detector=SHIFT, settings=ALONE
-    ) as talk:
-        talk.say(QUESTION)
-        talk.say("And an insect?")
+    ) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
     assert [(1_000, 0.2)] == [limits_of(body) for body in bodies(llmock, "small")]
     assert [] == summary_requests(llmock)
 
@@ -167,7 +167,7 @@ def test_a_reasoning_model_that_used_up_its_length_is_asked_without_a_limit(
         model="answerer",
         detector=SHIFT,
         settings={**ALONE, "summarizer_model": "small"},
-    ) as talk:
-        talk.say(QUESTION)
-        talk.say("And an insect?")
+    ) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And an insect?")
     assert [(400, 0.2), (None, 0.2)] == [limits_of(body) for body in bodies(llmock, "small")]

@@ -30,9 +30,9 @@ def test_tool_call_makes_its_round_trip(llmock: LLMock, tmp_path: Path) -> None:
     llmock.add(calls("read_meter", city="Paris"), answers(ANSWER), grades(0.9))
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        talk.say(QUESTION)
-        assert ROUND_TRIP == steps(talk.messages())
+    ) as conversation:
+        conversation.say(QUESTION)
+        assert ROUND_TRIP == steps(conversation.messages())
     first, second = bodies(llmock, "answerer")
     offered = [tool["function"]["name"] for tool in first["tools"]]
     assert ["read_meter", "read_tool_result", "recall"] == offered
@@ -49,9 +49,9 @@ async def test_tool_call_in_async_code(
     serve(asks_the_meter)
     async with AsyncConversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        await talk.say(QUESTION)
-        assert ROUND_TRIP == steps(await talk.messages())
+    ) as conversation:
+        await conversation.say(QUESTION)
+        assert ROUND_TRIP == steps(await conversation.messages())
 
 
 def test_next_turn_sends_the_tool_steps_along(llmock: LLMock, tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_next_turn_sends_the_tool_steps_along(llmock: LLMock, tmp_path: Path) ->
     llmock.add(answers("Yesterday it was 19 degrees warm in Paris, and it rained."))
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        talk.say(QUESTION)
-        talk.say("And how warm was it in Paris yesterday?")
+    ) as conversation:
+        conversation.say(QUESTION)
+        conversation.say("And how warm was it in Paris yesterday?")
     last = bodies(llmock, "answerer")[-1]["messages"]
     assert ["user", "assistant", "tool", "assistant", "user"] == [m["role"] for m in last]
     assert last[1]["tool_calls"][0]["id"] == last[2]["tool_call_id"]
@@ -75,9 +75,9 @@ def test_failed_draft_is_resumed_after_its_tool_step(llmock: LLMock, tmp_path: P
     llmock.add(grades(0.1, "It was 21 degrees.", times=1), grades(0.9))
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        reply = talk.say(QUESTION)
-        assert ROUND_TRIP == steps(talk.messages())
+    ) as conversation:
+        reply = conversation.say(QUESTION)
+        assert ROUND_TRIP == steps(conversation.messages())
     assert 1 == reply.rollbacks
     _, failed, retried = (body["messages"] for body in bodies(llmock, "answerer"))
     assert ["user", "assistant", "tool"] == [m["role"] for m in retried]
@@ -105,9 +105,9 @@ def test_blamed_tool_step_leaves_with_its_draft(
     server = serve(script)
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        reply = talk.say(QUESTION)
-        assert ROUND_TRIP == steps(talk.messages())
+    ) as conversation:
+        reply = conversation.say(QUESTION)
+        assert ROUND_TRIP == steps(conversation.messages())
     assert 1 == reply.rollbacks
     roles = [[m["role"] for m in asked.body["messages"]] for asked in server.asked_of("answerer")]
     assert [0, 1, 0, 1] == [each.count("tool") for each in roles]
@@ -120,8 +120,8 @@ def test_broken_tool_call_is_survived(llmock: LLMock, tmp_path: Path, kind: str)
     llmock.break_tool_call(kind)
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=JUDGED
-    ) as talk:
-        assert ANSWER == talk.say(QUESTION).text
+    ) as conversation:
+        assert ANSWER == conversation.say(QUESTION).text
 
 
 def test_calls_without_end_are_stopped(llmock: LLMock, tmp_path: Path) -> None:
@@ -130,16 +130,16 @@ def test_calls_without_end_are_stopped(llmock: LLMock, tmp_path: Path) -> None:
     settings = {**JUDGED, "max_tool_steps": 2}
     with Conversation.open(
         tmp_path / "t.db", model="answerer", tools=[read_meter], settings=settings
-    ) as talk:
+    ) as conversation:
         with pytest.raises(ToolStepsError, match="raise the setting max_tool_steps"):
-            talk.say(QUESTION)
-        assert [("human", QUESTION)] == steps(talk.messages())
+            conversation.say(QUESTION)
+        assert [("human", QUESTION)] == steps(conversation.messages())
 
 
 def test_call_of_a_tool_that_nobody_gave(llmock: LLMock, tmp_path: Path) -> None:
     """Without tools a tool call is no answer, and the error names it."""
     llmock.add(calls("read_meter", city="Paris"))
-    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as talk:
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         with pytest.raises(ModelReplyError, match="read_meter"):
-            talk.say(QUESTION)
-        assert [("human", QUESTION)] == steps(talk.messages())
+            conversation.say(QUESTION)
+        assert [("human", QUESTION)] == steps(conversation.messages())

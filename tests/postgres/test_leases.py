@@ -119,9 +119,9 @@ def test_a_turn_whose_lease_was_taken_over_changes_nothing(
 
     second = Conversation.open(other, thread="t", model=Numbered(), judge=scores())
     graph_of_other: Any = second.graph
-    talk = Conversation.open(one, thread="t", model=overtaken, judge=scores())
+    conversation = Conversation.open(one, thread="t", model=overtaken, judge=scores())
     with pytest.raises(ThreadBusyError):
-        talk.say("ours")
+        conversation.say("ours")
 
     transcript = said(second.messages())
     assert "ai: This answer comes too late." not in transcript

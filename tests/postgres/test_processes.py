@@ -101,11 +101,11 @@ def test_two_processes_share_fifty_threads(url: str, workers: tuple[Worker, Work
 
     database = open_database(url)
     for thread, texts in asked.items():
-        talk = Conversation.open(database, thread=thread)
-        transcript = said(talk.messages())
+        conversation = Conversation.open(database, thread=thread)
+        transcript = said(conversation.messages())
         questions = [line.removeprefix("human: ") for line in transcript[::2]]
         assert texts == questions[:4]
         assert {"both a", "both b"} == set(questions[4:])
         assert [f"ai: This answers {text} fully." for text in questions] == transcript[1::2]
-        assert transcript == said(replay(talk.events()).messages)
+        assert transcript == said(replay(conversation.events()).messages)
     database.close()

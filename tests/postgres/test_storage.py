@@ -139,16 +139,18 @@ async def test_a_slow_server_keeps_no_event_loop(machine: Machine, url: str) -> 
             assert free.wait(20)
 
     held = threading.Event()
-    async with AsyncConversation.open(url, thread="t", model=Numbered(), judge=scores()) as talk:
+    async with AsyncConversation.open(
+        url, thread="t", model=Numbered(), judge=scores()
+    ) as conversation:
         blocker = asyncio.create_task(asyncio.to_thread(locks))
         await asyncio.to_thread(held.wait, 20)
-        turn = asyncio.create_task(talk.say("q1"))
+        turn = asyncio.create_task(conversation.say("q1"))
         while machine.sql(WAITING, name=name) != [(True,)]:  # noqa: ASYNC110 - the server says it
             await asyncio.sleep(0.01)
         free.set()
         await asyncio.gather(blocker, turn)
 
-        assert 2 == len(await talk.messages())
+        assert 2 == len(await conversation.messages())
 
 
 def test_calls_of_many_threads_do_not_wait_for_each_other(database: Database) -> None:
@@ -171,13 +173,13 @@ def test_calls_of_many_threads_do_not_wait_for_each_other(database: Database) ->
 
 def test_the_server_may_restart_between_turns(machine: Machine, url: str) -> None:
     """Connections that died are replaced unnoticed."""
-    with Conversation.open(url, thread="t", model=Numbered(), judge=scores()) as talk:
-        talk.say("q1")
+    with Conversation.open(url, thread="t", model=Numbered(), judge=scores()) as conversation:
+        conversation.say("q1")
         machine.stop()
         machine.start()
-        talk.say("q2")
+        conversation.say("q2")
 
-        assert ["human", "ai"] * 2 == [message.type for message in talk.messages()]
+        assert ["human", "ai"] * 2 == [message.type for message in conversation.messages()]
 
 
 def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -> None:
@@ -190,12 +192,14 @@ def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -
         return AIMessage("It is an answer to what was asked.")
 
     once = [True]
-    with Conversation.open(url, thread="t", model=restarts, judge=scores()) as talk:
+    with Conversation.open(url, thread="t", model=restarts, judge=scores()) as conversation:
         with pytest.raises(ThreadBusyError, match=r"was lost, and another process may be writing"):
-            talk.say("q1")
-        talk.say("q1")
+            conversation.say("q1")
+        conversation.say("q1")
 
-        assert ["human: q1", "ai: It is an answer to what was asked."] == said(talk.messages())
+        assert ["human: q1", "ai: It is an answer to what was asked."] == said(
+            conversation.messages()
+        )
 
 
 def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine, url: str) -> None:
@@ -205,11 +209,11 @@ def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine
         machine.sql(CUT, name=name_of(url))
         return AIMessage("It is an answer to what was asked.")
 
-    with Conversation.open(url, thread="t", model=branches, judge=scores()) as talk:
-        talk.say("q1")
-        talk.say("q2")
+    with Conversation.open(url, thread="t", model=branches, judge=scores()) as conversation:
+        conversation.say("q1")
+        conversation.say("q2")
 
-        assert ["human", "ai"] * 2 == [message.type for message in talk.messages()]
+        assert ["human", "ai"] * 2 == [message.type for message in conversation.messages()]
 
 
 def test_a_server_that_is_gone_is_told(
@@ -218,21 +222,21 @@ def test_a_server_that_is_gone_is_told(
     """While the server is away the error says so; when it is back, everything is there."""
     monkeypatch.setattr("unsay.storage.postgres.WAIT_SECONDS", 0.5)
     database = open_database(url)
-    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
-        talk.say("q1")
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as conversation:
+        conversation.say("q1")
         machine.stop()
         try:
             with pytest.raises(
                 StorageError, match=r"cannot be opened .* check that the server runs"
             ):
-                talk.say("q2")
+                conversation.say("q2")
             with pytest.raises(StorageError, match=r"gave no connection within 0\.5 s"):
                 database.store.get(PLACE, "a")
         finally:
             machine.start()
-        talk.say("q2")
+        conversation.say("q2")
 
-        assert 4 == len(talk.messages())
+        assert 4 == len(conversation.messages())
 
 
 def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> None:
@@ -240,10 +244,10 @@ def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> No
     database = open_database(url)
     for name in ("t", "t.1", "t%", "T"):
         model = Numbered()
-        talk = Conversation.open(database, thread=name, model=model, judge=scores())
-        talk.say(f"{WORDS if name == 't' else 'roses'}, please")
-        talk.say("and more")
-        talk.rollback()
+        conversation = Conversation.open(database, thread=name, model=model, judge=scores())
+        conversation.say(f"{WORDS if name == 't' else 'roses'}, please")
+        conversation.say("and more")
+        conversation.rollback()
     before = {name: _rows(machine, url, name) for name in ("t", "t.1", "t%", "T")}
     purged = drive(purge_thread(database, "t"))
 
@@ -268,13 +272,15 @@ def _rows(machine: Machine, url: str, thread: str) -> int:
 
 def test_the_ledger_makes_the_record_again_byte_for_byte(url: str) -> None:
     """After turns, a rollback and an undo, another process replays the same transcript."""
-    with Conversation.open(url, thread="t", model=Numbered(), judge=scores(0.9, 0.1, 0.9)) as talk:
+    with Conversation.open(
+        url, thread="t", model=Numbered(), judge=scores(0.9, 0.1, 0.9)
+    ) as conversation:
         for text in ("q1", "q2", "🍁\0 q3"):
-            talk.say(text)
-        talk.rollback()
-        talk.undo()
-    with Conversation.open(url, thread="t") as talk:
-        transcript, events = talk.messages(), talk.events()
+            conversation.say(text)
+        conversation.rollback()
+        conversation.undo()
+    with Conversation.open(url, thread="t") as conversation:
+        transcript, events = conversation.messages(), conversation.events()
 
     replayed = replay(events).messages
     assert [_bytes(each) for each in transcript] == [_bytes(each) for each in replayed]

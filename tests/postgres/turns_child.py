@@ -19,8 +19,10 @@ def answer(messages: list[Any]) -> str:
 async def turn(database: Database, thread: str, text: str) -> str:
     """One turn, on a conversation that is opened for it alone."""
     model = ScriptedChat(script=answer)
-    talk = AsyncConversation.open(database, thread=thread, model=model, judge=ScriptedJudge())
-    return (await talk.say(text)).text
+    conversation = AsyncConversation.open(
+        database, thread=thread, model=model, judge=ScriptedJudge()
+    )
+    return (await conversation.say(text)).text
 
 
 async def main() -> None:

@@ -37,17 +37,17 @@ def talks(opens: Opens) -> Talks:
     return open_it
 
 
-def words(talk: Conversation) -> list[str]:
+def words(conversation: Conversation) -> list[str]:
     """The questions of a transcript."""
-    return [message.text for message in talk.messages() if message.type == "human"]
+    return [message.text for message in conversation.messages() if message.type == "human"]
 
 
 def asked(talks: Talks, *questions: str, **options: Any) -> Conversation:
     """A conversation after some turns."""
-    talk = talks(**options)
+    conversation = talks(**options)
     for question in questions:
-        talk.say(question)
-    return talk
+        conversation.say(question)
+    return conversation
 
 
 def test_a_transcript_is_read_again_as_it_was_said(talks: Talks) -> None:
@@ -92,10 +92,10 @@ def test_a_rollback_is_kept_as_a_branch(talks: Talks) -> None:
 
 def test_one_message_of_a_branch_is_picked(talks: Talks) -> None:
     """A single message comes back, and the rest of its branch does not."""
-    talk = asked(talks, "q1", "q2")
-    answer = talk.messages()[-1]
-    talk.rollback(turns=1)
-    branch = next(each for each in talk.branches() if each.kind == "person")
+    conversation = asked(talks, "q1", "q2")
+    answer = conversation.messages()[-1]
+    conversation.rollback(turns=1)
+    branch = next(each for each in conversation.branches() if each.kind == "person")
     talks().pick([answer.id or ""], branch.id)
 
     assert answer.text in [message.text for message in talks().messages()]
@@ -103,9 +103,9 @@ def test_one_message_of_a_branch_is_picked(talks: Talks) -> None:
 
 def test_a_named_checkpoint_is_found_again(talks: Talks) -> None:
     """Another opening goes back to it by its name."""
-    talk = asked(talks, "q1")
-    talk.checkpoint("home")
-    talk.say("q2")
+    conversation = asked(talks, "q1")
+    conversation.checkpoint("home")
+    conversation.say("q2")
     talks().rollback("home")
 
     assert ["q1"] == words(talks())
@@ -208,10 +208,10 @@ def test_topics_and_summaries_are_kept(talks: Talks) -> None:
 
 def test_pins_and_forgotten_messages_are_kept(talks: Talks) -> None:
     """Both can be undone by another opening."""
-    talk = asked(talks, "q1", "q2", "q3")
-    names = [message.id or "" for message in talk.messages()]
-    talk.pin(names[0])
-    talk.forget(names[2])
+    conversation = asked(talks, "q1", "q2", "q3")
+    names = [message.id or "" for message in conversation.messages()]
+    conversation.pin(names[0])
+    conversation.forget(names[2])
     pinned, forgotten = talks().pins(), talks().forgotten()
     talks().undo()
 
@@ -222,8 +222,8 @@ def test_pins_and_forgotten_messages_are_kept(talks: Talks) -> None:
 
 def test_what_was_forgotten_is_not_sent(talks: Talks) -> None:
     """The next opening's model does not see it."""
-    talk = asked(talks, "the parrot is green", "q2")
-    talk.forget(talk.messages()[0].id or "")
+    conversation = asked(talks, "the parrot is green", "q2")
+    conversation.forget(conversation.messages()[0].id or "")
     model = Numbered()
     talks(model=model).say("q3")
 
@@ -233,13 +233,13 @@ def test_what_was_forgotten_is_not_sent(talks: Talks) -> None:
 def test_old_messages_are_loaded_again(talks: Talks) -> None:
     """With a small window the state lets go of the oldest messages; reading finds them all."""
     questions = [f"Question {number}?" for number in range(12)]
-    talk = asked(
+    conversation = asked(
         talks,
         *(f"NEW: {q}" if n % 3 == 0 else q for n, q in enumerate(questions)),
         settings={"live_messages": 4},
         detector=SHIFTS,
     )
-    kept = talk.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
+    kept = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
 
     assert len(kept) < 24
     assert 24 == len(talks(settings={"live_messages": 4}).messages())
@@ -247,9 +247,9 @@ def test_old_messages_are_loaded_again(talks: Talks) -> None:
 
 def test_events_replay_to_the_transcript(talks: Talks) -> None:
     """The event log of any database makes the transcript again."""
-    talk = asked(talks, "q1", "q2", "q3")
-    talk.rollback(turns=1)
-    talk.undo()
+    conversation = asked(talks, "q1", "q2", "q3")
+    conversation.rollback(turns=1)
+    conversation.undo()
 
     assert talks().messages() == replay(talks().events()).messages
 
@@ -283,8 +283,8 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
 
 def test_runs_come_in_pages(talks: Talks) -> None:
     """Each run is on one page, the newest first."""
-    talk = asked(talks, *(f"q{number}" for number in range(5)))
-    first = talk.runs(limit=3)
+    conversation = asked(talks, *(f"q{number}" for number in range(5)))
+    first = conversation.runs(limit=3)
     second = talks().runs(limit=3, cursor=first.cursor)
 
     assert (3, 2, None) == (len(first.runs), len(second.runs), second.cursor)
@@ -334,9 +334,9 @@ def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
 def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
     """No item and no state of the thread is left; its neighbour is whole."""
     for name in ("t", "t2"):
-        talk = asked(talks, "q1", "q2", thread=name)
-        talk.rollback(turns=1)
-        talk.checkpoint("home")
+        conversation = asked(talks, "q1", "q2", thread=name)
+        conversation.rollback(turns=1)
+        conversation.checkpoint("home")
     before = talks("t2").messages()
     purged = talks("t").purge()
 
@@ -420,16 +420,18 @@ def test_what_is_not_there_cannot_be_restored(talks: Talks, what: str) -> None:
 async def test_the_async_form_works_on_the_same_thread(talks: Talks, opens: Opens) -> None:
     """Messages that were written in one form are read in the other."""
     talks().say("q1")
-    talk = AsyncConversation.open(opens(), thread="t", model=Numbered(), judge=scores())
-    await talk.say("q2")
-    await talk.undo()
-    await talk.redo()
+    conversation = AsyncConversation.open(opens(), thread="t", model=Numbered(), judge=scores())
+    await conversation.say("q2")
+    await conversation.undo()
+    await conversation.redo()
 
     assert ["q1", "q2"] == words(talks())
 
 
 def test_a_host_builds_its_graph_over_it(database: Database) -> None:
     """A graph with this checkpointer and store is the same thread as a conversation."""
-    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as talk:
-        talk.graph.invoke({"messages": [("user", "q1")]}, {"configurable": {"thread_id": "t"}})
-        assert ["q1"] == words(talk)
+    with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as conversation:
+        conversation.graph.invoke(
+            {"messages": [("user", "q1")]}, {"configurable": {"thread_id": "t"}}
+        )
+        assert ["q1"] == words(conversation)

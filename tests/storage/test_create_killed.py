@@ -75,8 +75,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def opens_and_answers(path: Path) -> None:
     """A database that opens, keeps a turn, and is whole."""
     model = ScriptedChat(default="A list is a row of values, in order.")
-    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as talk:
-        talk.say("What is a list?")
+    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("What is a list?")
     with closing(sqlite3.connect(path)) as connection:
         assert [("ok",)] == connection.execute("PRAGMA integrity_check").fetchall()
         noted = connection.execute("SELECT v FROM store_migrations ORDER BY v").fetchall()

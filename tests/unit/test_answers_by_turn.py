@@ -66,17 +66,19 @@ def test_answers_that_go_on_are_of_the_turn_before() -> None:
 def test_a_host_s_second_answer_makes_no_second_turn(tmp_path: Path) -> None:
     """Timeline, numbers and a rollback by turns agree in a conversation, too."""
     chat = ScriptedChat(default="Two days are enough.")
-    with Conversation.open(tmp_path / "a.db", model=chat, judge=ScriptedJudge()) as talk:
-        talk.say("How long in Kyoto?")
-        config: Any = {"configurable": {"thread_id": talk.thread_id}}
+    with Conversation.open(tmp_path / "a.db", model=chat, judge=ScriptedJudge()) as conversation:
+        conversation.say("How long in Kyoto?")
+        config: Any = {"configurable": {"thread_id": conversation.thread_id}}
         added = {"messages": [AIMessage("And one more for Nara.")]}
-        talk.graph.update_state(config, added, as_node="process_message")
-        talk.say("And in Osaka?")
+        conversation.graph.update_state(config, added, as_node="process_message")
+        conversation.say("And in Osaka?")
 
-        assert [1, 2] == [turn.number for turn in talk.timeline().turns]
-        assert ["Two days are enough."] * 2 == [turn.answer for turn in talk.timeline().turns]
-        assert 1 == talk.preview(turns=1).turns
-        assert 1 == talk.rollback(turns=1).turns
-        assert ["How long in Kyoto?"] == [turn.question for turn in talk.timeline().turns]
-        assert 0 == talk.rollback(turns=1).turns
-        assert [] == talk.messages()
+        assert [1, 2] == [turn.number for turn in conversation.timeline().turns]
+        assert ["Two days are enough."] * 2 == [
+            turn.answer for turn in conversation.timeline().turns
+        ]
+        assert 1 == conversation.preview(turns=1).turns
+        assert 1 == conversation.rollback(turns=1).turns
+        assert ["How long in Kyoto?"] == [turn.question for turn in conversation.timeline().turns]
+        assert 0 == conversation.rollback(turns=1).turns
+        assert [] == conversation.messages()

@@ -167,43 +167,43 @@ HALF = "half \ud800 of a pair"
 @pytest.mark.parametrize(
     "use",
     [
-        lambda talk: talk.say(HALF),
-        lambda talk: talk.say("q", documents=[HALF]),
-        lambda talk: talk.say("q", turn_id=HALF),
-        lambda talk: list(talk.stream(HALF)),
-        lambda talk: talk.checkpoint(HALF),
-        lambda talk: talk.rollback(HALF),
-        lambda talk: talk.fork(thread=HALF),
-        lambda talk: talk.forget(turns=1, reason=HALF),
-        lambda talk: talk.recall(HALF),
-        lambda talk: talk.note(HALF),
-        lambda talk: talk.label(name=HALF),
-        lambda talk: talk.label(**{HALF: "value"}),
-        lambda talk: talk.add([("user", HALF)]),
-        lambda talk: talk.add([HumanMessage(HALF)]),
-        lambda talk: talk.add([HumanMessage([{"type": "text", "text": HALF}])]),
-        lambda talk: talk.resume(HALF),
+        lambda conversation: conversation.say(HALF),
+        lambda conversation: conversation.say("q", documents=[HALF]),
+        lambda conversation: conversation.say("q", turn_id=HALF),
+        lambda conversation: list(conversation.stream(HALF)),
+        lambda conversation: conversation.checkpoint(HALF),
+        lambda conversation: conversation.rollback(HALF),
+        lambda conversation: conversation.fork(thread=HALF),
+        lambda conversation: conversation.forget(turns=1, reason=HALF),
+        lambda conversation: conversation.recall(HALF),
+        lambda conversation: conversation.note(HALF),
+        lambda conversation: conversation.label(name=HALF),
+        lambda conversation: conversation.label(**{HALF: "value"}),
+        lambda conversation: conversation.add([("user", HALF)]),
+        lambda conversation: conversation.add([HumanMessage(HALF)]),
+        lambda conversation: conversation.add([HumanMessage([{"type": "text", "text": HALF}])]),
+        lambda conversation: conversation.resume(HALF),
     ],
 )
 def test_half_of_a_surrogate_pair(use: Callable[[Conversation], object]) -> None:
     """Text that no file can hold is refused before anything is stored."""
     model = ScriptedChat(default="An answer.")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as talk:
-        talk.say("A question?")
-        before = talk.messages(), talk.events()
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("A question?")
+        before = conversation.messages(), conversation.events()
         with pytest.raises(InputError, match=r"surrogate pair|cannot be stored"):
-            use(talk)
-        assert before == (talk.messages(), talk.events())
+            use(conversation)
+        assert before == (conversation.messages(), conversation.events())
 
 
 @pytest.mark.parametrize("name", ["live", "LIVE", "branch-1", "cp-0a1b2c3d4e", "topic-1", "run-0f"])
 def test_names_that_mean_something_else(name: str) -> None:
     """Neither a checkpoint nor a fork may have a name that other commands read otherwise."""
     model = ScriptedChat(default="An answer.")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as talk:
-        talk.say("A question?")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("A question?")
         with pytest.raises(InvalidNameError, match="reserved"):
-            talk.checkpoint(name)
+            conversation.checkpoint(name)
         with pytest.raises(InvalidNameError, match="reserved"):
-            talk.fork(thread=name)
-        assert "reserved" in talk.say(f"/checkpoint {name}").text
+            conversation.fork(thread=name)
+        assert "reserved" in conversation.say(f"/checkpoint {name}").text

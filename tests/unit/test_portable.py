@@ -74,21 +74,21 @@ def test_a_snapshot_comes_back_whole() -> None:
 
 def test_a_conversations_state_can_be_taken() -> None:
     """A real thread's state is a snapshot without a change, and loads nowhere else."""
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         thread="t",
         model=lambda _: "An answer about what was asked.",
         judge=lambda _: 0.9,
     )
-    talk.say("What was asked?")
-    talk.checkpoint("here")
-    state = talk.graph.get_state({"configurable": {"thread_id": "t"}}).values
+    conversation.say("What was asked?")
+    conversation.checkpoint("here")
+    state = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).values
 
     found = from_dict(json.loads(json.dumps(to_dict(take_snapshot(state, FIELDS, now=NOW)))))
 
-    assert talk.messages() == found.data["messages"]
-    assert list(talk.checkpoints()) == found.data["checkpoints"]
-    talk.close()
+    assert conversation.messages() == found.data["messages"]
+    assert list(conversation.checkpoints()) == found.data["checkpoints"]
+    conversation.close()
     assert {"messages", "checkpoints", "segments", "topics", "current_topic"} <= set(found.data)
 
 

@@ -34,22 +34,22 @@ from unsay.history.threads import SessionPage
 from unsay.types import Pin
 
 
-def blocking(talk: Conversation, registry: Registry) -> None:
-    assert_type(talk.say("Hi", turn_id="a"), Reply)
-    assert_type(talk.rollback(turns=1), RollbackResult)
-    assert_type(talk.fork("a"), Conversation)
-    assert_type(talk.pins(), tuple[Pin, ...])
+def blocking(conversation: Conversation, registry: Registry) -> None:
+    assert_type(conversation.say("Hi", turn_id="a"), Reply)
+    assert_type(conversation.rollback(turns=1), RollbackResult)
+    assert_type(conversation.fork("a"), Conversation)
+    assert_type(conversation.pins(), tuple[Pin, ...])
     assert_type(registry.sessions(status="active", limit=3), SessionPage)
-    talk.rollback(turn=1)  # type: ignore[call-arg]
-    talk.recall(3)  # type: ignore[arg-type]
+    conversation.rollback(turn=1)  # type: ignore[call-arg]
+    conversation.recall(3)  # type: ignore[arg-type]
 
 
-async def on_loop(talk: AsyncConversation, registry: AsyncRegistry) -> None:
-    assert_type(await talk.say("Hi", turn_id="a"), Reply)
-    assert_type(await talk.rollback(turns=1), RollbackResult)
-    assert_type(await talk.fork("a"), AsyncConversation)
+async def on_loop(conversation: AsyncConversation, registry: AsyncRegistry) -> None:
+    assert_type(await conversation.say("Hi", turn_id="a"), Reply)
+    assert_type(await conversation.rollback(turns=1), RollbackResult)
+    assert_type(await conversation.fork("a"), AsyncConversation)
     assert_type(await registry.run("thread", "run"), Run)
-    await talk.rollback(turn=1)  # type: ignore[call-arg]
+    await conversation.rollback(turn=1)  # type: ignore[call-arg]
 """
 
 
@@ -87,5 +87,5 @@ def test_a_type_checker_knows_the_verbs_of_both_classes(tmp_path: Path) -> None:
 
 def test_a_wrong_argument_is_refused_before_anything_runs() -> None:
     """A parameter that the verb does not have is an `InputError` that names the known ones."""
-    with Conversation.open(":memory:") as talk, pytest.raises(InputError, match="turn"):
-        talk.rollback(turn=1)  # type: ignore[call-arg]
+    with Conversation.open(":memory:") as conversation, pytest.raises(InputError, match="turn"):
+        conversation.rollback(turn=1)  # type: ignore[call-arg]
