@@ -25,18 +25,16 @@ from llmock.scenarios import Fail
 from llmock.testing import LLMockServer
 
 from tests.hosts import test_langgraph_dev
+from tests.hosts.dev_server import ROOT, server_log, wait_until_ready  # noqa: F401 - a fixture
 from tests.hosts.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     GOOD,
     OTHER,
     QUESTION,
-    ROOT,
     TURN,
     Thread,
     clean_log,
     client,
-    server_log,
     transcript,
-    wait_until_ready,
 )
 from tests.http.replies import ANSWERER, answers, grades
 from tests.postgres.conftest import Machine
