@@ -102,11 +102,14 @@ def record(path: Path) -> str:
         "LINES": "60",
         "TERM": "xterm",
     }
-    # prompt_toolkit needs a real terminal; without it the chat reads plain lines.
+    # prompt_toolkit needs a real terminal; without it the chat reads plain lines. The seconds of
+    # the spinner would be others each time.
     with (
         patch.dict(os.environ, environment),
         patch("unsay.runtime.resolve_model", resolve),
-        patch("unsay.cli.chat_commands.find_spec", lambda _: None),
+        patch("unsay.cli.chat.is_rich", lambda: False),
+        patch("unsay.cli.prompt._more_waits", lambda: False),
+        patch("unsay.cli.screen.Spinner.tick", lambda _: None),
         patch.multiple(sys, stdin=Keyboard(LINES, screen), stdout=screen, stderr=screen),
     ):
         cli(["chat", "--thread", THREAD, "--db", str(path)], standalone_mode=False)

@@ -162,7 +162,8 @@ RETIRED = frozenset(
     ]
 )
 ORDINARY = {
-    "cli/terminal.py": {"end_line", "line", "padded.line"},
+    "cli/screen.py": {"end_line"},
+    "cli/terminal.py": {"line", "padded.line"},
     "conversation/tree.py": {"one_line", "forgotten_line"},
     "context/summaries.py": {"lines_of"},
     "judging/vocabulary.py": {"LINE_WIDTH", "LINES_ENDED"},

@@ -39,11 +39,12 @@ class Terminal:
         before: str = "",
         columns: int = 60,
         lines: int = 24,
+        term: str = "xterm",
     ) -> None:
         self._controller, worker = pty.openpty()
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen = ""
-        environment = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment = {**os.environ, "TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"{before}\n{START}", *arguments],
             stdin=worker,

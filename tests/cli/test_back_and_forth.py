@@ -211,7 +211,8 @@ def test_fork_json(run: Run) -> None:
 def test_branches(run: Run, branch: str) -> None:
     """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
     run("fork", "--thread", "talk", "--as", "trip")
-    live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
+    head, live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
+    assert ["id", "kind", "after", "turns", "size"] == head.split()[:5]
     assert ["live", "live", "turn 1", "1", "11 tokens", LISTS] == cells(live)
     assert [branch, "rolled back", "turn 1", "+2", "22 tokens", NESTED] == cells(gone)
     assert ["trip", "fork", "turn 1", "+0", "0 tokens", LISTS] == cells(fork)
@@ -305,7 +306,7 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert "まだ何も変更していません" in preview
     assert f"「{JAPANESE[1]}」" in preview
     run("rollback", "--turns", "2", *thread)
-    live, gone = run("branches", *thread).stdout.splitlines()
+    _, live, gone = run("branches", *thread).stdout.splitlines()
     assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
     assert ["ロールバック", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
     rows = [cells(row) for row in run("tokens", *thread).stdout.splitlines()]

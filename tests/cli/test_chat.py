@@ -1,10 +1,17 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+
+TOOLS = '''
+def legs(animal: str) -> str:
+    """Count the legs of an animal."""
+    return "8"
+'''
 
 
 def objects(printed: str) -> list[dict[str, Any]]:
@@ -120,12 +127,12 @@ def test_an_unanswered_question_is_pointed_out(run: Run, serve: Serve) -> None:
 
 
 def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) -> None:
-    """It is said, and /undo could bring it back."""
+    """It is said, and where it can be found."""
     server = serve({LISTS: ""})
     run("say", LISTS, "--thread", "t")
     server.script = serve(ANSWERS).script
     assert (
-        "was never answered and was removed"
+        "had no answer and was removed; /branches lists it"
         in run("chat", "--thread", "t", input=f"{NESTED}\n").stderr
     )
 
@@ -199,3 +206,59 @@ def test_commands_leave_no_trace_in_a_chat(run: Run, serve: Serve) -> None:
     shown = run("timeline", "--thread", "t").stdout
     assert LISTS in shown
     assert not any(word in shown for word in ("help", "usage", "rolback", "Not sent"))
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "EXIT"])
+def test_a_word_leaves_the_chat(run: Run, serve: Serve, word: str) -> None:
+    """`exit` and `quit` alone are not sent to the model; within a message they are."""
+    server = serve({**ANSWERS, "How do I": "Press Escape, then type the command and Enter."})
+    asked = "How do I exit vim?"
+    assert 0 == run("chat", input=f"{asked}\n{word}\n{LISTS}\n").exit_code
+    assert [asked] == [each.question for each in server.asked_of("answerer")]
+
+
+def test_a_decision_that_is_yes_or_no(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a budget that is used up, the chat names the two words that can be typed."""
+    monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "10")
+    serve(ANSWERS)
+    result = run("chat", input=f"{LISTS}\napprove\napprove\n")
+    assert "Enter approve or reject." in result.stderr
+    assert "edit:" not in result.stderr
+    assert ON_LISTS in result.stdout
+
+
+def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
+    """A system prompt, a file and a tool reach the model; the file goes with the first message."""
+    server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
+    Path("notes.txt").write_text("The spider is called Amy.\n")
+    Path("own_tools.py").write_text(TOOLS)
+    given = ["--system", "Be brief.", "--file", "notes.txt", "--tools", "own_tools:legs"]
+    result = run("chat", *given, input=f"What do the notes say?\n{LISTS}\n")
+    assert 0 == result.exit_code
+    assert "attached to the next message: notes.txt" in result.stderr
+    asked = server.asked_of("answerer")
+    first, second = asked[0], asked[-1]
+    assert "Be brief." in first.system
+    assert '<file name="notes.txt">\nThe spider is called Amy.\n</file>' in first.question
+    assert "Amy" not in second.question
+    assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param(["--file", "none.txt"], "--file 'none.txt' cannot be read", id="no file"),
+        pytest.param(["--tools", "own"], "must be MODULE:FUNCTION", id="no function"),
+        pytest.param(["--tools", "no_such:tool"], "cannot be imported", id="no module"),
+        pytest.param(["--tools", "json:no_such"], "has no 'no_such'", id="no name"),
+        pytest.param(["--mcp", "none.json"], "--mcp 'none.json' cannot be read", id="no servers"),
+    ],
+)
+def test_options_that_cannot_be_used(run: Run, serve: Serve, given: list[str], words: str) -> None:
+    """The error names the option, and nothing is asked."""
+    server = serve(ANSWERS)
+    result = run("chat", *given, input=f"{LISTS}\n")
+    assert (2, []) == (result.exit_code, server.asked)
+    assert words in result.stderr

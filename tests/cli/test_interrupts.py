@@ -1,7 +1,6 @@
 import os
 import pty
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -12,9 +11,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, LISTS, ON_LISTS
+from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_LISTS
 from tests.http.openai_server import Asked, OpenAIServer, Said
 from unsay.cli.main import cli
+from unsay.cli.paths import location
+from unsay.conversation.conversation import Conversation
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +41,10 @@ def press_ctrl_c_once(server: OpenAIServer) -> None:
 
 
 @contextmanager
-def keys(monkeypatch: pytest.MonkeyPatch, typed: str = "") -> Generator[PipeInput, None, None]:
-    """A keyboard, with standard input and output on a terminal where something was typed before."""
+def keys(monkeypatch: pytest.MonkeyPatch) -> Generator[PipeInput, None, None]:
+    """A keyboard, with standard input and output on a terminal."""
+    monkeypatch.setenv("TERM", "xterm")
     controller, worker = pty.openpty()
-    os.write(controller, typed.encode())
     reading = threading.Thread(target=_drain, args=(controller,))
     reading.start()
     with (
@@ -69,35 +70,39 @@ def _drain(controller: int) -> None:
         """The other end of the pipe is closed."""
 
 
+@pytest.mark.parametrize(
+    ("key", "asked"),
+    [
+        pytest.param("r", [LISTS, LISTS], id="resume"),
+        pytest.param("e\r", [LISTS, LISTS], id="edit"),
+        pytest.param("d", [LISTS], id="drop"),
+        pytest.param("l/resume\r", [LISTS, LISTS], id="later"),
+    ],
+)
 def test_ctrl_c_stops_the_reply_and_not_the_chat(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    key: str,
+    asked: list[str],
 ) -> None:
-    """After it the reply can be resumed; Ctrl-C at the prompt only clears the line."""
+    """After it the answer can be resumed, or the question edited or dropped; no earlier turn changes."""
     server = serve(ANSWERS)
+    with keys(monkeypatch) as keyboard:
+        keyboard.send_text(f"{NESTED}\r/exit\r")
+        cli.main(["chat", "--thread", "t"], standalone_mode=False)
     press_ctrl_c_once(server)
     with keys(monkeypatch) as keyboard:
-        keyboard.send_text(f"{LISTS}\rhalf a line\x03/resume\r/exit\r")
-        cli.main(["chat"], standalone_mode=False)
+        keyboard.send_text(f"{LISTS}\r{key}half a line\x03/exit\r")
+        cli.main(["chat", "--thread", "t"], standalone_mode=False)
+    assert [NESTED, *asked] == [each.question for each in server.asked_of("answerer")]
     noted = capfd.readouterr().err
-    stopped, leaving, scored = (
-        noted.index(words) for words in ("Stopped. /resume", "/exit or Ctrl-D", "score 0.90")
-    )
-    assert leaving < stopped < scored
-    assert noted.count("/exit or Ctrl-D") == 2
-
-
-def test_without_prompt_toolkit(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Plain lines are read on a terminal, and Ctrl-C stops just the reply there, too."""
-    server = serve(ANSWERS)
-    press_ctrl_c_once(server)
-    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
-    with keys(monkeypatch, typed=f"{LISTS}\n/resume\n/exit\n"):
-        cli.main(["chat"], standalone_mode=False)
-    noted = capfd.readouterr().err
-    assert noted.index("Stopped. /resume") < noted.index("score 0.90")
-    assert 3 == noted.count("\n> ") + noted.startswith("> ")
+    assert "Stopped." in noted
+    assert noted.count("/exit or Ctrl-D") == 3
+    with Conversation.open(location(None), thread="t") as conversation:
+        turns = conversation.timeline().turns
+    assert [NESTED, *([] if key == "d" else [LISTS])] == [turn.question for turn in turns]
+    assert all(turn.answer is not None for turn in turns)
 
 
 def test_an_undo_puts_the_question_back(

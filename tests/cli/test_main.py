@@ -25,10 +25,10 @@ finally:
 
 
 def test_help_lists_every_command(run: Run) -> None:
-    """Each command has a line that fits, in the order in which one meets them."""
-    result = run("--help", terminal_width=80)
-    listed = result.stdout.partition("Commands:\n")[2].splitlines()
-    assert list(HOMES) == [line.split()[0] for line in listed]
+    """Each command has a line in its group."""
+    listed = run("--help", terminal_width=80).stdout.partition("Chat:\n")[2].splitlines()
+    names = [line.split()[0] for line in listed if line.startswith("  ") and line[2] != " "]
+    assert sorted(HOMES) == sorted(names)
     assert not [line for line in listed if line.endswith("...")]
 
 

@@ -1,13 +1,16 @@
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from unsay.cli.prompt import Commands, checkpoint_names, described_commands, make_reader
+from unsay.cli.chat_history import add_text, forget_thread, typed_texts
+from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_commands
 from unsay.conversation.conversation import Conversation
 from unsay.operations.command_table import VERBS
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -59,13 +62,49 @@ def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
         assert [("kyoto", "list comprehension")] == checkpoint_names(conversation)
 
 
-def test_a_line_can_be_edited() -> None:
-    """The restored text is in the prompt and can be edited."""
+@contextmanager
+def keyboard(folder: Path) -> Generator[tuple[PipeInput, Keyboard], None, None]:
+    """A keyboard of a new thread; its history is in the folder."""
     with (
-        Conversation.open(":memory:") as conversation,
+        Conversation.open(":memory:", thread="t") as conversation,
         create_pipe_input() as keys,
         create_app_session(input=keys, output=DummyOutput()),
     ):
-        read = make_reader(conversation, "> ")
+        yield keys, Keyboard(conversation, "en", folder / "history", lambda: "status")
+
+
+def test_a_line_can_be_edited(tmp_path: Path) -> None:
+    """The restored text is in the prompt and can be edited."""
+    with keyboard(tmp_path) as (keys, reader):
         keys.send_text(" of Japan?\r")
-        assert "What is the capital of Japan?" == read("What is the capital")
+        assert "What is the capital of Japan?" == reader.read("What is the capital")
+
+
+def test_a_paste_is_one_message(tmp_path: Path) -> None:
+    """The line breaks of a paste do not send it; Alt-Enter adds one more line."""
+    with keyboard(tmp_path) as (keys, reader):
+        keys.send_text("\x1b[200~one\ntwo\r\nthree\x1b[201~\x1b\rfour\r")
+        assert "one\ntwo\nthree\nfour" == reader.read("")
+
+
+def test_two_escapes_are_a_rollback(tmp_path: Path) -> None:
+    """What was typed before them is kept."""
+    with keyboard(tmp_path) as (keys, reader):
+        keys.send_text("half a line\x1b\x1b")
+        assert ("/rollback", "half a line") == (reader.read(""), reader.typed)
+
+
+def test_the_history_is_kept_for_the_user_alone(tmp_path: Path) -> None:
+    """Another chat finds what was typed, in a file of mode 0600; a purged thread leaves nothing."""
+    path = tmp_path / "history"
+    with keyboard(tmp_path) as (keys, reader):
+        keys.send_text("one\ntwo\r")
+        reader.read("")
+    assert 0o600 == path.stat().st_mode & 0o777
+    with keyboard(tmp_path) as (keys, reader):
+        keys.send_text("\x1b[A\r")
+        assert "one\ntwo" == reader.read("")
+    add_text(path, "other", "three")
+    forget_thread(path, "t")
+    assert ["three"] == typed_texts(path)
+    assert b"two" not in path.read_bytes()

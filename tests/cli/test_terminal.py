@@ -26,7 +26,7 @@ def test_say_strikes_a_rejected_draft_out(serve: Serve) -> None:
         rest = terminal.expect("score 0.90")
         assert 0 == terminal.wait()
     assert CARS[:40] in flat(seen)
-    assert seen.endswith("\x1b[1A\r\x1b[J")
+    assert seen.endswith("\x1b[2A\r\x1b[J")
     assert CARS in flat(struck)
     assert ON_NESTED in flat(rest)
 
@@ -79,35 +79,6 @@ def test_chat_refills_the_prompt_after_an_undo(serve: Serve) -> None:
         assert 0 == terminal.wait()
 
 
-def test_ctrl_c_stops_the_reply_and_not_the_chat(serve: Serve) -> None:
-    """A reply that hangs is left, `/resume` has it answered, and Ctrl-C at the prompt is harmless."""
-    server = serve(ANSWERS)
-    works, asked, release = server.script, threading.Event(), threading.Event()
-
-    def hang(request: Asked) -> object:
-        asked.set()
-        release.wait(60)
-        return works(request)
-
-    server.script = hang  # type: ignore[assignment]
-    with Terminal("chat") as terminal:
-        terminal.expect(PROMPT)
-        terminal.type(f"{LISTS}\r")
-        assert asked.wait(60)
-        terminal.type("\x03")
-        terminal.expect("Stopped. /resume continues")
-        release.set()
-        terminal.expect(PROMPT)
-        terminal.type("half a line\x03")
-        terminal.expect("/exit or Ctrl-D quits")
-        terminal.expect(PROMPT)
-        terminal.type("/resume\r")
-        assert ON_LISTS in flat(terminal.expect("score 0.90"))
-        terminal.expect(PROMPT)
-        terminal.type("/exit\r")
-        assert 0 == terminal.wait()
-
-
 def test_ctrl_c_ends_say_with_130(serve: Serve) -> None:
     """`say` stops, and says how to go on."""
     server = serve(ANSWERS)
@@ -146,14 +117,18 @@ def test_chat_completes_commands(serve: Serve) -> None:
         assert 0 == terminal.wait()
 
 
-def test_chat_without_prompt_toolkit(serve: Serve) -> None:
-    """Where the extra is not installed, plain lines are read after a plain prompt."""
-    serve(ANSWERS)
-    blocked = "import sys; sys.modules['prompt_toolkit'] = None"
-    with Terminal("chat", before=blocked) as terminal:
-        terminal.expect("> ")
-        terminal.type(f"{LISTS}\r")
-        assert ON_LISTS in flat(terminal.expect("score 0.90"))
-        terminal.expect("> ")
-        terminal.type("\x04")
+def test_a_dumb_terminal(serve: Serve) -> None:
+    """Lines that come at once are one message, places are chosen by number, no escape codes."""
+    server = serve(ANSWERS)
+    with Terminal("chat", "--thread", "t", term="dumb") as terminal:
+        seen = terminal.expect("> ")
+        terminal.type(f"{LISTS}\nPlease explain.\n")
+        seen += terminal.expect("score 0.90") + terminal.expect("> ")
+        terminal.type("/rollback\n")
+        seen += terminal.expect("1. before turn 1") + terminal.expect("> ")
+        terminal.type("1\n")
+        seen += terminal.expect("Rolled back to the start") + terminal.expect("> ")
+        terminal.type("exit\n")
         assert 0 == terminal.wait()
+    assert [f"{LISTS}\nPlease explain."] == [each.question for each in server.asked_of("answerer")]
+    assert "\x1b" not in seen

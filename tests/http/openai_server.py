@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -69,8 +70,8 @@ class Calls:
     """As they are sent, encoded as JSON."""
 
 
-Said = str | Mapping[str, Any] | Calls
-"""Text, an object that is sent as JSON text, or a tool call."""
+Said = str | Mapping[str, Any] | Calls | Iterator[str]
+"""Text, an object that is sent as JSON text, a tool call, or pieces that are sent as they come."""
 
 Script = Callable[[Asked], Said]
 
@@ -109,7 +110,13 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked = Asked(body=body)
             server.asked.append(asked)
-            message, finish = _message(server.script(asked))
+            said = server.script(asked)
+            if isinstance(said, Iterator) and not body.get("stream"):
+                said = "".join(said)
+            if isinstance(said, Iterator):
+                self._send("text/event-stream", _pieces(body, said))
+                return
+            message, finish = _message(said)
             if body.get("stream"):
                 self._send("text/event-stream", _events(body, message, finish))
             else:
@@ -121,8 +128,9 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(200)
             self.send_header("content-type", kind)
             self.end_headers()
-            for part in parts:
-                self.wfile.write(part.encode())
+            with suppress(ConnectionError):  # the program that asked was stopped
+                for part in parts:
+                    self.wfile.write(part.encode())
 
         def log_message(self, *_: object) -> None:
             """Say nothing on the test's output."""
@@ -137,7 +145,7 @@ def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 0, "model": body["model"]}
 
 
-def _message(said: Said) -> tuple[dict[str, Any], str]:
+def _message(said: str | Mapping[str, Any] | Calls) -> tuple[dict[str, Any], str]:
     if isinstance(said, Calls):
         function = {"name": said.name, "arguments": json.dumps(said.arguments)}
         call = {"id": "call_1", "type": "function", "function": function}
@@ -157,6 +165,15 @@ def _events(body: Mapping[str, Any], message: Mapping[str, Any], finish: str) ->
     yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
     if body.get("stream_options", {}).get("include_usage"):
         yield _event({**head, "choices": [], "usage": USAGE})
+    yield "data: [DONE]\n\n"
+
+
+def _pieces(body: Mapping[str, Any], pieces: Iterator[str]) -> Iterator[str]:
+    head = _head(body, "chat.completion.chunk")
+    for piece in pieces:
+        delta = {"role": "assistant", "content": piece}
+        yield _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     yield "data: [DONE]\n\n"
 
 

@@ -55,7 +55,7 @@ def test_tokens_arrive_one_by_one(
     pieces = [event.text for event in events if event.kind == "token"]
     assert seed_talk.answers[question] == "".join(pieces) == events[-1].text
     assert len(pieces) > 5
-    assert ["topic", "phase", "verdict", "checkpoint", "reply"] == [
+    assert ["topic", "phase", "judging", "verdict", "checkpoint", "reply"] == [
         event.kind for event in events if event.kind != "token"
     ]
 

@@ -1,163 +1,76 @@
 """`unsay chat`, `say` and `retry`: a person speaks in a thread."""
 
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
+from typing import Any
 
 import click
 
-from unsay.cli.output import note, print_json, show_error, usage_error, versioned
-from unsay.cli.session import Show, Speaker, decision_of, event_object, readable, speaking
-from unsay.cli.terminal import Screen
-from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Event, reply_event
+from unsay.cli.chat import Chat
+from unsay.cli.loading import load_files, with_files
+from unsay.cli.output import note, print_json, usage_error, versioned
+from unsay.cli.picker import Row, choose
+from unsay.cli.prompt import is_rich
+from unsay.cli.screen import Screen
+from unsay.cli.session import (
+    Show,
+    Speaker,
+    decision_of,
+    existing_database,
+    readable,
+    speaking,
+)
+from unsay.cli.strings import Labels
+from unsay.conversation.results import Event
 from unsay.effects import drive
-from unsay.errors import InputError, SessionEndedError, UnknownThreadError
-from unsay.history.threads import find_session, refuse_ended
-from unsay.messages.annotations import spoken
-from unsay.messages.content import preview, text_of
-from unsay.operations.command_table import chat_help
-from unsay.operations.commands import parse_command
-from unsay.state import Command
+from unsay.errors import InputError, NotFoundError
+from unsay.history.threads import find_session, list_threads, refuse_ended
+from unsay.messages.content import language_of
 from unsay.storage.base import translated
 
-Reader = Callable[[str], str]
-"""Reads one line that begins with its argument, which the user can edit; raises `EOFError`."""
-
-PROMPT = "> "
-RESUME = Command(verb="resume", argument="")
-LEAVE = Command(verb="exit", argument="")
+# How many recent threads a chat offers.
+RECENT = 9
 
 
-def chat(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
-    with speaking(db, thread, begins=True, **models) as speaker:
+def chat(
+    *,
+    thread: str | None,
+    db: str | None,
+    as_json: bool,
+    files: Sequence[str],
+    **options: Any,
+) -> None:
+    texts = load_files(files)
+    if thread is None and is_rich() and not as_json:
+        thread = _chosen_thread(db)
+    with speaking(db, thread, begins=True, **options) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
             refuse_ended(drive(find_session(speaker.database.store, thread_id)))
-        Chat(speaker, as_json=as_json).run()
+        Chat(speaker, files=texts, as_json=as_json).run()
 
 
-class Chat:
-    """The loop of a chat: read a line, answer it, and continue after errors."""
-
-    def __init__(self, speaker: Speaker, *, as_json: bool) -> None:
-        self._speaker = speaker
-        self._conversation = speaker.conversation
-        self._as_json = as_json
-        self._interactive = sys.stdin.isatty()
-        self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
-        self._prefill = ""
-        self._deciding = False
-
-    def run(self) -> None:
-        """Read and answer until the end of the input or `/exit`."""
-        self._greet()
-        read = reader(self._conversation, interactive=self._interactive)
-        while (line := self._next(read)) is not None:
-            try:
-                self._take(line)
-            except KeyboardInterrupt:
-                if not self._interactive:
-                    raise
-                self._screen.end_line()
-                self._screen.note(self._screen.labels.stopped)
-            except SessionEndedError:
-                raise
-            except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
-                self._screen.end_line()
-                show_error(error, as_json=self._as_json, interface="chat")
-            if self._interactive:
-                click.echo(err=True)
-
-    def _greet(self) -> None:
-        words = self._screen.labels
-        if self._as_json:
-            print_json(versioned(event="thread", thread_id=self._conversation.thread_id))
-        note(f"thread {self._conversation.thread_id}")
-        if self._interactive:
-            note(words.leave)
-        if (due := self._speaker.due()) is not None:
-            self._show(reply_event(due))
-            return
-        with suppress(UnknownThreadError):
-            turns = self._conversation.timeline().turns
-            if turns and turns[-1].answer is None and turns[-1].question:
-                question = preview(turns[-1].question)
-                self._screen.note(words.waiting.format(question=question))
-
-    def _next(self, read: Reader) -> str | None:
-        """Return the next line with words in it; `None` when the chat is over."""
-        while True:
-            try:
-                line = read(self._prefill).strip()
-            except EOFError:
-                return None
-            except KeyboardInterrupt:
-                if not self._interactive:
-                    raise
-                note(self._screen.labels.leave)
-                line = ""
-            self._prefill = ""
-            if parse_command(line) == LEAVE:
-                return None
-            if line:
-                return line
-
-    def _take(self, line: str) -> None:
-        command = parse_command(line)
-        if command == RESUME or (self._deciding and command is None):
-            decision = decision_of(line) if command is None else None
-            self._speaker.resume(decision, self._show)
-            return
-        if command is None:
-            self._screen.labels = self._speaker.labels(line)
-        before, deciding = spoken(self._conversation.messages()), self._deciding
-        self._speaker.say(readable(line), self._show)
-        if command is None:
-            return
-        # The notice about a command decides nothing.
-        self._deciding = self._deciding or deciding
-        if command["verb"] in ("undo", "rollback"):
-            after = {message.id for message in self._conversation.messages()}
-            gone = (m for m in before if m.type == "human" and m.id not in after)
-            self._prefill = next((text_of(message) for message in gone), "")
-        if command["verb"] == "help" and not self._as_json:
-            click.echo(chat_help(self._screen.labels.language, by_chat=True))
-
-    def _show(self, event: Event) -> None:
-        if event.reply is not None:
-            self._deciding = event.reply.kind == "decision"
-        if self._as_json:
-            print_json(event_object(event))
-            return
-        self._screen.show(event)
-        if self._deciding:
-            note(self._screen.labels.decide)
-
-
-def reader(conversation: Conversation, *, interactive: bool) -> Reader:
-    """Return a function that reads a line from the terminal or, if not `interactive`, from a pipe.
-
-    On a terminal it uses prompt_toolkit if that is installed. Otherwise the function raises
-    `InputError` for input that is not UTF-8.
-    """
-    if interactive and sys.stdout.isatty() and find_spec("prompt_toolkit") is not None:
-        made: Reader = import_module("unsay.cli.prompt").make_reader(conversation, PROMPT)
-        return made
-
-    def read(_prefill: str) -> str:
-        if interactive:
-            click.echo(PROMPT, nl=False, err=True)
-        try:
-            return input()
-        except UnicodeDecodeError as error:
-            raise InputError("The input is not UTF-8 text: convert it to UTF-8 first") from error
-
-    return read
+def _chosen_thread(db: str | None) -> str | None:
+    """Let the person choose one of the recent threads; `None` is a new one."""
+    try:
+        with existing_database(db) as database:
+            entries = [] if database is None else list_threads(database.store)
+    except NotFoundError:
+        return None
+    recent = [each for each in entries if each.status == "active"][:RECENT]
+    if not recent:
+        return None
+    words = Labels(language_of(recent[0].title))
+    rows = [Row(text=words.thread_new, key="n")]
+    for each in recent:
+        moment = each.updated_at[:16].replace("T", " ")
+        rows.append(Row(text=f"{moment}  {each.turns:>3}  {each.title}"))
+    chosen = choose(words.thread_title, rows, words.list_keys)
+    if chosen is None:
+        raise click.Abort
+    return recent[chosen - 1].thread_id if chosen else None
 
 
 def say(
@@ -168,9 +81,10 @@ def say(
     decide: str | None,
     turn_id: str | None,
     answer: str | None,
+    files: Sequence[str],
     db: str | None,
     as_json: bool,
-    **models: str | None,
+    **options: Any,
 ) -> None:
     if (text is not None) + resume + (decide is not None) != 1:
         raise usage_error("Give exactly one of TEXT, --resume and --decide.")
@@ -186,7 +100,11 @@ def say(
             raise InputError(
                 "Standard input is not UTF-8 text: convert it to UTF-8 first"
             ) from error
-    with speaking(db, thread, begins=text is not None, **models) as speaker:
+    if files and words is None:
+        raise usage_error("--file needs TEXT.")
+    if words is not None:
+        words = with_files(words, load_files(files))
+    with speaking(db, thread, begins=text is not None, **options) as speaker:
         if words is None:
             due = None if decide is None else decision_of(decide)
             _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
@@ -197,13 +115,13 @@ def say(
         _show(speaker, words, ask, as_json=as_json)
 
 
-def retry(*, thread: str | None, db: str | None, as_json: bool, **models: str | None) -> None:
+def retry(*, thread: str | None, db: str | None, as_json: bool, **models: Any) -> None:
     with speaking(db, thread, begins=False, **models) as speaker:
         _show(speaker, None, speaker.retry, as_json=as_json)
 
 
 def edit(
-    *, turn: int, text: str, thread: str | None, db: str | None, as_json: bool, **models: str | None
+    *, turn: int, text: str, thread: str | None, db: str | None, as_json: bool, **models: Any
 ) -> None:
     words = readable(text)
     with speaking(db, thread, begins=False, **models) as speaker:
@@ -211,7 +129,7 @@ def edit(
 
 
 def compact(
-    *, up_to: str | None, thread: str | None, db: str | None, as_json: bool, **models: str | None
+    *, up_to: str | None, thread: str | None, db: str | None, as_json: bool, **models: Any
 ) -> None:
     with speaking(db, thread, begins=False, **models) as speaker:
         made = speaker.conversation.compact(up_to)
@@ -246,7 +164,11 @@ def _show(
             turn(show_object)
         else:
             screen = Screen(speaker.labels(words).for_shell(), live=sys.stdout.isatty())
+            speaker.tick = screen.tick
+            screen.begin()
             turn(show_words)
     except KeyboardInterrupt:
+        if not as_json:
+            screen.end_line()
         note(f"stopped; `unsay say --thread {name} --resume` continues")
         raise

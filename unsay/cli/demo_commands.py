@@ -15,9 +15,10 @@ import click
 from pydantic import TypeAdapter
 
 from unsay.cli.output import print_json, versioned
+from unsay.cli.screen import Screen
 from unsay.cli.session import event_object
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import Screen, columns, wrapped
+from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event
 from unsay.conversation.tree import tree_text

@@ -8,9 +8,10 @@ import click
 from langchain_core.messages import message_to_dict
 
 from unsay.cli.output import note, usage_error
+from unsay.cli.places import preview_rows
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import aligned, block, clean, line
+from unsay.cli.terminal import aligned, block, line
 from unsay.conversation.branching import LIVE, Branch, Side
 from unsay.conversation.results import Preview, RollbackResult
 from unsay.conversation.tree import forgotten_line
@@ -98,21 +99,8 @@ def _show_moved(opened: Opened, moved: RollbackResult, words: str, labels: Label
 
 def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
     def show() -> None:
-        counts = {"turns": seen.turns, "messages": len(seen.message_ids), **asdict(seen.tokens)}
-        click.echo(words.preview.format(where=seen.at))
-        click.echo(words.preview_removed.format(**counts))
-        for question in seen.questions:
-            click.echo(line("", words.at_message.format(words=question)))
-        marks = [each["name"] or each["id"] for each in seen.checkpoints]
-        lasting = [each.description for each in seen.compensations if each.obstacle]
-        listed = {
-            words.checkpoints: marks,
-            words.tools: seen.tool_calls,
-            words.not_undoable: lasting,
-        }
-        for label, names in listed.items():
-            if names:
-                click.echo(clean(label.format(names=", ".join(names))))
+        for row in preview_rows(seen, words):
+            click.echo(line("", row) if row.startswith(" ") else row)
 
     opened.show(show, **asdict(seen))
 
@@ -142,11 +130,12 @@ def branches(opened: Opened) -> None:
     def show() -> None:
         words = opened.labels
         turns = turn_numbers(opened.conversation.messages())
-        for forked in (False, True):
-            group = [each for each in seen if (each.kind == "thread") is forked]
-            heads = aligned([_cells(each, turns, words) for each in group])
-            for each, head in zip(group, heads, strict=True):
-                click.echo(line(head, each.words or each.reason))
+        ordered = sorted(seen, key=lambda each: each.kind == "thread")  # forks come last
+        *titles, last = words.branch_heads.split("|")
+        title, *heads = aligned([titles, *(_cells(each, turns, words) for each in ordered)])
+        click.echo(line(title, last))
+        for each, head in zip(ordered, heads, strict=True):
+            click.echo(line(head, each.words or each.reason))
 
     opened.show(show, branches=[asdict(each) for each in seen])
 

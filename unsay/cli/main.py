@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import click
 
+from unsay.cli.help_text import groups, short_help
 from unsay.operations.command_entries import COMMANDS
 from unsay.types import EventType, RunPhase, RunStatus
 
@@ -40,11 +41,21 @@ class LazyGroup(click.Group):
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort:
             code = INTERRUPTED
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(short_help(), err=True)
+            code = error.exit_code
         except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
             options = given[: given.index("--")] if "--" in given else given
             report = import_module("unsay.cli.output").report
             code = report(error, as_json="--json" in options)
         sys.exit(code or 0)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups."""
+        del ctx
+        for title, rows in groups():
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=12)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the table."""
@@ -149,6 +160,18 @@ MODELS = (
     _option("--judge-model NAME", "Model that judges; default: the answering model."),
 )
 
+GIVEN = (
+    _option("--system TEXT", "System prompt; default $UNSAY_SYSTEM_PROMPT."),
+    _option(
+        "--file PATH",
+        "Text file to attach to the first message; repeatable.",
+        into="files",
+        multiple=True,
+    ),
+    _option("--tools MODULE:NAME", "Function, tool or list of tools; repeatable.", multiple=True),
+    _option("--mcp FILE", "JSON file with MCP servers whose tools are offered."),
+)
+
 PLACE = (
     click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
     _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
@@ -167,7 +190,11 @@ PAGE = (
 REPEATABLE = "Only these; repeatable."
 
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
-    "chat": (_thread("default: a new one"), *MODELS),
+    "chat": (
+        _thread("default: a new one, or on a terminal one of the recent ones"),
+        *MODELS,
+        *GIVEN,
+    ),
     "say": (
         click.Argument(["text"], required=False),
         _thread("default: a new one; with --resume and --decide the last one"),
@@ -188,6 +215,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             "The answer that an error showed because it could not be saved: it is saved, and no "
             "model is called. Needs --turn-id.",
         ),
+        *GIVEN,
     ),
     "threads": (
         _choice(["--status"], ["active", "ended"], "Only these."),
@@ -321,12 +349,18 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread("deletion cannot be undone", required=True),
         _option("--yes", "Do not ask for confirmation; required without a terminal."),
     ),
+    "doctor": (),
+    "schema": (click.Argument(["command"]),),
+    "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
     "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: en.", default="en"),),
 }
 """Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""
 
 HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
 """The module of each command; its function is named like the command."""
+
+SLOW = frozenset({"chat", "say", "retry", "edit"})
+"""Commands that load a model."""
 
 
 def _run(name: str, /, **options: Any) -> None:
@@ -340,6 +374,9 @@ def _run(name: str, /, **options: Any) -> None:
                 parameter.opts[0] if parameter.opts[0][0] == "-" else parameter.human_readable_name
             )
             raise click.UsageError(f"{option} must not be empty.", context)
+    if name in SLOW and sys.stdout.isatty() and not options["as_json"]:
+        # The libraries of models take a second or more to load; the next line replaces this one.
+        click.echo("Loading…\r", nl=False)
     getattr(import_module(HOMES[name]), name)(**options)
 
 

@@ -102,9 +102,6 @@ def report(error: Exception, *, as_json: bool) -> int:
 
     An error that is neither of unsay nor of the system is a bug: it is printed with its traceback.
     """
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return error.exit_code
     if not isinstance(error, UnsayError | click.ClickException | OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     show_error(error, as_json=as_json)

@@ -1,28 +1,51 @@
-"""Reading lines with prompt_toolkit: editing, a history, and completion of the commands."""
+"""Reading messages from a terminal: several lines, a history, completion and a bottom line."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+import termios
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from select import select
 
+import click
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from unsay.cli.chat_history import add_text, typed_texts
+from unsay.cli.terminal import columns, is_dumb
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.tree import one_line
 from unsay.errors import UnknownThreadError
-from unsay.messages.content import newest_language
 from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.types import Language
 
-TAKES_CHECKPOINT = "/rollback "
+PROMPT = "> "
+ROLLBACK = "/rollback"
+TAKES_CHECKPOINT = f"{ROLLBACK} "
+
+PASTES_IN_ONE_PIECE = "\x1b[?2004h"
+"""Source: xterm control sequences, bracketed paste mode; prompt_toolkit turns it off again."""
+
+# A dumb terminal sends a paste line by line; lines that follow within this time belong to it.
+PASTE_SECONDS = 0.05
 
 
 class Commands(Completer):
-    """Completes slash commands, with what they do, and the names of checkpoints."""
+    """Completes slash commands, with what they do, and the names of checkpoints.
+
+    `choices` are completed instead while the chat waits for a decision.
+    """
 
     def __init__(
         self, described: Iterable[tuple[str, str]], names: Callable[[], Iterable[tuple[str, str]]]
     ) -> None:
         self._described = list(described)
         self._names = names
+        self.choices: Sequence[str] = ()
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -33,7 +56,10 @@ class Commands(Completer):
         """
         del complete_event
         line = document.text_before_cursor
-        if line.startswith(TAKES_CHECKPOINT):
+        found: Iterable[tuple[str, str]]
+        if self.choices and not line.startswith("/"):
+            found, typed = [(each, "") for each in self.choices], line
+        elif line.startswith(TAKES_CHECKPOINT):
             found, typed = self._names(), line.removeprefix(TAKES_CHECKPOINT)
         elif line.startswith("/"):
             found, typed = self._described, line
@@ -58,9 +84,131 @@ def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
     return [(annotation["name"] or annotation["id"], annotation["topic"]) for annotation in marks]
 
 
-def make_reader(conversation: Conversation, prompt: str) -> Callable[[str], str]:
-    """Return a function that reads a line, which begins with the function's argument."""
-    language = newest_language(conversation.messages())
-    completer = Commands(described_commands(language), lambda: checkpoint_names(conversation))
-    session: PromptSession[str] = PromptSession(prompt, completer=completer)
-    return lambda prefill: session.prompt(default=prefill)
+class ThreadHistory(History):
+    """What was typed in all chats; what is added belongs to one thread."""
+
+    def __init__(self, path: Path, thread_id: str) -> None:
+        super().__init__()
+        self._path, self._thread_id = path, thread_id
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the texts, newest first."""
+        return typed_texts(self._path)
+
+    def store_string(self, string: str) -> None:
+        """Add a text."""
+        add_text(self._path, self._thread_id, string)
+
+
+class Keyboard:
+    """Reads one message after another with prompt_toolkit.
+
+    Enter sends, Alt-Enter adds a line, a paste of several lines is one text, and Esc Esc is the
+    text `/rollback`; what was typed before it is in `typed`.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        language: Language,
+        history: Path,
+        status: Callable[[], str],
+    ) -> None:
+        self.typed = ""
+        self._completer = Commands(
+            described_commands(language), lambda: checkpoint_names(conversation)
+        )
+        self._session: PromptSession[str] = PromptSession(
+            completer=self._completer,
+            history=ThreadHistory(history, conversation.thread_id),
+            key_bindings=self._keys(),
+            multiline=True,
+            prompt_continuation=FormattedText([("fg:ansibrightblack", "· ")]),
+            bottom_toolbar=lambda: one_line(status(), columns() - 1),
+        )
+
+    def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
+        """Return a message, which begins with `prefill`; `choices` is what a decision may be.
+
+        Raises `EOFError` after Ctrl-D, and `KeyboardInterrupt` after Ctrl-C.
+        """
+        self.typed, self._completer.choices = "", choices
+        asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
+        return self._session.prompt(asked, default=prefill)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def send(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        @keys.add("c-j")
+        def add_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("escape", "escape", eager=True)
+        def go_back(event: KeyPressEvent) -> None:
+            self.typed = event.current_buffer.text
+            event.current_buffer.reset()
+            event.app.exit(result=ROLLBACK)
+
+        return keys
+
+
+@contextmanager
+def keys_kept() -> Iterator[None]:
+    """Keep the keys that are pressed during a turn for the next prompt.
+
+    They are not echoed into the answer, and a paste arrives there in one piece. Ctrl-C works.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    during = termios.tcgetattr(terminal)
+    during[0] &= ~termios.ICRNL
+    during[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, during)
+    click.echo(PASTES_IN_ONE_PIECE, nl=False)
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+class PlainReader:
+    """Reads lines without prompt_toolkit: from a pipe, or from a terminal that can show only text.
+
+    On a terminal, lines that arrive at once, as a paste does, are one message.
+    """
+
+    typed = ""
+
+    def __init__(self, *, interactive: bool) -> None:
+        self._interactive = interactive
+
+    def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
+        """Return a message; `EOFError` at the end, `UnicodeDecodeError` if it is not UTF-8 text."""
+        if not self._interactive:
+            return input()
+        if prefill:
+            click.echo(f"({prefill})", err=True)
+        asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
+        click.echo(asked, nl=False, err=True)
+        lines = [input()]
+        while _more_waits():
+            try:
+                lines.append(input())
+            except EOFError:
+                break
+        return "\n".join(lines)
+
+
+def _more_waits() -> bool:
+    return bool(select([sys.stdin], [], [], PASTE_SECONDS)[0])
+
+
+def is_rich() -> bool:
+    """Return whether prompt_toolkit can be used: on a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb()

@@ -1,26 +1,30 @@
 """The database, the thread and the models that a command works with."""
 
 import asyncio
-import os
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, aclosing, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from platformdirs import user_data_dir
 
+from unsay.cli.loading import load_tools, mcp_servers, mcp_tools
 from unsay.cli.output import note, show, versioned
+from unsay.cli.paths import location
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
+from unsay.conversation.turn_lifecycle import is_turn_open
+from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, UnknownThreadError
 from unsay.graph.builder import make_services
-from unsay.history.threads import list_threads
-from unsay.messages.content import language_of, newest_language
+from unsay.history.threads import list_threads, load_pending_input
+from unsay.messages.annotations import is_question, spoken
+from unsay.messages.content import language_of, newest_language, text_of
+from unsay.operations.commands import parse_command
 from unsay.settings import Settings, load_settings
 from unsay.storage.base import Database, is_postgres, translated
 from unsay.storage.sqlite import open_database
@@ -29,11 +33,10 @@ Command = Callable[..., None]
 
 Show = Callable[[Event], None]
 
+T = TypeVar("T")
 
-def location(db: str | None) -> str:
-    """Return the database; `None` is the default, in `UNSAY_HOME` or the platform's data folder."""
-    home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
-    return str(Path(home) / "unsay.db") if db is None else db
+# The setting of each option that has another name.
+SETTINGS = {"system": "system_prompt"}
 
 
 @contextmanager
@@ -141,9 +144,13 @@ def on_thread(
     return decorate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# How often a turn's line on the screen is drawn again.
+TICK_SECONDS = 0.1
+
+
+@dataclass(slots=True, kw_only=True)
 class Speaker:
-    """A conversation that a person speaks in.
+    """A conversation that a person speaks in; `tick` is called ten times a second during a turn.
 
     Each turn is a task on one event loop: Ctrl-C cancels a task where it waits, while a blocking
     run ends only when its model has answered. A model's connections belong to that loop.
@@ -154,6 +161,7 @@ class Speaker:
     twin: AsyncConversation
     runner: asyncio.Runner
     settings: Settings
+    tick: Callable[[], None] = lambda: None
 
     def say(
         self, words: str, show: Show, turn_id: str | None = None, answer: str | None = None
@@ -162,24 +170,50 @@ class Speaker:
 
         `turn_id` and `answer` are those of `Conversation.say`.
         """
-
-        async def stream() -> None:
-            async for event in self.twin.stream(words, turn_id=turn_id, answer=answer):
-                show(event)
-
-        self.runner.run(stream())
+        self._run(_shown(self.twin.stream(words, turn_id=turn_id, answer=answer), show))
 
     def resume(self, decision: Any, show: Show) -> None:
-        """Resume a turn that stopped, with a person's decision if it waits for one."""
-        show(reply_event(self.runner.run(self.twin.resume(decision))))
+        """Resume a turn that stopped, with a person's decision if it waits for one; show its events."""
+        self._run(_shown(self.twin.stream_resumed(decision), show))
 
     def retry(self, show: Show) -> None:
         """Ask the last question again; show the reply. `NothingToUndoError` without one."""
-        show(reply_event(self.runner.run(self.twin.retry())))
+        show(reply_event(self._run(self.twin.retry())))
 
     def edit(self, turn: int, text: str, show: Show) -> None:
         """Answer an edited question; show the reply. `UnknownTurnError` without such a turn."""
-        show(reply_event(self.runner.run(self.twin.edit(turn, text))))
+        show(reply_event(self._run(self.twin.edit(turn, text))))
+
+    def _run(self, turn: Coroutine[Any, Any, T]) -> T:
+        async def tick() -> None:
+            while True:
+                self.tick()
+                await asyncio.sleep(TICK_SECONDS)
+
+        async def ticking() -> T:
+            clock = asyncio.create_task(tick())
+            try:
+                return await turn
+            finally:
+                clock.cancel()
+
+        return self.runner.run(ticking())
+
+    def stopped_question(self) -> str | None:
+        """Return the question of a turn that was stopped; `None` if every question has an answer."""
+        config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
+        snapshot = self.conversation.graph.get_state(config)
+        messages = snapshot.values.get("messages", [])
+        if snapshot.interrupts:
+            return None
+        if is_turn_open(snapshot.values):
+            return text_of(next(m for m in reversed(spoken(messages)) if is_question(m)))
+        store, thread_id = self.database.store, self.conversation.thread_id
+        # A process that was stopped early stored nothing but its input.
+        pending = drive(load_pending_input(store, thread_id))
+        waiting = [m for m in pending if m.id not in {each.id for each in messages}]
+        question = text_of(waiting[-1]) if waiting else ""
+        return question if question and parse_command(question) is None else None
 
     def due(self) -> Reply | None:
         """Return the reply that asks for a decision; `None` if the thread waits for none."""
@@ -199,26 +233,44 @@ class Speaker:
         return Labels(newest_language(self.conversation.messages()))
 
 
+async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:
+    async with aclosing(events):
+        async for event in events:
+            show(event)
+
+
 @contextmanager
 def speaking(
-    db: str | None, thread: str | None, *, begins: bool, **named: str | None
+    db: str | None,
+    thread: str | None,
+    *,
+    begins: bool,
+    tools: Sequence[str] = (),
+    mcp: str | None = None,
+    **named: str | None,
 ) -> Iterator[Speaker]:
     """Open a thread to speak in.
 
     With `begins`, `None` as the `thread` begins a new one. Without it, `db` must exist and `None`
-    is the newest thread. `named` may have `model` and `judge_model`, which replace the configured
-    ones.
+    is the newest thread. `tools` and `mcp` are the values of the options. `named` may have `model`,
+    `judge_model` and `system`, which replace the configured ones.
 
     Raises:
+        InputError: A tool cannot be imported, or a server's tools cannot be listed.
         MissingModelError: There is no model; nothing was created.
         UnknownThreadError: Without `begins`, the database has no thread yet.
         StorageError: The database cannot be opened.
     """
-    settings = load_settings({name: given for name, given in named.items() if given is not None})
+    given = {SETTINGS.get(name, name): each for name, each in named.items() if each is not None}
+    settings = load_settings(given)
     # Before the database is opened: without a model none is created.
     model = make_services(settings=settings).model
     models: dict[str, Any] = {"model": model, "settings": settings}
     with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner())
+        if tools or mcp is not None:
+            served = [] if mcp is None else runner.run(mcp_tools(mcp_servers(mcp)))
+            models["tools"] = [*load_tools(tools), *served]
         if begins:
             database = stack.enter_context(closing(open_database(location(db))))
         else:
@@ -229,7 +281,7 @@ def speaking(
             database=database,
             conversation=conversation,
             twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
-            runner=stack.enter_context(asyncio.Runner()),
+            runner=runner,
             settings=settings,
         )
 

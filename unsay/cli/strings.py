@@ -53,9 +53,21 @@ class Labels(Texts):
         "合格した下書きがないため、最良のものを表示しています: {reason}",
     )
     question_removed: Text = Text(
-        "the previous question was never answered and was removed; /undo restores it",
-        "回答のなかった前の質問を取り除きました。/undo で元に戻せます",
+        "the previous question had no answer and was removed; /branches lists it",
+        "回答のなかった前の質問を取り除きました。/branches で確認できます",
     )
+    restored_nothing: Text = Text(
+        "no draft passed; the conversation before this question is unchanged",
+        "合格した下書きはありませんでした。この質問より前の会話は変わっていません",
+    )
+    restored_messages: Text = Text(
+        "no draft passed; restored all messages that the rollbacks had removed: {messages}",
+        "合格した下書きがなかったため、取り除いたメッセージ{messages}件をすべて元に戻しました",
+    )
+    asking: Text = Text("waiting for the model", "モデルの応答を待っています")
+    judging: Text = Text("judging the answer", "回答を評価しています")
+    running_tool: Text = Text("running {name}", "{name} を実行しています")
+    earlier_turns: Text = Text("earlier turns: {count}", "これより前: {count}ターン")
     summary_failed: Text = Text(
         "the summarizer failed ({error}); using a local summary, also in the next turns",
         "要約モデルでエラーが発生したため({error})、しばらくは簡易な要約を使用します",
@@ -70,10 +82,28 @@ class Labels(Texts):
         "Enter approve, reject, edit:YOUR TEXT, or instructions for the next attempt.",
         "approve(採用)、reject(却下)、edit:修正した回答、または次の試行への指示を入力してください。",
     )
+    choice_text: Text = Text("YOUR TEXT", "修正した回答")
+    choice_instructions: Text = Text("instructions", "指示")
+    decide_yes_no: Text = Text(
+        "Enter approve or reject.", "approve(承認)または reject(却下)を入力してください。"
+    )
     asked: Text = Text("removed question: “{question}”", "取り除いた質問: 「{question}」")
-    stopped: Text = Text(
-        "Stopped. /resume continues; or enter another message.",
-        "停止しました。/resume で再開するか、別のメッセージを入力してください。",
+    stopped: Text = Text("Stopped. What came stays above.", "停止しました。")
+    stopped_note: Text = Text(
+        "Stopped answer to “{question}”: {draft}", "「{question}」への途中までの回答: {draft}"
+    )
+    complete: Text = Text(
+        "The answer was complete already; /undo removes it.",
+        "回答はすでに完了していました。/undo で取り除けます。",
+    )
+    stop_title: Text = Text("“{question}” has no answer yet", "「{question}」は未回答です")
+    stop_resume: Text = Text("r  resume the answer", "r  回答を再開する")
+    stop_edit: Text = Text("e  edit the question", "e  質問を書き直す")
+    stop_drop: Text = Text("d  drop the question", "d  質問を取り除く")
+    stop_later: Text = Text("l  decide later", "l  あとで決める")
+    dropped: Text = Text(
+        "Removed the question; earlier turns are unchanged. /branches lists it.",
+        "質問を取り除きました。以前のターンは変わっていません。/branches で確認できます。",
     )
     waiting: Text = Text(
         "“{question}” has no answer yet; /resume continues.",
@@ -83,6 +113,25 @@ class Labels(Texts):
         "/help lists the commands; /exit or Ctrl-D quits.",
         "/help でコマンドの一覧を表示、/exit または Ctrl-D で終了します。",
     )
+    keys: Text = Text(
+        "Alt-Enter adds a line; Esc Esc goes back to an earlier turn.",
+        "Alt-Enter で改行、Esc Esc で以前のターンに戻れます。",
+    )
+    list_keys: Text = Text(
+        "↑ ↓ choose · Enter selects · Esc cancels", "↑ ↓ で選択 · Enter で決定 · Esc で取り消し"
+    )
+    back_title: Text = Text("Roll back to", "どこに戻りますか")
+    back_turn: Text = Text("before turn {turn}  “{question}”", "ターン{turn}の前  「{question}」")
+    back_checkpoint: Text = Text(
+        "checkpoint {name}, after turn {turn}", "チェックポイント {name}(ターン{turn}の後)"
+    )
+    back_nothing: Text = Text("There is no turn to go back to.", "戻れるターンはまだありません。")
+    thread_title: Text = Text("Which conversation?", "どの会話を開きますか")
+    thread_new: Text = Text("a new conversation", "新しい会話")
+    attached: Text = Text(
+        "attached to the next message: {names}", "次のメッセージに添付します: {names}"
+    )
+    budget: Text = Text("{layer} budget {share}", "{layer}予算 {share}")
 
     # The event log, and ending or deleting a thread.
     verified: Text = Text(
@@ -138,6 +187,10 @@ class Labels(Texts):
     checkpoints: Text = Text("checkpoints: {names}", "チェックポイント: {names}")
     tools: Text = Text("tool calls: {names}", "ツール呼び出し: {names}")
     not_undoable: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
+    branch_heads: Text = Text(
+        "id|kind|after|turns|size|first question or reason",
+        "ID|種類|位置|数|大きさ|最初の質問または理由",
+    )
     branch_start: Text = Text("start", "先頭")
     branch_turn: Text = Text("turn {turn}", "ターン{turn}")
     branch_tokens: Text = Text("{total} tokens", "{total}トークン")

@@ -1,22 +1,19 @@
-"""A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
+"""Laying out text for a terminal: lines that fit, tables, and pages of rows."""
 
 import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from wcwidth import iter_graphemes
 
 from unsay.cli.output import note
-from unsay.cli.strings import Labels
-from unsay.conversation.results import Event, Reply
 from unsay.conversation.tree import one_line, printable
 from unsay.messages.content import cells_of
-from unsay.operations.commands import score_text
 from unsay.storage.pagination import MOST, Slice
 
 T = TypeVar("T")
@@ -110,9 +107,13 @@ def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
     return wrap.feed(text) + wrap.end()
 
 
-NOTE_INDENT = 2
 UNBOUNDED = 1_000_000
 """Cells in a line that no terminal breaks."""
+
+
+def is_dumb() -> bool:
+    """Return whether the terminal can only show text, and cannot move its cursor."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
 
 
 def columns() -> int:
@@ -123,123 +124,6 @@ def columns() -> int:
 def room() -> int:
     """Cells in a line of standard output, without a limit where it is no terminal."""
     return columns() if sys.stdout.isatty() else UNBOUNDED
-
-
-class Screen:
-    """Shows the events of one turn after another."""
-
-    def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
-        """Show drafts as they arrive if `live`, and notes on standard error if `notes_apart`."""
-        self.labels = labels
-        self._live = live
-        self._notes_apart = notes_apart
-        self._draft = ""
-        self._message_id: str | None = None
-        self._wrap = Wrap(columns=columns())
-        self._shown: Mapping[str, Callable[[Event], None]] = {
-            "token": self._token,
-            "draft_rejected": self._draft_rejected,
-            "rollback": self._rollback,
-            "topic": self._topic,
-            "compaction": lambda event: self._fill(self.labels.summarized, event.data),
-            "verdict": self._verdict,
-            "messages_removed": lambda _: self.note(self.labels.question_removed),
-            "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
-            "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
-            "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
-        }
-
-    def show(self, event: Event) -> None:
-        """Show one event; kinds that say nothing new to a person are left out."""
-        if event.reply is not None:
-            self.reply(event.reply)
-        elif handler := self._shown.get(event.kind):
-            handler(event)
-
-    def reply(self, reply: Reply) -> None:
-        """Show how a turn ended, unless its words are on the screen already."""
-        if not self._live:
-            click.echo(reply.text)
-        elif self._draft.strip() != reply.text.strip():
-            self.end_line()
-            self._write(reply.text)
-        self.end_line()
-        if reply.kind == "answer":
-            self.note(self._status(reply))
-        if reply.request is not None:
-            self.note(reply.request["action_requests"][0]["description"])
-
-    def end_line(self) -> None:
-        """End the line of a draft that is on the screen."""
-        if self._draft:
-            click.echo(self._wrap.end())
-        self._draft = ""
-        self._wrap = Wrap(columns=columns())
-
-    def note(self, text: str) -> None:
-        """Print a dimmed line, indented, on standard error or, without `notes_apart`, on standard output."""
-        fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
-        line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
-        click.echo(click.style(line, dim=True), err=self._notes_apart)
-
-    def _fill(self, label: str, data: Mapping[str, Any]) -> None:
-        scores = {key: score_text(data[key]) for key in ("score", "similarity") if key in data}
-        self.note(label.format(**{**data, **scores}))
-
-    def _write(self, text: str) -> None:
-        self._draft += text
-        click.echo(self._wrap.feed(text), nl=False)
-        sys.stdout.flush()
-
-    def _token(self, event: Event) -> None:
-        if not self._live:
-            return
-        if self._message_id != event.message_id:
-            self.end_line()
-        self._message_id = event.message_id
-        self._write(event.text)
-
-    def _draft_rejected(self, event: Event) -> None:
-        in_sight = self._wrap.rows < shutil.get_terminal_size().lines - 1
-        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
-        if self._draft and in_sight and sys.stdout.isatty() and not plain:
-            # The draft is drawn once more in its place, struck out.
-            up = f"\x1b[{self._wrap.rows}A" if self._wrap.rows else ""
-            words = wrapped(self._draft, columns=columns())
-            click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
-            self._draft = ""
-        self.end_line()
-        self._fill(self.labels.draft_rejected, event.data)
-
-    def _rollback(self, event: Event) -> None:
-        kind, removed = event.data["kind"], event.data["removed"]
-        # A person's own order is answered by a notice, and a mere draft is announced already.
-        if kind == "context" or (kind == "draft" and removed):
-            self._fill(self.labels.rolled_back_to, event.data)
-
-    def _topic(self, event: Event) -> None:
-        if event.data["similarity"] is not None:
-            back = event.data["kind"] == "back"
-            self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
-
-    def _verdict(self, event: Event) -> None:
-        if event.data["of"] == "context":
-            self._fill(self.labels.judged, event.data)
-
-    def _status(self, reply: Reply) -> str:
-        words = self.labels
-        scored = words.unscored.format(reason=reply.reason)
-        if reply.score is not None:
-            scored = words.score.format(score=score_text(reply.score))
-        parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
-        if reply.checkpoint_id:
-            parts.append(words.checkpoint.format(id=reply.checkpoint_id))
-        if reply.checkpoints_removed:
-            names = ", ".join(reply.checkpoints_removed)
-            parts.append(words.checkpoints_removed.format(names=names))
-        if reply.flag == "low_quality":
-            parts.append(words.low_quality.format(reason=reply.reason))
-        return " · ".join(part for part in parts if part)
 
 
 GAP = " │ "

@@ -1,4 +1,4 @@
-"""`unsay threads`, `timeline`, `checkpoints`, `tokens`, `label`, `end` and `purge`."""
+"""`unsay timeline`, `checkpoints`, `tokens`, `label`, `end` and `purge`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,12 @@ from typing import Any
 
 import click
 
+from unsay.cli.chat_history import forget_thread
+from unsay.cli.list_commands import begin_text
 from unsay.cli.output import note, show, usage_error
+from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
-from unsay.cli.session import Opened, listed_database, location, on_thread
+from unsay.cli.session import Opened, listed_database, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import end_list, gathered
 from unsay.conversation.tree import one_line, tree_text
@@ -27,8 +30,8 @@ from unsay.storage.pagination import Slice
 TITLE_CELLS = 60
 
 
-def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
-    asked = {name: given for name, given in filters.items() if given not in (None, {})}
+def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the threads that match what is `asked`; the errors are those of `listed_database`."""
     with listed_database(db) as database:
         found = _found(database, asked)
 
@@ -36,8 +39,7 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
         for each in found.items:
             moment = each.updated_at[:16].replace("T", " ")
             click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
-        begin = f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."
-        end_list(found.items, found.cursor, "No thread matches." if asked else begin)
+        end_list(found.items, found.cursor, "No thread matches." if asked else begin_text(db))
 
     cursor = {"cursor": found.cursor} if asked else {}
     show(show_rows, as_json=as_json, threads=list(map(asdict, found.items)), **cursor)
@@ -135,6 +137,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
             note(words.not_purged.format(thread=thread))
             click.get_current_context().exit(1)
     counts = asdict(opened.conversation.purge())
+    forget_thread(history_file(), thread)
     if not any(counts.values()):
         raise UnknownThreadError(
             f"There is no thread {thread!r} in {opened.database.path!r}; nothing was deleted. "

@@ -20,7 +20,7 @@ from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
 from unsay.operations.reversal import label_step
 from unsay.operations.rollback import with_step
-from unsay.operations.usage_report import Usage, usage_of
+from unsay.operations.usage_report import Status, Usage, status_of, usage_of
 from unsay.settings import load_settings
 from unsay.state import State, Update
 from unsay.storage.base import Database, Purged
@@ -166,6 +166,15 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
         f"No tool result in this thread has the tool_call_id {tool_call_id!r}: take an id from the "
         "messages of the transcript"
     )
+
+
+def status(thread: ThreadHandle) -> Steps[Status]:
+    """Return topic, newest context and budgets, for a status line; all of it is empty for a new thread.
+
+    Offloaded messages and branches are not loaded, so the cost does not grow with the thread.
+    """
+    state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
+    return (yield from status_of(state, thread.scope()))
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:

@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import aclosing, closing
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from langgraph.store.base import BaseStore
@@ -13,9 +14,9 @@ from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.conversation.timeline import timeline_of
-from unsay.conversation.turn_lifecycle import close_turn, open_turn
+from unsay.conversation.turn_lifecycle import close_turn, open_resumed, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
-from unsay.effects import adrive, drive
+from unsay.effects import Steps, adrive, drive
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.model_factory import ModelLike
@@ -134,11 +135,22 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             ConflictError: The thread waits for a decision, was ended, or is used by another process
                 for too long; a budget is used up; or the `turn_id` was used for another text.
         """
+        opening = partial(open_turn, text=text, documents=documents, turn_id=turn_id, answer=answer)
+        return self._streamed(opening, turn_id)
+
+    @checked
+    def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
+        """Stream the events of a turn that `resume` continues; arguments and errors are the same."""
+        return self._streamed(partial(open_resumed, decision=decision))
+
+    def _streamed(
+        self, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
+    ) -> Generator[Event, None, None]:
         handle = self._handle
         hold = drive(handle.take())
         try:
             with translated(handle.database.path):
-                opened = drive(open_turn(handle, text, documents, turn_id, answer))
+                opened = drive(begin(handle))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:
@@ -189,11 +201,25 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         answer: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events; the arguments and errors are those of `Conversation.stream`."""
+        opening = partial(open_turn, text=text, documents=documents, turn_id=turn_id, answer=answer)
+        async with aclosing(self._streamed(opening, turn_id)) as events:
+            async for event in events:
+                yield event
+
+    async def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
+        """Stream the events of a turn that `resume` continues; arguments and errors are the same."""
+        async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:
+            async for event in events:
+                yield event
+
+    async def _streamed(
+        self, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
+    ) -> AsyncGenerator[Event, None]:
         handle = self._handle
         hold = await adrive(handle.take())
         try:
             with translated(handle.database.path):
-                opened = await adrive(open_turn(handle, text, documents, turn_id, answer))
+                opened = await adrive(begin(handle))
                 if isinstance(opened, Reply):
                     reply = opened
                 else:

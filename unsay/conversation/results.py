@@ -20,8 +20,12 @@ T = TypeVar("T")
 
 EventKind = Literal[
     "token",
-    "draft_rejected",
+    "tool_call",
+    "tool_result",
+    "judging",
     "verdict",
+    "draft_rejected",
+    "restored",
     "phase",
     "topic",
     "compaction",

@@ -275,6 +275,11 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
         ConflictError: The turn waits for a decision, and none is given.
         InputError: The decision is a mapping with a key that is not text, or cannot be stored.
     """
+    return (yield from run_turn(thread, (yield from open_resumed(thread, decision))))
+
+
+def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
+    """Return the graph's input for `resume`, with the thread's lock held; the errors are the same."""
     # LangGraph searches such keys for the ids of interrupts.
     if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
         raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
@@ -284,7 +289,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
         raise NothingToUndoError("No turn of this thread was stopped; send a new message")
     if decision is not None and not snapshot.interrupts:
         raise NothingToUndoError("This thread waits for no decision; send a new message")
-    return (yield from run_turn(thread, None if decision is None else Command(resume=decision)))
+    return None if decision is None else Command(resume=decision)
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:

@@ -279,6 +279,7 @@ class ConversationVerbs:
     replay = _reads(model_calls.replay)
     tool_result = _reads(audit.tool_result)
     tokens = _reads(audit.tokens)
+    status = _reads(audit.status)
     judge_summaries = _changes(topic_summaries.judge_summaries)
     events = _reads(audit.events)
     runs = _reads(audit.runs)

@@ -144,6 +144,7 @@ def judge_exchange(
         hint=hint,
         rubric=settings.judge_rubric,
     )
+    scope.emit("judging", message_id=answer.id)
     verdict = yield from _ask_panel(request, text, scope, key=key)
     # A judge may name only messages that it was shown.
     shown = (*exchange.earlier_ids, *(call.message_id for call in exchange.calls))

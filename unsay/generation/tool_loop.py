@@ -6,9 +6,10 @@ crash; the context is passed through the run's configuration, so that no step st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Annotated, Any, Required, cast
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import ParentCommand
@@ -33,6 +34,7 @@ from unsay.generation.relevance import (
 )
 from unsay.history.tool_steps import put_draft
 from unsay.messages.annotations import annotation_of
+from unsay.messages.content import text_of
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
 from unsay.runtime import Scope
@@ -147,6 +149,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         # Before the next call: if the process ends in it, these calls can still be undone.
         yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
         yield from _store(draft, attempt)
+        _report_results(done, scope)
     done = with_findings(done, draft.get("findings", {}))
     done = merge_messages(done, [(yield from judge_results(attempt.state, scope, done))])
     search = next_search(attempt.state, scope, done)
@@ -173,12 +176,28 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
+        for call in reply.tool_calls:
+            scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     (message,) = fresh([reply], attempt.state, attempt.scope, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
     update["findings"] = findings_of(done)
     yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
     return update
+
+
+def _report_results(done: Sequence[AnyMessage], scope: Scope) -> None:
+    """Stream the results of the newest step's tool calls."""
+    results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(done)))
+    for result in reversed(results):
+        assert isinstance(result, ToolMessage)  # noqa: S101 - for mypy; `takewhile` has checked it
+        scope.emit(
+            "tool_result",
+            call_id=result.tool_call_id,
+            name=result.name,
+            status=result.status,
+            text=text_of(result),
+        )
 
 
 def _store(draft: Draft, attempt: AttemptContext) -> Steps[None]:

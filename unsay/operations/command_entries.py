@@ -50,7 +50,7 @@ COMMANDS = (
     CommandEntry("say", "chat", "Send TEXT (- reads standard input) and print the answer."),
     CommandEntry(
         "threads",
-        "thread",
+        "list",
         "List the conversations, newest first.",
         details="Sorted by the last message, or with filters by the start.",
     ),
@@ -311,6 +311,24 @@ COMMANDS = (
     CommandEntry("end", "thread", "End a conversation; it can still be read."),
     CommandEntry("purge", "thread", "Permanently delete a conversation."),
     CommandEntry("demo", "demo", "Play a scripted conversation; no API key needed."),
+    CommandEntry(
+        "doctor",
+        "setup",
+        "Check key, server, model, database and clock, and say what to do.",
+        details="No model is called. The exit code is 1 if a check fails.",
+    ),
+    CommandEntry(
+        "schema",
+        "setup",
+        "Print the JSON Schema of what COMMAND prints with --json.",
+        details="Also for `rollback --preview` and `events --verify`, in quotes.",
+    ),
+    CommandEntry(
+        "completion",
+        "setup",
+        "Print the script that completes commands in bash, zsh or fish.",
+        details='For bash, add this line to ~/.bashrc: eval "$(unsay completion bash)"',
+    ),
     CommandEntry("help", chat_en="list the commands", chat_ja="コマンドの一覧", reads=True),
     CommandEntry(
         "resume",

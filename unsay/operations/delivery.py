@@ -27,6 +27,7 @@ from unsay.operations.compensate import keeps_effects, note_own_calls
 from unsay.operations.lessons import LESSONS, lessons_of_turn
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
+    count_changes,
     live_branch,
     save_branch,
     settle,
@@ -157,6 +158,7 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """
     turn = state["turn"]
     if not turn["draft_branches"]:
+        scope.emit("restored", messages=0)
         return state, Update()
     label = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
     changes = yield from without_retries(state, scope, label)
@@ -164,6 +166,8 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
         log_rollback(scope, each)
     change = as_one(live_branch(state), changes, label)
     update = settle(state, change, list(state.get("branches", [])))
+    _, returned = count_changes(state["messages"], update["messages"])
+    scope.emit("restored", messages=returned)
     remaining = [each for each in turn["branches"] if each not in turn["draft_branches"]]
     restored: Turn = {
         **turn,

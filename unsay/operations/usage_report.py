@@ -38,6 +38,27 @@ class Usage:
         return usage_text(self, ENGLISH)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A thread at a glance: its topic, its newest context (`None` before a call), its budgets."""
+
+    topic: str
+    window: CallContext | None
+    gauges: tuple[Gauge, ...]
+
+
+def status_of(state: State, scope: Scope) -> Steps[Status]:
+    """Return the status of a thread; the transcript and the branches are not loaded."""
+    window = _newest_context(state.get("messages", []))
+    gauges = yield from _gauges(state, scope)
+    return Status(topic=state.get("current_topic", ""), window=window, gauges=gauges)
+
+
+def _newest_context(transcript: Sequence[AnyMessage]) -> CallContext | None:
+    manifests = ((m, manifest_in(m)) for m in reversed(transcript))
+    return next((read_manifest(m, found, transcript) for m, found in manifests if found), None)
+
+
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
     """Return the tokens of the state and its kept branches, with a bounded number of reads.
 
@@ -79,9 +100,7 @@ def usage_of(
         summaries=tokens_in(tallies, "summary"),
         titles=tokens_in(tallies, "title"),
     )
-    transcript = state.get("messages", [])
-    manifests = ((m, manifest_in(m)) for m in reversed(transcript))
-    window = next((read_manifest(m, found, transcript) for m, found in manifests if found), None)
+    window = _newest_context(state.get("messages", []))
     return Usage(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
@@ -107,7 +126,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
     spent = totals.spent
     paid = [(name, getattr(spent, name).total) for name in PURPOSES]
     lines = [
-        (_window_head(totals.window, texts), _parts(totals.window)),
+        (window_head(totals.window, texts), _parts(totals.window)),
         (_spent_head(spent, texts), paid),
     ]
     return "\n".join(
@@ -123,10 +142,11 @@ def window_text(window: CallContext | None, texts: Texts) -> str:
         (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))
         for part, tokens in _parts(window)
     ]
-    return "\n".join(filter(None, (_window_head(window, texts), _table(rows))))
+    return "\n".join(filter(None, (window_head(window, texts), _table(rows))))
 
 
-def _window_head(window: CallContext | None, texts: Texts) -> str:
+def window_head(window: CallContext | None, texts: Texts) -> str:
+    """Format the size of a call's context; `None` gives a text that says it is unknown."""
     if window is None:
         return texts.tokens_unknown
     used = sum(window.parts.values())

@@ -242,7 +242,10 @@ class Texts(ReasonTexts):
         "Context: {used} of {window} tokens ({share})",
         "コンテキスト: {window}トークン中{used}({share})",
     )
-    tokens_used: Text = Text("Context: {used} tokens", "コンテキスト: {used}トークン")
+    tokens_used: Text = Text(
+        "Context: {used} tokens (window size unknown)",
+        "コンテキスト: {used}トークン(ウィンドウの大きさは不明)",
+    )
     tokens_unknown: Text = Text(
         "No model call has been measured yet.", "計測できるモデル呼び出しはまだありません。"
     )

@@ -1,0 +1,271 @@
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Serve
+from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.tmux import Tmux
+from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
+
+pytestmark = pytest.mark.full
+
+READY = "Alt-Enter adds a line"
+SPRING = "京都では、いつ桜が咲きますか?"
+ON_SPRING = "京都の桜は、例年三月の終わりから四月の初めにかけて満開になります。"
+SLOW_TOOLS = '''
+import time
+
+def legs(animal: str) -> str:
+    """Count the legs of an animal."""
+    time.sleep(3)
+    return "8"
+'''
+
+
+def held(server: OpenAIServer, model: str, begins: str = "") -> threading.Event:
+    """Hold the server's next reply of a model, after these words of it, until the event is set."""
+    works, release, holds = server.script, threading.Event(), [True]
+
+    def script(asked: Asked) -> Said:
+        if asked.model != model or not holds:
+            return works(asked)
+        holds.clear()
+        if not begins:
+            release.wait(60)
+            return works(asked)
+
+        def pieces() -> Iterator[str]:
+            yield begins
+            release.wait(60)
+            yield str(works(asked)).removeprefix(begins)
+
+        return pieces()
+
+    server.script = script
+    return release
+
+
+def flat(screen: str) -> str:
+    """The screen's words without line breaks."""
+    return " ".join(screen.split())
+
+
+def asked_of(server: OpenAIServer) -> list[str]:
+    """What the answering model was asked."""
+    return [each.question for each in server.asked_of("answerer")]
+
+
+def test_a_paste_is_one_message_and_the_history_keeps_it(serve: Serve, tmp_path: Path) -> None:
+    """Five pasted lines are one question; another chat offers them again."""
+    server = serve({"def": ON_LISTS})
+    snippet = "def one():\n    return 1\n\ndef two():\n    return 2"
+    with Tmux(tmp_path, "chat") as tmux:
+        tmux.expect(READY)
+        tmux.expect("\n>")
+        tmux.paste(snippet)
+        screen = tmux.expect("return 2")
+        assert "> def one():\n·     return 1\n·\n· def two():\n·     return 2" in screen
+        tmux.press("Enter")
+        tmux.expect("score 0.90")
+        tmux.type("exit")
+        assert 0 == tmux.code()
+    assert [snippet] == asked_of(server)
+    with Tmux(tmp_path, "chat", "--thread", "other") as tmux:
+        tmux.expect(READY)
+        tmux.expect("\n>")
+        tmux.press("Up", "Up")
+        tmux.expect("return 2")
+        tmux.press("C-c", "C-d")
+        assert 0 == tmux.code()
+
+
+def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Path) -> None:
+    """Waiting, a tool by its name, and judging; afterwards nothing of it is left."""
+    Path("slow_tools.py").write_text(SLOW_TOOLS)
+    server = serve({"legs": ON_LISTS})
+    works = server.script
+
+    def script(asked: Asked) -> Said:
+        called = any(message["role"] == "tool" for message in asked.body["messages"])
+        if asked.model == "judge" or called:
+            return works(asked)
+        return Calls(name="legs", arguments={"animal": "spider"})
+
+    server.script = script
+    answer, verdict = held(server, "answerer"), held(server, "judge")
+    with Tmux(tmp_path, "chat", "--tools", "slow_tools:legs") as tmux:
+        tmux.expect(READY)
+        tmux.type("How many legs?")
+        tmux.expect("waiting for the model · 1 s")
+        answer.set()
+        tmux.expect("running legs · 1 s")
+        screen = tmux.expect("judging the answer · 1 s")
+        assert ON_LISTS in flat(screen)
+        verdict.set()
+        screen = tmux.expect("score 0.90")
+        assert not re.search(r"waiting|running|judging", screen)
+
+
+@pytest.mark.parametrize(
+    ("key", "left"),
+    [
+        pytest.param("r", [LISTS, NESTED], id="resume"),
+        pytest.param("e", [LISTS, NESTED], id="edit"),
+        pytest.param("d", [LISTS], id="drop"),
+    ],
+)
+def test_ctrl_c_keeps_what_came(serve: Serve, tmp_path: Path, key: str, left: list[str]) -> None:
+    """The first words stay, the question is resumed, edited or dropped, the turn before stays."""
+    server = serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect(READY)
+        tmux.type(LISTS)
+        tmux.expect("score 0.90")
+        release = held(server, "answerer", ON_NESTED[:30])
+        tmux.type(NESTED)
+        tmux.expect(ON_NESTED[:24])
+        tmux.press("C-c")
+        screen = tmux.expect("d drop the question")
+        assert "r resume the answer" in screen
+        assert "e edit the question" in screen
+        release.set()
+        tmux.press(key)
+        if key == "e":
+            tmux.expect(f"> {NESTED}\n\n")
+            tmux.press("Enter")
+        if key == "d":
+            screen = tmux.expect("earlier turns are unchanged")
+        else:
+            screen = tmux.expect("in which the loops would")
+        assert ON_NESTED[:24] in screen
+        tmux.type("/timeline")
+        screen = tmux.expect(f"{len(left)}. 0.90")
+        assert all(f"{number}. 0.90  {words}" in screen for number, words in enumerate(left, 1))
+        tmux.type("quit")
+        assert 0 == tmux.code()
+
+
+def test_a_picker_shows_what_would_go(serve: Serve, tmp_path: Path) -> None:
+    """Esc Esc opens it; after the rollback the removed question is in the prompt."""
+    serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect(READY)
+        tmux.type(LISTS)
+        tmux.expect("score 0.90")
+        tmux.type("/checkpoint start")
+        tmux.expect("Created checkpoint start.")
+        tmux.type(NESTED)
+        tmux.expect(ON_NESTED[:20])
+        tmux.expect("stand.\n  score 0.90")
+        tmux.type("half a question", enter=False)
+        tmux.press("Escape", "Escape")
+        screen = tmux.expect("Would roll back to")
+        assert "checkpoint start, after turn 1" in screen
+        assert f"❯ before turn 2 “{NESTED}”" in screen
+        assert "Turns: 1. Messages: 2." in screen
+        tmux.press("Escape")
+        tmux.expect("> half a question")
+        tmux.press("C-c")
+        tmux.type("/rollback")
+        tmux.expect("Would roll back to")
+        tmux.press("Home")
+        tmux.expect("Turns: 2. Messages: 4.")
+        tmux.press("Enter")
+        tmux.expect("Rolled back to the start")
+        tmux.expect(f"> {LISTS}\n\n")
+
+
+def test_a_rejected_draft_is_struck_out(serve: Serve, tmp_path: Path) -> None:
+    """With the reason; what passed is not."""
+    serve(DRAFTS, SCORES)
+    with Tmux(tmp_path, "chat") as tmux:
+        tmux.expect(READY)
+        tmux.type(NESTED)
+        tmux.expect("score 0.90")
+        screen = tmux.screen(colors=True)
+    styled = {part: style for style, part in re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)}
+    struck = " ".join(part for part, style in styled.items() if "9" in style.split(";"))
+    assert flat(CARS) in flat(struck)
+    assert ON_NESTED not in flat(struck)
+    assert "rejected, score 0.10: It is worth 0.1." in flat(re.sub(r"\x1b\[[\d;]*m", "", screen))
+
+
+def test_without_a_passing_draft_the_screen_says_what_was_restored(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The best draft is shown, and that nothing before it changed."""
+    serve({NESTED: CARS}, SCORES)
+    with Tmux(tmp_path, "chat", environment={"UNSAY_MAX_ROLLBACKS": "0"}) as tmux:
+        tmux.expect(READY)
+        tmux.type(NESTED)
+        screen = tmux.expect("this is the best one")
+        assert "the conversation before this question is unchanged" in flat(screen)
+
+
+def test_a_decision_says_what_can_be_typed(serve: Serve, tmp_path: Path) -> None:
+    """The prompt lists the words while it waits for one of them."""
+    serve({NESTED: CARS}, SCORES)
+    asks: Mapping[str, str] = {"UNSAY_MAX_ROLLBACKS": "0", "UNSAY_ON_EXHAUSTED": "ask"}
+    with Tmux(tmp_path, "chat", environment=asks) as tmux:
+        tmux.expect(READY)
+        tmux.type(NESTED)
+        tmux.expect("approve | reject | edit:YOUR TEXT | instructions\n>")
+        tmux.type("edit:Yes, they can be nested.")
+        tmux.expect("Yes, they can be nested.\n  unscored: a person wrote it")
+        screen = tmux.expect("\n\n>")
+        assert not screen.rstrip().endswith("instructions\n>")
+
+
+def test_a_chat_offers_recent_threads_and_shows_the_last_turns(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """`unsay chat` alone lists them; the opened thread shows questions and answers."""
+    serve(ANSWERS)
+    with Tmux(tmp_path, "chat") as tmux:
+        tmux.expect(READY)  # there is no thread yet: nothing to choose
+        tmux.type(LISTS)
+        tmux.expect("score 0.90")
+        tmux.press("C-d")
+        assert 0 == tmux.code()
+    with Tmux(tmp_path, "chat") as tmux:
+        screen = tmux.expect("Which conversation?")
+        assert "❯ a new conversation" in screen
+        tmux.press("Down", "Enter")
+        screen = tmux.expect(READY)
+        screen = tmux.expect("score 0.90")
+        assert f"> {LISTS}" in screen
+        assert ON_LISTS in flat(screen)
+        tmux.expect("topic “list comprehension” · Context: ")
+
+
+def test_a_chat_in_japanese(serve: Serve, tmp_path: Path) -> None:
+    """Wide characters take two cells everywhere, and the chat's own words are Japanese."""
+    serve({SPRING: [CARS, ON_SPRING]}, SCORES)
+    with Tmux(tmp_path, "chat", "--thread", "t", columns=40) as tmux:
+        tmux.expect("Esc Esc")
+        tmux.type(SPRING)
+        screen = tmux.expect("スコア 0.90")
+        assert f"> {SPRING}" in screen
+        assert "不合格、スコア 0.10" in screen
+        rows = screen.split("\n")
+        at = next(index for index, row in enumerate(rows) if row.startswith(ON_SPRING[:15]))
+        assert ON_SPRING == "".join(rows[at : at + 2]).strip()
+        assert len(rows[at]) <= 20
+        tmux.press("Escape", "Escape")
+        tmux.expect("どこに戻りますか")
+        tmux.press("Enter")
+        tmux.expect(f"> {SPRING}\n\n")
+
+
+def test_no_color_has_no_colors(serve: Serve, tmp_path: Path) -> None:
+    """With NO_COLOR the chat works without colors and strike-outs."""
+    serve(DRAFTS, SCORES)
+    with Tmux(tmp_path, "chat", environment={"NO_COLOR": "1"}) as tmux:
+        tmux.expect(READY)
+        tmux.type(NESTED)
+        tmux.expect("score 0.90")
+        colors = re.findall(r"\x1b\[([\d;]*)m", tmux.screen(colors=True))
+    assert not {code for each in colors for code in each.split(";")} & {"9", "31", "33", "90"}

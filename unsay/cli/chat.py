@@ -1,0 +1,271 @@
+"""The loop of `unsay chat`: read a message, show its answer, and continue after errors."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from functools import partial
+
+import click
+
+from unsay.cli.loading import with_files
+from unsay.cli.output import note, print_json, show_error, versioned
+from unsay.cli.paths import history_file
+from unsay.cli.picker import Row, choose
+from unsay.cli.places import places_of, preview_rows
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, is_rich, keys_kept
+from unsay.cli.screen import Screen
+from unsay.cli.session import Speaker, decision_of, event_object, readable
+from unsay.cli.status import status_of
+from unsay.conversation.results import Event, Reply, TimelineData, reply_event
+from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
+from unsay.messages.annotations import spoken
+from unsay.messages.content import preview, text_of
+from unsay.operations.command_table import chat_help
+from unsay.operations.commands import parse_command
+from unsay.state import Command
+
+RESUME = Command(verb="resume", argument="")
+LEAVE = Command(verb="exit", argument="")
+
+# Words that leave the chat, as in other programs; the model is not sent them.
+LEAVING = frozenset({"exit", "quit"})
+
+QUESTION_CHARS = 60
+
+
+class Chat:
+    """One chat in one thread."""
+
+    def __init__(self, speaker: Speaker, *, files: Mapping[str, str], as_json: bool) -> None:
+        self._speaker = speaker
+        self._conversation = speaker.conversation
+        self._as_json = as_json
+        self._interactive = sys.stdin.isatty()
+        self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
+        self._reader = self._make_reader()
+        self._files = files
+        """Texts that go with the next message, by the names of their files."""
+
+        self._sent: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """Words and files of each message that was sent with files."""
+
+        self._prefill = ""
+        self._due: Reply | None = None
+        speaker.tick = self._screen.tick
+
+    def _make_reader(self) -> Keyboard | PlainReader:
+        if not is_rich():
+            return PlainReader(interactive=self._interactive)
+        return Keyboard(
+            self._conversation,
+            self._screen.labels.language,
+            history_file(),
+            lambda: status_of(self._conversation, self._screen.labels),
+        )
+
+    def run(self) -> None:
+        """Read and answer until the end of the input, `exit`, `quit` or `/exit`."""
+        self._greet()
+        while (line := self._next()) is not None:
+            try:
+                self._answer(line)
+            except KeyboardInterrupt:
+                if not self._interactive:
+                    raise
+                self._stopped()
+            except SessionEndedError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
+                self._screen.end_line()
+                show_error(error, as_json=self._as_json, interface="chat")
+            if self._interactive:
+                click.echo(err=True)
+
+    def _greet(self) -> None:
+        words = self._screen.labels
+        if self._as_json:
+            print_json(versioned(event="thread", thread_id=self._conversation.thread_id))
+        note(f"thread {self._conversation.thread_id}")
+        if self._interactive:
+            note(words.leave)
+            if isinstance(self._reader, Keyboard):
+                note(words.keys)
+            self._show_last_turns()
+        if self._files:
+            note(words.attached.format(names=", ".join(self._files)))
+        if (due := self._speaker.due()) is not None:
+            self._show(reply_event(due))
+        elif question := self._speaker.stopped_question():
+            self._screen.note(words.waiting.format(question=preview(question)))
+
+    def _show_last_turns(self) -> None:
+        if not self._as_json and (seen := self._timeline()) is not None:
+            click.echo()
+            self._screen.last_turns(seen.turns)
+
+    def _timeline(self) -> TimelineData | None:
+        try:
+            return self._conversation.timeline()
+        except UnknownThreadError:
+            return None
+
+    def _next(self) -> str | None:
+        """Return the next message with words in it; `None` when the chat is over."""
+        while True:
+            try:
+                line = self._reader.read(self._prefill, self._choices()).strip()
+            except EOFError:
+                return None
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    "The input is not UTF-8 text: convert it to UTF-8 first"
+                ) from error
+            except KeyboardInterrupt:
+                if not self._interactive:
+                    raise
+                note(self._screen.labels.leave)
+                line = ""
+            self._prefill = ""
+            if line.lower() in LEAVING or parse_command(line) == LEAVE:
+                return None
+            if line:
+                return line
+
+    def _choices(self) -> list[str]:
+        """Return what may be typed at a decision; empty while the chat waits for a message."""
+        if self._due is None or self._due.request is None:
+            return []
+        if _is_about_draft(self._due):
+            words = self._screen.labels
+            return ["approve", "reject", f"edit:{words.choice_text}", words.choice_instructions]
+        return ["approve", "reject"]
+
+    def _answer(self, line: str) -> None:
+        with keys_kept() if isinstance(self._reader, Keyboard) else nullcontext():
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        command = parse_command(line)
+        deciding = self._due is not None
+        if command == RESUME or (deciding and command is None):
+            decision = decision_of(line) if command is None else None
+            self._screen.begin()
+            self._speaker.resume(decision, self._show)
+            return
+        if command is None:
+            self._screen.labels = self._speaker.labels(line)
+            self._screen.begin()
+            self._speaker.say(readable(self._with_files(line)), self._show)
+        elif line == ROLLBACK and self._interactive and not self._as_json:
+            self._pick_place()
+        else:
+            self._obey(command, line)
+
+    def _obey(self, command: Command, line: str) -> None:
+        """Carry out a slash command; a removed question is in the prompt again."""
+        before, due = spoken(self._conversation.messages()), self._due
+        if command["verb"] in ("retry", "edit", "compact"):
+            self._screen.begin()
+        self._speaker.say(readable(line), self._show)
+        # The notice about a command decides nothing.
+        self._due = self._due or due
+        if command["verb"] in ("undo", "rollback"):
+            after = {message.id for message in self._conversation.messages()}
+            gone = (m for m in before if m.type == "human" and m.id not in after)
+            self._put_back(next((text_of(message) for message in gone), ""))
+        if command["verb"] == "help" and not self._as_json:
+            click.echo(chat_help(self._screen.labels.language, by_chat=True))
+
+    def _with_files(self, line: str) -> str:
+        if not self._files:
+            return line
+        text = with_files(line, self._files)
+        self._sent[text], self._files = (line, self._files), {}
+        return text
+
+    def _put_back(self, text: str) -> None:
+        """Put the words of a removed message into the prompt; its files go with the next message."""
+        self._prefill, files = self._sent.get(text, (text, {}))
+        if files:
+            self._files = files
+            note(self._screen.labels.attached.format(names=", ".join(files)))
+
+    def _pick_place(self) -> None:
+        """Let the person choose a turn or a checkpoint, and roll back to it."""
+        self._prefill, words = self._reader.typed, self._screen.labels
+        seen = self._timeline()
+        places = [] if seen is None else places_of(seen, words)
+        if not places:
+            note(words.back_nothing)
+            return
+        rows = [Row(text=text, preview=partial(self._preview, order)) for text, order in places]
+        chosen = choose(words.back_title, rows, words.list_keys, start=len(rows) - 1)
+        if chosen is not None:
+            self._prefill = ""
+            order = f"{ROLLBACK} {places[chosen][1]}"
+            self._obey(Command(verb="rollback", argument=places[chosen][1]), order)
+
+    def _preview(self, order: str) -> str:
+        """Return in words what `/rollback ORDER` would remove, or why it cannot be done."""
+        turns = int(order) if order.isdecimal() else None
+        try:
+            seen = self._conversation.preview(None if turns else order, turns=turns)
+        except UnsayError as error:
+            return str(error)
+        return "\n".join(preview_rows(seen, self._screen.labels))
+
+    def _stopped(self) -> None:
+        """After Ctrl-C: keep what came, and let the person resume, edit or drop the question."""
+        draft, words = self._screen.draft, self._screen.labels
+        self._screen.end_line()
+        self._screen.note(words.stopped)
+        question = self._speaker.stopped_question()
+        if question is None:
+            if self._speaker.due() is None:
+                self._screen.note(words.complete)
+            return
+        title = words.stop_title.format(question=preview(question, QUESTION_CHARS))
+        texts = (words.stop_resume, words.stop_edit, words.stop_drop, words.stop_later)
+        rows = [Row(text=text, key=text[0]) for text in texts]
+        chosen = choose(title, rows, words.list_keys)
+        if chosen == 0:
+            self._resume()
+        elif chosen in (1, 2):
+            self._drop(question, draft)
+            if chosen == 1:
+                self._put_back(question)
+        else:
+            self._screen.note(words.waiting.format(question=preview(question)))
+
+    def _resume(self) -> None:
+        try:
+            self._answer("/resume")
+        except KeyboardInterrupt:
+            self._stopped()
+
+    def _drop(self, question: str, draft: str) -> None:
+        """Remove the unanswered question; what came of its answer is kept in the event log."""
+        self._conversation.undo()
+        words = self._screen.labels
+        self._screen.note(words.dropped)
+        if draft:
+            text = words.stopped_note.format(question=question, draft=draft)
+            with suppress(UnknownThreadError):
+                self._conversation.note(text)
+
+    def _show(self, event: Event) -> None:
+        if event.reply is not None:
+            self._due = event.reply if event.reply.kind == "decision" else None
+        if self._as_json:
+            print_json(event_object(event))
+            return
+        self._screen.show(event)
+        if self._due is not None:
+            words = self._screen.labels
+            note(words.decide if _is_about_draft(self._due) else words.decide_yes_no)
+
+
+def _is_about_draft(due: Reply) -> bool:
+    """Return whether a decision is about drafts, which can be edited, and not just yes or no."""
+    reviews = (due.request or {}).get("review_configs") or [{}]
+    return "edit" in reviews[0].get("allowed_decisions", ("edit",))

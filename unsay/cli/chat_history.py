@@ -1,0 +1,55 @@
+"""What a person typed in earlier chats: one JSON object a line, in a file of mode 0600.
+
+Each line has its thread's id, so that `unsay purge` can remove what was typed in a thread.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+# Newest lines that are read; older ones stay in the file.
+NEWEST = 1_000
+
+
+def typed_texts(path: Path) -> list[str]:
+    """Return the texts, newest first; empty without a file."""
+    return [text for _, text in reversed(list(_entries(path))[-NEWEST:])]
+
+
+def add_text(path: Path, thread_id: str, text: str) -> None:
+    """Add a text; where the file cannot be written nothing is kept, and the chat goes on."""
+    line = json.dumps({"thread": thread_id, "text": text}, ensure_ascii=False)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, f"{line}\n", os.O_APPEND)
+
+
+def forget_thread(path: Path, thread_id: str) -> None:
+    """Remove what was typed in a thread from the history; without a history file do nothing."""
+    if not path.exists():
+        return
+    kept = [(thread, text) for thread, text in _entries(path) if thread != thread_id]
+    lines = (
+        json.dumps({"thread": thread, "text": text}, ensure_ascii=False) for thread, text in kept
+    )
+    _write(path, "".join(f"{line}\n" for line in lines), os.O_TRUNC)
+
+
+def _write(path: Path, text: str, how: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+    try:
+        os.fchmod(file, 0o600)
+        os.write(file, text.encode("utf-8", "replace"))
+    finally:
+        os.close(file)
+
+
+def _entries(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the thread and the text of each line, oldest first; a damaged line is skipped."""
+    with suppress(OSError):
+        for line in path.read_text("utf-8", "replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                yield entry["thread"], entry["text"]

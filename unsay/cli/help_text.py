@@ -1,0 +1,60 @@
+"""The help of `unsay`: a short one without arguments, all commands in groups with `--help`."""
+
+from collections.abc import Iterator
+
+from unsay.operations.command_entries import COMMANDS
+
+GROUPS = (
+    ("Chat", ("chat", "say", "retry", "edit", "demo")),
+    (
+        "Go back",
+        ("timeline", "undo", "redo", "rollback", "checkpoint", "checkpoints", "task", "remove"),
+    ),
+    ("Branches", ("branches", "restore", "diff", "pick", "fork")),
+    (
+        "Context",
+        (
+            "tokens",
+            "compact",
+            "recall",
+            "pin",
+            "unpin",
+            "forget",
+            "forgotten",
+            "lessons",
+            "lesson",
+            "unlearn",
+        ),
+    ),
+    ("Judging", ("rate", "ratings", "calibrate", "judge", "bisect")),
+    ("Threads", ("threads", "label", "end", "purge")),
+    ("Records", ("runs", "events", "replay")),
+    ("Setup", ("doctor", "schema", "completion")),
+)
+"""The commands by what a person wants to do; every command is in one group."""
+
+SHORT = ("demo", "doctor", "chat", "say", "threads", "timeline", "undo")
+
+_SUMMARIES = {each.name: each.summary for each in COMMANDS}
+
+
+def groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each group with its commands and their summaries."""
+    for title, names in GROUPS:
+        yield title, [(name, _SUMMARIES[name]) for name in names]
+
+
+def short_help() -> str:
+    """Return the help that `unsay` alone prints."""
+    width = max(map(len, SHORT))
+    rows = [f"  unsay {name:<{width}}  {_SUMMARIES[name]}" for name in SHORT]
+    return "\n".join(
+        [
+            "Chat with an LLM that judges its answers, and roll back bad ones.",
+            "",
+            "Commands:",
+            *rows,
+            "",
+            "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.",
+        ]
+    )

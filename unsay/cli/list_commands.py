@@ -1,0 +1,23 @@
+"""`unsay threads`: answered at once if there is nothing to list."""
+
+from importlib import import_module
+from typing import Any
+
+from unsay.cli.output import note, show
+from unsay.cli.paths import location
+from unsay.storage.peek import has_no_threads
+
+
+def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
+    asked = {name: given for name, given in filters.items() if given not in (None, {})}
+    if db is None and has_no_threads(location(db)):
+        words = "No thread matches." if asked else begin_text(db)
+        cursor = {"cursor": None} if asked else {}
+        show(lambda: note(words), as_json=as_json, threads=[], **cursor)
+        return
+    import_module("unsay.cli.thread_commands").list_threads_of(db, asked, as_json=as_json)
+
+
+def begin_text(db: str | None) -> str:
+    """Return what is said where no thread is yet."""
+    return f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."

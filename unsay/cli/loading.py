@@ -1,0 +1,95 @@
+"""What the options `--tools`, `--mcp` and `--file` name: tools, tools of servers, texts."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from unsay.errors import InputError, MissingExtraError
+
+
+def load_tools(names: Sequence[str]) -> list[Any]:
+    """Return the tools that `MODULE:NAME` name, each a function, a tool or a list of them.
+
+    Modules are also looked for in the working directory. Raises `InputError` if one cannot be
+    imported, or has no such name.
+    """
+    if names and "" not in sys.path:
+        sys.path.insert(0, "")
+    found: list[Any] = []
+    for name in names:
+        module, _, attribute = name.partition(":")
+        if not module or not attribute:
+            raise InputError(f"--tools {name!r} must be MODULE:FUNCTION, such as mytools:weather")
+        try:
+            value = getattr(import_module(module), attribute)
+        except AttributeError as error:
+            raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}") from error
+        except Exception as error:  # the user's module may fail in any way
+            raise InputError(f"--tools {name!r} cannot be imported: {error}") from error
+        found += value if isinstance(value, list | tuple) else [value]
+    return found
+
+
+def mcp_servers(path: str) -> dict[str, Any]:
+    """Return the servers in a file such as `{"mcpServers": {"NAME": {"command": …}}}`, by name.
+
+    Raises `InputError` if the file cannot be read.
+    """
+    try:
+        given = json.loads(Path(path).read_text("utf-8"))
+        servers = given.get("mcpServers", given)
+        return {name: _connection(server) for name, server in servers.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise InputError(
+            f'--mcp {path!r} cannot be read: {error}. It must be JSON such as {{"mcpServers": '
+            '{"NAME": {"command": "…", "args": ["…"]}}} or {"NAME": {"url": "http://…"}}'
+        ) from error
+
+
+def _connection(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a server of the file as the client expects it."""
+    settings = {name: value for name, value in server.items() if name != "type"}
+    kind = "stdio" if "command" in server else str(server.get("type", "http")).replace("-", "_")
+    return {"transport": "streamable_http" if kind == "http" else kind, **settings}
+
+
+async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
+    """Return the tools of MCP servers.
+
+    Raises:
+        MissingExtraError: The extra `mcp` is not installed.
+        InputError: A server does not answer.
+    """
+    try:
+        client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient(servers)
+    except ImportError as error:
+        raise MissingExtraError("--mcp needs the extra mcp: pip install 'unsay[mcp]'") from error
+    try:
+        return list(await client.get_tools())
+    except Exception as error:  # a server may fail in any way
+        cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        raise InputError(f"--mcp: a server does not answer: {cause}") from error
+
+
+def load_files(paths: Sequence[str]) -> dict[str, str]:
+    """Return the texts of files by their names; `InputError` if one is not UTF-8 text."""
+    texts = {}
+    for path in paths:
+        try:
+            texts[Path(path).name] = Path(path).read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"--file {path!r} is not UTF-8 text; only text files can be attached"
+            ) from error
+        except OSError as error:
+            raise InputError(f"--file {path!r} cannot be read: {error.strerror}") from error
+    return texts
+
+
+def with_files(words: str, files: Mapping[str, str]) -> str:
+    """Return a message with the texts of files behind its words."""
+    parts = (f'<file name="{name}">\n{text.rstrip()}\n</file>' for name, text in files.items())
+    return "\n\n".join([words, *parts])

@@ -1,0 +1,133 @@
+"""A list on the terminal from which a person chooses one row, with a preview of the row."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+
+from unsay.cli.terminal import is_dumb
+from unsay.conversation.tree import one_line
+
+# Lines of the preview below the rows.
+PREVIEW_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row: its text, the letter that also chooses it, and what the preview says.
+
+    An empty `key` is no letter. `preview` is called when the row is reached; `None` shows nothing.
+    """
+
+    text: str
+    key: str = ""
+    preview: Callable[[], str] | None = None
+
+
+def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int | None:
+    """Let a person choose a row and return its index; `None` if the person chooses none.
+
+    `hint` says which keys can be pressed, and `start` is the row where the list opens. A dumb
+    terminal shows a numbered list and reads a number.
+    """
+    if is_dumb():
+        return _numbered(title, rows)
+    return _List(title, rows, hint, start).run()
+
+
+def _numbered(title: str, rows: Sequence[Row]) -> int | None:
+    click.echo(title, err=True)
+    for number, row in enumerate(rows, 1):
+        click.echo(f"  {number}. {row.text}", err=True)
+        if row.preview is not None:
+            click.echo("".join(f"       {line}\n" for line in row.preview().split("\n")), err=True)
+    try:
+        typed = input("> ").strip().lower()
+    except (EOFError, KeyboardInterrupt):
+        return None
+    keys = {row.key: index for index, row in enumerate(rows) if row.key}
+    numbers = {str(index + 1): index for index in range(len(rows))}
+    return {**keys, **numbers}.get(typed)
+
+
+class _List:
+    """The list while it is open."""
+
+    def __init__(self, title: str, rows: Sequence[Row], hint: str, start: int) -> None:
+        self._title, self._rows, self._hint = title, rows, hint
+        self._at = start
+        self._previews: dict[int, str] = {}
+
+    def run(self) -> int | None:
+        """Show the list until a row is chosen; `None` after Esc and Ctrl-C."""
+        size = shutil.get_terminal_size()
+        room = max(3, size.lines - 4)
+        parts = [self._line(self._title, "bold"), self._list(room, size.columns)]
+        if any(row.preview is not None for row in self._rows):
+            parts.append(self._preview(min(PREVIEW_ROWS, max(1, room // 2))))
+        parts.append(self._line(self._hint, "class:dim fg:ansibrightblack"))
+        app: Application[int | None] = Application(
+            layout=Layout(HSplit(parts)), key_bindings=self._keys(), erase_when_done=True
+        )
+        return app.run()
+
+    def _line(self, text: str, style: str) -> Window:
+        return Window(FormattedTextControl([(style, text)]), height=1, wrap_lines=False)
+
+    def _list(self, room: int, columns: int) -> Window:
+        def lines() -> StyleAndTextTuples:
+            shown: StyleAndTextTuples = []
+            for index, row in enumerate(self._rows):
+                pointer, style = ("❯ ", "reverse") if index == self._at else ("  ", "")
+                shown.append((style, f"{pointer}{one_line(row.text, columns - 3)}\n"))
+            return shown
+
+        control = FormattedTextControl(
+            lines, focusable=True, show_cursor=False, get_cursor_position=lambda: Point(0, self._at)
+        )
+        previews = any(row.preview is not None for row in self._rows)
+        most = max(2, room // 2) if previews else room
+        return Window(control, height=min(len(self._rows), most), wrap_lines=False)
+
+    def _preview(self, lines: int) -> Window:
+        def text() -> StyleAndTextTuples:
+            return [("fg:ansiyellow", self._previewed(self._at))]
+
+        return Window(FormattedTextControl(text), height=lines, wrap_lines=True)
+
+    def _previewed(self, index: int) -> str:
+        if index not in self._previews:
+            preview = self._rows[index].preview
+            self._previews[index] = "" if preview is None else preview()
+        return self._previews[index]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def move(by: int) -> Callable[[KeyPressEvent], None]:
+            def handle(_: KeyPressEvent) -> None:
+                self._at = max(0, min(len(self._rows) - 1, self._at + by))
+
+            return handle
+
+        def end(index: int | None) -> Callable[[KeyPressEvent], None]:
+            return lambda event: event.app.exit(result=index)
+
+        page = max(1, shutil.get_terminal_size().lines // 3)
+        for name, by in (("up", -1), ("down", 1), ("pageup", -page), ("pagedown", page)):
+            keys.add(name)(move(by))
+        keys.add("home")(move(-len(self._rows)))
+        keys.add("end")(move(len(self._rows)))
+        keys.add("enter")(lambda event: event.app.exit(result=self._at))
+        keys.add("escape", eager=True)(end(None))
+        keys.add("c-c")(end(None))
+        for index, row in enumerate(self._rows):
+            if row.key:
+                keys.add(row.key)(end(index))
+        return keys

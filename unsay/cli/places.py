@@ -1,0 +1,55 @@
+"""The places that a chat can go back to, and what a rollback to one would remove."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from unsay.cli.strings import Labels
+from unsay.cli.terminal import clean
+from unsay.conversation.results import Preview, TimelineData
+from unsay.messages.content import preview
+from unsay.operations.commands import score_text
+from unsay.types import Checkpoint
+
+QUESTION_CHARS = 200
+
+
+def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
+    """Return each place as its row's text and the argument of `/rollback`, oldest first.
+
+    A place is before an answered turn, or a named checkpoint. A checkpoint after which nothing
+    comes is left out.
+    """
+    answered = [turn for turn in seen.turns if turn.answer is not None]
+    names = {each["name"] for each in seen.checkpoints}
+    newest = answered[-1].message_id if answered else None
+    marks = [each for each in seen.checkpoints if each["name"] and each["message_id"] != newest]
+    places = [_checkpoint(each, words) for each in marks if not each["turn"]]
+    for index, turn in enumerate(answered):
+        order = str(len(answered) - index)
+        if order not in names:  # a checkpoint of that name would be taken instead
+            question = preview(turn.question, QUESTION_CHARS)
+            text = words.back_turn.format(turn=turn.number, question=question)
+            places.append((f"{text}  {score_text(turn.score)}", order))
+        places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
+    return places
+
+
+def _checkpoint(made: Checkpoint, words: Labels) -> tuple[str, str]:
+    return words.back_checkpoint.format(name=made["name"], turn=made["turn"]), made["id"]
+
+
+def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
+    """Yield in words what a rollback would remove."""
+    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **asdict(seen.tokens)}
+    yield words.preview.format(where=seen.at)
+    yield words.preview_removed.format(**counts)
+    for question in seen.questions:
+        yield "  " + words.at_message.format(words=preview(question, QUESTION_CHARS)).strip()
+    listed = {
+        words.checkpoints: [each["name"] or each["id"] for each in seen.checkpoints],
+        words.tools: list(seen.tool_calls),
+        words.not_undoable: [each.description for each in seen.compensations if each.obstacle],
+    }
+    for label, names in listed.items():
+        if names:
+            yield clean(label.format(names=", ".join(names)))

@@ -1,0 +1,218 @@
+"""The JSON that each command prints with `--json`, as models that give its JSON Schema.
+
+An object of a command has `schema_version` beside the fields here. Costs are in millionths of the
+currency of the prices, times are ISO 8601 in UTC.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+from typing_extensions import TypedDict
+
+from unsay.budget.accounts import Layer
+from unsay.budget.limits import Unit
+from unsay.context.plan import Omission
+from unsay.conversation.branching import Branch
+from unsay.conversation.judgements import Bisection, JudgedTurn
+from unsay.conversation.model_calls import Replay
+from unsay.conversation.results import EventKind, Preview, Reply, RollbackResult, TimelineData
+from unsay.history.runs import Run
+from unsay.history.threads import ThreadInfo
+from unsay.history.token_usage import Tokens
+from unsay.operations.lessons import Lesson
+from unsay.operations.ratings import Rating
+from unsay.storage.base import Purged
+from unsay.types import Checkpoint, Event, Forgotten, Pin
+
+
+class Budget(TypedDict):
+    """The use of one limit; `share` is from 0."""
+
+    layer: Layer
+    unit: Unit
+    used: int
+    asked: int
+    limit: int
+    share: float
+
+
+class Window(TypedDict):
+    """The newest context by parts, in tokens; `size` is that of the model's window, if known."""
+
+    size: int | None
+    parts: dict[str, int]
+
+
+class Spending(TypedDict):
+    """Tokens by purpose."""
+
+    live: Tokens
+    abandoned: Tokens
+    judging: Tokens
+    summaries: Tokens
+    titles: Tokens
+    total: Tokens
+
+
+class Usage(TypedDict):
+    """What `unsay tokens` prints, without the thread."""
+
+    window: Window | None
+    spent: Spending
+    budgets: list[Budget]
+
+
+class Recalled(TypedDict):
+    """One message that a search found; `why` names the rule, `words` those that match."""
+
+    message_id: str
+    turn: int
+    speaker: str
+    text: str
+    why: str
+    words: list[str]
+
+
+class Compared(TypedDict):
+    """One side of a comparison; `only` has the messages that the other side lacks."""
+
+    name: str
+    messages: int
+    topics: list[str]
+    mean_score: float | None
+    last_score: float | None
+    only: list[dict[str, Any]]
+    tokens: Tokens
+
+
+class Again(TypedDict):
+    """The answer of another model, `model`; the rest is as in `recorded`."""
+
+    model: str
+    answer: str
+    calls: list[str]
+    score: float | None
+    reason: str
+    error: str | None
+
+
+class CallSent(TypedDict):
+    """One model call of a turn; `context` has the places and ids of the messages by rule."""
+
+    branch: str
+    kind: str
+    score: float | None
+    words: str
+    context: dict[str, Any]
+
+
+class Check(TypedDict):
+    """One check of `unsay doctor`; `advice` is empty if nothing is to be done."""
+
+    check: str
+    status: Literal["ok", "warning", "failed"]
+    found: str
+    advice: str
+
+
+THREAD: Mapping[str, Any] = {"thread_id": str}
+PAGE: Mapping[str, Any] = {"cursor": str | None}
+
+
+def _fields_of(kind: type) -> dict[str, Any]:
+    assert is_dataclass(kind)  # noqa: S101 - the tables here name only dataclasses
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+_USAGE: Mapping[str, Any] = {"window": Window | None, "spent": Spending, "budgets": list[Budget]}
+_REPLY = {**THREAD, **_fields_of(Reply)}
+_MOVED = {**THREAD, **_fields_of(RollbackResult)}
+_MADE = {**THREAD, "checkpoint": Checkpoint}
+_PINS = {**THREAD, "pins": list[Pin]}
+_FORGOTTEN = {**THREAD, "forgotten": list[Forgotten]}
+_LESSON = {**THREAD, "lesson": Lesson}
+_INFO = _fields_of(ThreadInfo)
+_EVENT: Mapping[str, Any] = {
+    "event": EventKind | Literal["thread", "demo", "added", "question", "timeline"],
+    "text": str,
+    "message_id": str | None,
+    "data": dict[str, Any],
+}
+
+OBJECTS: Mapping[str, Mapping[str, Any]] = {
+    "chat": _EVENT,
+    "demo": _EVENT,
+    "say": _REPLY,
+    "retry": _REPLY,
+    "edit": _REPLY,
+    "compact": {**THREAD, **_fields_of(Omission)},
+    "threads": {"threads": list[ThreadInfo]},
+    "timeline": {**_fields_of(TimelineData), "tokens": Usage},
+    "timeline --context": {**THREAD, "turn": int, "question": str, "calls": list[CallSent]},
+    "tokens": {**THREAD, **_USAGE},
+    "checkpoints": {**THREAD, "checkpoints": list[Checkpoint]},
+    "checkpoint": _MADE,
+    "task": _MADE,
+    "rollback": _MOVED,
+    "rollback --preview": {**THREAD, **_fields_of(Preview)},
+    "undo": _MOVED,
+    "redo": _MOVED,
+    "remove": _MOVED,
+    "restore": _MOVED,
+    "pick": _MOVED,
+    "fork": {**THREAD, "forked_from": str, "turns": int, "at": str},
+    "branches": {**THREAD, "branches": list[Branch]},
+    "diff": {**THREAD, "common": int, "a": Compared, "b": Compared},
+    "pin": _PINS,
+    "unpin": _PINS,
+    "forget": _FORGOTTEN,
+    "forgotten": _FORGOTTEN,
+    "recall": {**THREAD, "recalled": list[Recalled]},
+    "lessons": {**THREAD, "lessons": list[Lesson]},
+    "lesson": _LESSON,
+    "unlearn": _LESSON,
+    "rate": {**THREAD, "rating": Rating},
+    "ratings FILE": {**THREAD, "imported": int},
+    "judge": {**THREAD, "turns": list[JudgedTurn]},
+    "bisect": {**THREAD, **_fields_of(Bisection), "rolled_back": bool},
+    "calibrate": {"languages": list[dict[str, Any]], "written": str | None},
+    "label": _INFO,
+    "end": _INFO,
+    "purge": {**THREAD, **_fields_of(Purged)},
+    "runs": {"runs": list[Run], **PAGE},
+    "events": {**THREAD, "events": list[Event], **PAGE},
+    "events --verify": {**THREAD, "verified": bool, "events": int, "messages": int},
+    "replay": {
+        **THREAD,
+        **_fields_of(Replay),
+        "messages": list[dict[str, Any]],
+        "again": Again | None,
+    },
+    "doctor": {"ok": bool, "checks": list[Check]},
+    "completion": {"shell": str, "script": str},
+}
+"""The fields of each command's object; `chat` and `demo` print one object a line."""
+
+SOMETIMES: Mapping[str, Mapping[str, Any]] = {"threads": PAGE, "runs": THREAD}
+"""Fields that only some calls of a command have."""
+
+
+def model_of(command: str) -> type[BaseModel] | None:
+    """Return the model of a command's object; `None` if the command prints none."""
+    own = OBJECTS.get(command)
+    if own is None:
+        return None
+    declared: dict[str, Any] = {"schema_version": (int, ...)}
+    declared |= {name: (kind, ...) for name, kind in own.items()}
+    declared |= {name: (kind, None) for name, kind in SOMETIMES.get(command, {}).items()}
+    configured = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return create_model(command, __config__=configured, **declared)
+
+
+def schema_of(command: str) -> dict[str, Any] | None:
+    """Return the JSON Schema of a command's object; `None` if the command prints none."""
+    model = model_of(command)
+    return None if model is None else model.model_json_schema(mode="serialization")

@@ -1,0 +1,250 @@
+"""A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from unsay.cli.strings import Labels
+from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, is_dumb, wrapped
+from unsay.conversation.results import Event, Reply, TimelineTurn
+from unsay.conversation.tree import one_line
+from unsay.messages.content import cells_of
+from unsay.operations.commands import score_text
+
+NOTE_INDENT = 2
+
+# How many turns of an opened thread are shown, and how many lines of an answer.
+LAST_TURNS = 3
+ANSWER_ROWS = 12
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Spinner:
+    """One line that says what the program does and for how many seconds; erased before other text."""
+
+    def __init__(self) -> None:
+        self._enabled = sys.stdout.isatty() and not is_dumb()
+        self._activity = ""
+        self._since = 0.0
+        self._cells = 0
+
+    def start(self, activity: str) -> None:
+        """Say something else from now on; an empty text says nothing."""
+        if activity != self._activity:
+            self.clear()
+            self._activity, self._since = activity, time.monotonic()
+
+    def tick(self) -> None:
+        """Draw the line again."""
+        if not (self._enabled and self._activity):
+            return
+        seconds = time.monotonic() - self._since
+        frame = FRAMES[int(seconds * 10) % len(FRAMES)]
+        line = one_line(f"{frame} {self._activity} · {seconds:.0f} s", columns() - 1)
+        self._put(line)
+        self._cells = cells_of(line)
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._cells:
+            self._put("")
+            self._cells = 0
+
+    def _put(self, line: str) -> None:
+        # Blanks instead of escape codes, which NO_COLOR may mean as well.
+        blanks = " " * max(0, self._cells - cells_of(line))
+        click.echo(f"\r{line}{blanks}\r", nl=False)
+        sys.stdout.flush()
+
+
+class Screen:
+    """Shows the events of one turn after another."""
+
+    def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
+        """Show drafts as they arrive if `live`, and notes on standard error if `notes_apart`."""
+        self.labels = labels
+        self._live = live
+        self._notes_apart = notes_apart
+        self._spinner = Spinner()
+        self._draft = ""
+        self._is_open = False
+        """Whether the draft's last line can still become longer."""
+
+        self._is_last = False
+        """Whether the draft is the last text on the screen, so that it can be drawn again."""
+
+        self._message_id: str | None = None
+        self._wrap = Wrap(columns=columns())
+        self._shown: Mapping[str, Callable[[Event], None]] = {
+            "token": self._token,
+            "draft_rejected": self._draft_rejected,
+            "rollback": self._rollback,
+            "restored": self._restored,
+            "topic": self._topic,
+            "compaction": lambda event: self._fill(self.labels.summarized, event.data),
+            "verdict": self._verdict,
+            "messages_removed": lambda _: self.note(self.labels.question_removed),
+            "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
+            "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
+            "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
+        }
+
+    @property
+    def draft(self) -> str:
+        """What arrived of an answer that is not complete; empty before its first words."""
+        return self._draft.strip()
+
+    def begin(self) -> None:
+        """Say that the model is asked."""
+        self._spinner.start(self.labels.asking)
+
+    def tick(self) -> None:
+        """Draw again what changes with the time."""
+        self._spinner.tick()
+
+    def show(self, event: Event) -> None:
+        """Show one event; kinds that say nothing new to a person are left out."""
+        self._spinner.clear()
+        if event.reply is not None:
+            self._spinner.start("")
+            self.reply(event.reply)
+            return
+        if handler := self._shown.get(event.kind):
+            handler(event)
+        self._spinner.start(self._activity_after(event))
+
+    def _activity_after(self, event: Event) -> str:
+        """Return what the program does after an event; empty while words arrive."""
+        if event.kind == "token" and self._live:
+            return ""
+        if event.kind == "judging":
+            self._close_line()
+            return self.labels.judging
+        if event.kind == "tool_call":
+            self._close_line()
+            return self.labels.running_tool.format(name=event.data["name"])
+        return "" if self._is_open else self.labels.asking
+
+    def reply(self, reply: Reply) -> None:
+        """Show how a turn ended, unless its words are on the screen already."""
+        if not self._live:
+            click.echo(reply.text)
+        elif self._draft.strip() != reply.text.strip():
+            self.end_line()
+            self._write(reply.text)
+        self.end_line()
+        if reply.kind == "answer":
+            self.note(self._status(reply))
+        if reply.request is not None:
+            for action in reply.request.get("action_requests", ()):
+                self.note(action["description"])
+
+    def end_line(self) -> None:
+        """End the draft that is on the screen; it can no longer be struck out."""
+        self._spinner.start("")
+        self._close_line()
+        self._draft, self._is_last = "", False
+        self._wrap = Wrap(columns=columns())
+
+    def _close_line(self) -> None:
+        if self._is_open:
+            click.echo(self._wrap.end())
+        self._is_open = False
+
+    def note(self, text: str) -> None:
+        """Print a dimmed line, indented, on standard error or, without `notes_apart`, on standard output."""
+        self._spinner.clear()
+        self._close_line()
+        self._is_last = False
+        fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
+        line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
+        click.echo(click.style(line, dim=True), err=self._notes_apart)
+
+    def last_turns(self, turns: Sequence[TimelineTurn]) -> None:
+        """Show the newest turns of a thread that is opened: questions, answers and scores."""
+        if len(turns) > LAST_TURNS:
+            self.note(self.labels.earlier_turns.format(count=len(turns) - LAST_TURNS))
+        for turn in turns[-LAST_TURNS:]:
+            if turn.question:
+                words = one_line(turn.question, columns() - 2)
+                click.echo(click.style(f"> {words}", bold=True))
+            if turn.answer is None:
+                continue
+            lines = wrapped(clean(turn.answer.strip()), columns=columns()).split("\n")
+            more = ["…"] if len(lines) > ANSWER_ROWS else []
+            click.echo("\n".join([*lines[:ANSWER_ROWS], *more]))
+            if turn.score is not None:
+                self.note(self.labels.score.format(score=score_text(turn.score)))
+            click.echo()
+
+    def _fill(self, label: str, data: Mapping[str, Any]) -> None:
+        scores = {key: score_text(data[key]) for key in ("score", "similarity") if key in data}
+        self.note(label.format(**{**data, **scores}))
+
+    def _write(self, text: str) -> None:
+        self._draft += text
+        self._is_open = self._is_last = True
+        click.echo(self._wrap.feed(text), nl=False)
+        sys.stdout.flush()
+
+    def _token(self, event: Event) -> None:
+        if not self._live:
+            return
+        if self._message_id != event.message_id or not self._is_open:
+            self.end_line()
+        self._message_id = event.message_id
+        self._write(event.text)
+
+    def _draft_rejected(self, event: Event) -> None:
+        rows = self._wrap.rows + (0 if self._is_open else 1)
+        in_sight = rows < shutil.get_terminal_size().lines - 1
+        plain = os.environ.get("NO_COLOR") or is_dumb()
+        if self._draft and self._is_last and in_sight and sys.stdout.isatty() and not plain:
+            # The draft is drawn once more in its place, struck out.
+            up = f"\x1b[{rows}A" if rows else ""
+            words = wrapped(self._draft.rstrip(), columns=columns())
+            click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
+            self._is_open = False
+        self.end_line()
+        self._fill(self.labels.draft_rejected, event.data)
+
+    def _rollback(self, event: Event) -> None:
+        kind, removed = event.data["kind"], event.data["removed"]
+        # A person's own order is answered by a notice, and a mere draft is announced already.
+        if kind == "context" or (kind == "draft" and removed):
+            self._fill(self.labels.rolled_back_to, event.data)
+
+    def _restored(self, event: Event) -> None:
+        words = self.labels
+        some = words.restored_messages.format(messages=event.data["messages"])
+        self.note(some if event.data["messages"] else words.restored_nothing)
+
+    def _topic(self, event: Event) -> None:
+        if event.data["similarity"] is not None:
+            back = event.data["kind"] == "back"
+            self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
+
+    def _verdict(self, event: Event) -> None:
+        if event.data["of"] == "context":
+            self._fill(self.labels.judged, event.data)
+
+    def _status(self, reply: Reply) -> str:
+        words = self.labels
+        scored = words.unscored.format(reason=reply.reason)
+        if reply.score is not None:
+            scored = words.score.format(score=score_text(reply.score))
+        parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
+        if reply.checkpoint_id:
+            parts.append(words.checkpoint.format(id=reply.checkpoint_id))
+        if reply.checkpoints_removed:
+            names = ", ".join(reply.checkpoints_removed)
+            parts.append(words.checkpoints_removed.format(names=names))
+        if reply.flag == "low_quality":
+            parts.append(words.low_quality.format(reason=reply.reason))
+        return " · ".join(part for part in parts if part)

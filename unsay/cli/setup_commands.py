@@ -1,0 +1,252 @@
+"""`unsay doctor`, `schema` and `completion`: what a person needs before and around a chat."""
+
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import httpx
+from click.shell_completion import get_completion_class
+
+from unsay.cli.output import print_json, show, versioned
+from unsay.cli.paths import location
+from unsay.cli.schemas import schema_of
+from unsay.errors import InputError, UnsayError
+from unsay.graph.builder import make_services
+from unsay.history.threads import list_threads
+from unsay.settings import Settings, load_settings
+from unsay.storage.base import is_postgres, masked, translated
+from unsay.storage.sqlite import open_database
+
+OPENAI = "https://api.openai.com/v1"
+SERVER_SECONDS = 5.0
+LOCK_SECONDS = 2.0
+
+# What a server answers that cannot serve; another one may just not list its models.
+DOWN = (500, 502, 503, 504)
+
+# Least free space, and most by which two clocks may differ before a lease could be taken wrongly.
+FREE_BYTES = 100 * 2**20
+CLOCK = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check; `advice` says what to do, and is empty if nothing is to be done."""
+
+    check: str
+    status: Literal["ok", "warning", "failed"]
+    found: str
+    advice: str = ""
+
+
+def _fine(check: str, found: str) -> Finding:
+    return Finding(check=check, status="ok", found=found)
+
+
+def _bad(check: str, found: str, advice: str) -> Finding:
+    return Finding(check=check, status="failed", found=found, advice=advice)
+
+
+def _doubt(check: str, found: str, advice: str) -> Finding:
+    return Finding(check=check, status="warning", found=found, advice=advice)
+
+
+def doctor(*, db: str | None, as_json: bool) -> None:
+    findings = list(_findings(db))
+    failed = any(each.status == "failed" for each in findings)
+
+    def show_findings() -> None:
+        signs = {
+            "ok": click.style("ok      ", fg="green"),
+            "warning": click.style("warning ", fg="yellow"),
+            "failed": click.style("FAILED  ", fg="red"),
+        }
+        for each in findings:
+            click.echo(f"{signs[each.status]}{each.check:<9} {each.found}")
+            if each.advice:
+                click.echo(f"{'':18}→ {each.advice}")
+
+    show(show_findings, as_json=as_json, ok=not failed, checks=list(map(asdict, findings)))
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _findings(db: str | None) -> Iterator[Finding]:
+    yield _version()
+    try:
+        settings = load_settings()
+    except UnsayError as error:
+        yield _bad("settings", str(error), "Correct the variable or the file unsay.toml.")
+        return
+    base = os.environ.get("OPENAI_BASE_URL") or OPENAI
+    yield from _model(settings, base)
+    yield from _database(location(db))
+
+
+def _version() -> Finding:
+    names = ("langgraph", "langchain-core", "langchain-openai")
+    others = ", ".join(f"{name} {version(name)}" for name in names)
+    return _fine(
+        "version", f"unsay {version('unsay')}, Python {platform.python_version()}, {others}"
+    )
+
+
+def _model(settings: Settings, base: str) -> Iterator[Finding]:
+    named = settings.model or ""
+    if not named:
+        advice = "Set UNSAY_MODEL to a model's name, such as gpt-5-mini, or give --model."
+        yield _bad("model", "No model is named.", advice)
+    elsewhere = ":" in named and not named.startswith("openai:")
+    if named:
+        try:
+            _ = make_services(settings=settings).model  # made on first use
+        except UnsayError as error:
+            yield _bad("model", str(error), "Set the key or the extra that the text names.")
+            return
+    if elsewhere:
+        yield _fine("model", f"{named} (its provider's key and server are not checked)")
+        return
+    yield from _server(named.removeprefix("openai:"), base)
+
+
+def _server(named: str, base: str) -> Iterator[Finding]:
+    key = os.environ.get("OPENAI_API_KEY", "")
+    own = base != OPENAI
+    if key:
+        yield _fine("key", f"OPENAI_API_KEY is set, {len(key)} characters")
+    elif own:
+        yield _fine("key", "OPENAI_API_KEY is not set; your own server may need none")
+    else:
+        yield _bad("key", "OPENAI_API_KEY is not set.", "Set it, or OPENAI_BASE_URL.")
+    try:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        reply = httpx.get(f"{base.rstrip('/')}/models", headers=headers, timeout=SERVER_SECONDS)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        advice = "Check the network and OPENAI_BASE_URL; is your server running?"
+        yield _bad("server", f"{base} cannot be reached: {error}", advice)
+        return
+    yield _answered(base, reply)
+    yield from _named(named, reply)
+    yield from _clock(reply)
+
+
+def _answered(base: str, reply: httpx.Response) -> Finding:
+    if reply.status_code in (401, 403):
+        return _bad(
+            "server",
+            f"{base} refuses the key ({reply.status_code}).",
+            "Check OPENAI_API_KEY, and that it is for this server.",
+        )
+    if reply.status_code in DOWN:
+        return _bad("server", f"{base} answers {reply.status_code}.", "Try again later.")
+    return _fine("server", f"{base} answers")
+
+
+def _named(named: str, reply: httpx.Response) -> Iterator[Finding]:
+    try:
+        offered = {each["id"] for each in reply.json()["data"]}
+    except (ValueError, KeyError, TypeError):
+        if named:
+            yield _fine("model", f"{named} (the server does not list its models)")
+        return
+    if named in offered:
+        yield _fine("model", named)
+    elif named:
+        some = ", ".join(sorted(offered)[:5])
+        yield _bad("model", f"The server has no {named!r}.", f"Set UNSAY_MODEL, such as: {some}.")
+
+
+def _clock(reply: httpx.Response) -> Iterator[Finding]:
+    try:
+        there = parsedate_to_datetime(reply.headers["date"])
+    except (KeyError, ValueError):
+        return
+    apart = abs(datetime.now(UTC) - there)
+    if apart > CLOCK:
+        seconds = apart.total_seconds()
+        advice = "Set the computer's clock: locks between computers and times of turns rely on it."
+        yield _doubt("clock", f"It differs from the server's by {seconds:.0f} s.", advice)
+    else:
+        yield _fine("clock", "as the server's")
+
+
+def _database(place: str) -> Iterator[Finding]:
+    if not is_postgres(place):
+        found = _writable(Path(place.removeprefix("sqlite:///")))
+        yield found
+        if found.status == "failed":
+            return
+        if not Path(place.removeprefix("sqlite:///")).exists():
+            yield _fine("database", f"{place} does not exist yet; `unsay chat` creates it")
+            return
+    try:
+        with closing(open_database(place)) as database, translated(database.path):
+            threads = len(list_threads(database.store))
+    except UnsayError as error:
+        yield _bad("database", str(error), "Give another with --db, or restore a backup.")
+        return
+    named = masked(place) if is_postgres(place) else place
+    yield _fine("database", f"{named}, threads: {threads}")
+    if not is_postgres(place):
+        yield _lock(place.removeprefix("sqlite:///"))
+
+
+def _writable(path: Path) -> Finding:
+    folder = next(each for each in path.absolute().parents if each.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            """The folder takes new files, as SQLite makes them."""
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied", str(path))
+    except OSError as error:
+        return _bad(
+            "write",
+            f"{folder} cannot be written: {error.strerror}",
+            "Change its permissions, or set UNSAY_HOME to another folder.",
+        )
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES:
+        return _doubt("write", f"{free // 2**20} MB are free in {folder}", "Free some space.")
+    return _fine("write", f"{folder}, {free / 2**30:.1f} GB free")
+
+
+def _lock(path: str) -> Finding:
+    try:
+        with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as file:
+            file.execute("BEGIN IMMEDIATE")
+            file.rollback()
+    except sqlite3.Error as error:
+        advice = "Another program writes to it: wait, or end that program."
+        return _bad("lock", f"The database is locked: {error}", advice)
+    return _fine("lock", "free")
+
+
+def schema(*, command: str, db: str | None, as_json: bool) -> None:
+    del db, as_json
+    found = schema_of(command)
+    if found is None:
+        raise InputError(f"{command!r} is not a command with a schema; `unsay --help` lists them")
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def completion(*, shell: str, db: str | None, as_json: bool) -> None:
+    del db
+    group = click.get_current_context().find_root().command
+    made: Any = get_completion_class(shell)
+    script = made(group, {}, "unsay", "_UNSAY_COMPLETE").source()
+    if as_json:
+        print_json(versioned(shell=shell, script=script))
+    else:
+        click.echo(script)

@@ -1,0 +1,24 @@
+"""The chat's bottom line: topic, use of the context, use of the budgets."""
+
+from unsay.cli.strings import Labels
+from unsay.conversation.conversation import Conversation
+from unsay.errors import UnsayError
+from unsay.operations.usage_report import percent, window_head
+
+BETWEEN = " · "
+
+
+def status_of(conversation: Conversation, words: Labels) -> str:
+    """Return the line; for a thread without answers or one that cannot be read, its id."""
+    try:
+        status = conversation.status()
+    except UnsayError:
+        return conversation.thread_id
+    if status.window is None:
+        return conversation.thread_id
+    parts = [words.topic.format(label=status.topic)] if status.topic else []
+    parts.append(window_head(status.window, words))
+    for gauge in status.gauges:
+        layer, share = words.tokens_names[gauge.layer], percent(gauge.used, gauge.limit)
+        parts.append(words.budget.format(layer=layer, share=share))
+    return BETWEEN.join(parts)

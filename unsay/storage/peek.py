@@ -1,0 +1,22 @@
+"""A look into a SQLite file without opening it as a database of unsay, which takes a second."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+# The prefix of the entries of threads in LangGraph's table `store`.
+THREAD_ENTRIES = "unsay.threads"
+
+
+def has_no_threads(path: str) -> bool:
+    """Return whether a file surely lists no thread; `False` if that cannot be seen from outside."""
+    if not Path(path).exists():
+        return True
+    query = "SELECT 1 FROM store WHERE prefix = ? LIMIT 1"
+    try:
+        with closing(
+            sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        ) as file:
+            return file.execute(query, (THREAD_ENTRIES,)).fetchone() is None
+    except sqlite3.Error:
+        return False
