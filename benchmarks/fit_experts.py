@@ -307,14 +307,17 @@ def main() -> int:
     experts = {check: expert(check, given) for check in MEASURES}
     head = {
         "provenance": "Fitted by benchmarks/fit_experts.py; no text of a source is included.",
-        "sources": [
-            {"origin": SOURCES[name].origin, "licence": SOURCES[name].licence} for name in answers
-        ],
+        "sources": credits_of(list(answers)),
         "rarity": measures.RARITY,
         "uncommon": measures.UNCOMMON,
     }
     print(lines_of(head, experts))
     return 0
+
+
+def credits_of(names: Sequence[str]) -> list[dict[str, str]]:
+    """Return the origin and the licence of each source."""
+    return [{"origin": SOURCES[name].origin, "licence": SOURCES[name].licence} for name in names]
 
 
 def lines_of(head: dict[str, Any], experts: dict[str, Any]) -> str:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.topic_detector import CUES, WEIGHTS, LexicalDetector
+from unsay.judging.topic_cues import CUES
+from unsay.judging.topic_detector import WEIGHTS, LexicalDetector
 from unsay.topic_shift import ShiftKind, TopicDetector, TopicMemory, TopicShift
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
