@@ -63,6 +63,15 @@ class JudgingSettings(BaseSettings):
     topics: Literal["compaction", "off"] = "compaction"
     """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
 
+    topic_change_threshold: Share = 0.35
+    """Probability of a change from which a question leaves its topic, for the local detector."""
+
+    topic_hysteresis: Share = 0.0
+    """Added to that threshold for the first question after a change, so that topics do not flicker."""
+
+    topic_minimum_turns: Annotated[int, Field(ge=1, le=4)] = 1
+    """Turns that a topic has before the local detector leaves it without a clear announcement."""
+
     on_topic_change: Literal["summarize", "keep", "delete"] = "summarize"
     """What contexts show of a topic that was left: a summary; a summary and the newest
     `kept_messages` of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""

@@ -101,6 +101,9 @@ OTHER: dict[str, Any] = {
     "summary_system_prompt": "Keep every number.",
     "truncate_results": False,
     "on_topic_change": "delete",
+    "topic_change_threshold": 0.5,
+    "topic_hysteresis": 0.1,
+    "topic_minimum_turns": 2,
     "kept_messages": 6,
 }
 """For each setting a possible value that is not its default."""

@@ -32,6 +32,7 @@ from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 LABEL_CHARS = 40  # longest label, in characters
 
 _STEEPEST = 30.0  # limit of the log-odds: `exp` of a large number overflows
+_CLEAR = frozenset({"change", "return", "earlier"})
 _ANNOUNCING = frozenset({"change", "turn", "request"})
 _TURN_TEXTS = 2  # a question and its answer
 
@@ -45,7 +46,7 @@ BIAS: float = _FITTED["bias"]
 # The same for Japanese that is not about services, of which there is too little for runs of words.
 # Source: logistic regression on the train and dev parts of the same sources, rounded; `change` was set
 # by hand because it is too rare there.
-JAPANESE_TALK: Mapping[str, float] = {
+JAPANESE: Mapping[str, float] = {
     "known": -0.7,
     "newest": -1.5,
     "asked": -5.5,
@@ -64,7 +65,7 @@ JAPANESE_TALK: Mapping[str, float] = {
     "fragment": -1.8,
     "awaited": -2.1,
 }
-JAPANESE_TALK_BIAS = -4.45
+JAPANESE_BIAS = -4.45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class LexicalDetector:
 
     threshold: float = 0.35  # probability of a change at which a question leaves its topic
     hysteresis: float = 0.0  # added to the threshold for the first question after a change
+    minimum_turns: int = 1  # turns that a topic has before it is left without a clear announcement
     evidence: float = 0.5  # weight of new words, about 1 each, that a new topic needs
     unannounced_evidence: float = 0.75  # the same if the wording announces and requests nothing
     japanese_evidence: float = 1.5  # the same in Japanese, whose words weigh more
@@ -96,7 +98,9 @@ class LexicalDetector:
         rival = _best_rival(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
         log_odds = change_log_odds(reading, runs(question, current)) + self.back_weight * excess
-        changes = self._threshold(current) <= 1 / (
+        turns = max(len(current.texts) // _TURN_TEXTS, 1)
+        settled = turns >= self.minimum_turns or bool(reading.cues & _CLEAR)
+        changes = settled and self.threshold + self.hysteresis * (turns == 1) <= 1 / (
             1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST))
         )
         if rival:
@@ -112,16 +116,12 @@ class LexicalDetector:
         is_new = changes and reading.novelty >= needed
         return TopicShift(kind="new" if is_new else "same", similarity=reading.share)
 
-    def _threshold(self, current: TopicMemory) -> float:
-        is_first = len(current.texts) <= _TURN_TEXTS
-        return self.threshold + self.hysteresis * is_first
-
 
 def change_log_odds(reading: Reading, found: Collection[str]) -> float:
     """Return the log-odds that a question with these features and runs changes the topic."""
     features = reading.features
     if features["japanese"] and not features["service"]:
-        return JAPANESE_TALK_BIAS + _sum(JAPANESE_TALK, features)
+        return JAPANESE_BIAS + _sum(JAPANESE, features)
     return BIAS + _sum(WEIGHTS, features) + sum(RUNS.get(run, 0) for run in found) / 100
 
 

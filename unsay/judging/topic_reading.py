@@ -99,14 +99,14 @@ def _sentences(text: str) -> list[str]:
 def _runs(text: str, place: str, words: int) -> list[str]:
     if JAPANESE.search(text):
         letters = ["^", *re.sub(r"\s+", "", text)[: 3 * words], "$"]
-        sizes, joint = (1, 2, 3, 4), ""
+        longest, joint = 4, ""
     else:
         found = _RUN_WORDS.findall(text)[:words]
         letters = ["^", *("0" if word.isdigit() else word for word in found), "$"]
-        sizes, joint = (1, 2, 3), " "
+        longest, joint = 3, " "
     return [
         f"{place} {joint.join(letters[start : start + size])}"
-        for size in sizes
+        for size in range(1, longest + 1)
         for start in range(len(letters) - size + 1)
     ]
 
