@@ -1,0 +1,198 @@
+"""After any sequence of deeds the checkpoints, their metadata and the history are true."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.tools import tool
+
+from tests.graph.kit import config, make
+from unsay import risky
+from unsay.conversation.conversation import Conversation
+from unsay.errors import UnsayError
+from unsay.events.transcript_replay import replay
+from unsay.messages.annotations import is_answer, spoken
+from unsay.messages.boundaries import safe_indices
+from unsay.messages.content import text_of
+from unsay.messages.validation import validate
+from unsay.testing import ScriptedChat
+
+SETTINGS = {"checkpoint_on": {"score", "task_start", "tool_step", "risky", "error"}}
+
+
+@tool
+def look(thing: str) -> str:
+    """Look."""
+    return f"{thing} is there"
+
+
+@risky
+@tool
+def move(thing: str) -> str:
+    """Move."""
+    if thing == "wall":
+        raise ValueError("too heavy")
+    return f"{thing} is moved"
+
+
+def script(messages: list[AnyMessage]) -> AIMessage:
+    """Two calls for some questions, the second of a risky tool, which fails for one of them."""
+    asked = next(text_of(m) for m in reversed(messages) if m.type == "human")
+    done = 0
+    for message in reversed(messages):
+        if message.type == "human":
+            break
+        done += message.type == "tool"
+    if "move" in asked and done < 2:
+        thing = "wall" if "wall" in asked else "chair"
+        call = {"name": ("look", "move")[done], "args": {"thing": thing}, "id": f"call-{done}"}
+        return AIMessage("", tool_calls=[call])
+    return AIMessage(f"An answer to what was asked: {asked}, in {len(messages)} messages.")
+
+
+def judge_of(seed: int) -> Callable[[Any], Any]:
+    """A judge that fails one draft in five, and then sometimes blames what it was shown."""
+    chance = random.Random(seed)  # noqa: S311 - the verdicts of a test
+
+    def judge(request: list[Any]) -> Any:
+        if chance.random() > 0.2:
+            return chance.choice([0.6, 0.7, 0.85, 0.95])
+        ids = [part.split("]")[0] for part in text_of(request[-1]).split("[id ")[1:]]
+        return {"score": 0.2, "reason": "Wrong.", "blamed": ids[: chance.randint(0, 1)]}
+
+    return judge
+
+
+QUESTIONS = ["What is a list?", "Please move the chair.", "Please move the wall.", "And a set?"]
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), st.sampled_from(QUESTIONS)),
+        st.tuples(
+            st.sampled_from(["rollback", "restore", "remove", "edit", "checkpoint", "task"]),
+            st.integers(0, 6),
+        ),
+        st.tuples(st.sampled_from(["undo", "redo", "retry", "pin", "back"]), st.just(0)),
+    ),
+    min_size=3,
+    max_size=14,
+)
+
+
+def check(state: dict[str, Any], messages: list[AnyMessage]) -> None:
+    """Metadata, turns and history agree with the transcript."""
+    numbers, answered = {None: 0}, 0
+    talked = {message.id for message in spoken(messages)}
+    for message in messages:
+        answered += is_answer(message) and message.id in talked
+        numbers[message.id] = answered
+    made = state.get("checkpoints", [])
+    assert [numbers[each["message_id"]] for each in made] == [each["turn"] for each in made]
+    safe = safe_indices(messages)
+    places = {None: -1, **{message.id: index for index, message in enumerate(messages)}}
+    assert all(places[each["message_id"]] + 1 in safe for each in made)
+    metadata = state.get("checkpoint_metadata", {})
+    last = max((places[each["message_id"]] for each in made), default=None)
+    newest = [each for each in made if places[each["message_id"]] == last]
+    if not newest:
+        assert {} == metadata
+    else:
+        found = {key: metadata[key] for key in ("checkpoint_id", "name", "quality_score", "topic")}
+        described = [
+            {
+                "checkpoint_id": each["id"],
+                "name": each["name"],
+                "quality_score": each["score"],
+                "topic": each["topic"],
+            }
+            for each in newest
+        ]
+        assert found in described
+        assert last is not None
+        assert last + 1 == metadata["message_count"]
+    for note in state.get("state_history", []):
+        assert note["description"]
+    if history := state.get("state_history", []):
+        assert 0 <= history[-1]["turn"] <= answered + 1
+    validate(messages)
+
+
+def do(talk: Conversation, verb: str, value: Any) -> None:
+    """Do one thing; what cannot be done now is refused and changes nothing."""
+    deeds: dict[str, Callable[[], Any]] = {
+        "say": lambda: talk.say(value),
+        "rollback": lambda: talk.rollback(talk.checkpoints()[-1 - value]["id"]),
+        "back": talk.rollback,
+        "restore": lambda: talk.restore([b.id for b in talk.branches()][1:][value]),
+        "remove": lambda: talk.remove(value),
+        "edit": lambda: talk.edit(value, "Please move the chair, edited."),
+        "checkpoint": lambda: talk.checkpoint(f"name {value}"),
+        "task": lambda: talk.start_task(f"task {value}"),
+        "undo": talk.undo,
+        "redo": talk.redo,
+        "retry": talk.retry,
+        "pin": talk.pin,
+    }
+    with suppress(UnsayError, IndexError):
+        deeds[verb]()
+
+
+@given(deeds=DEEDS, seed=st.integers(0, 99))
+def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed: int) -> None:
+    """By the methods of a conversation: also the event log and the timeline agree."""
+    talk = Conversation.open(
+        ":memory:",
+        model=ScriptedChat(script=script),
+        judge=judge_of(seed),
+        tools=[look, move],
+        settings=SETTINGS,
+    )
+    for verb, value in [("say", "Hello there."), *deeds]:
+        do(talk, verb, value)
+        state = talk.graph.get_state(talk._handle.config).values
+        if not state:
+            continue
+        check(state, talk.messages())
+        again = replay(talk.events())
+        assert [m.id for m in talk.messages()] == [m.id for m in again.messages]
+        turns = talk.timeline().turns
+        ended = [turn.number for turn in turns if turn.answer is not None]
+        assert [*range(1, len(ended) + 1)] == ended
+
+
+@given(deeds=DEEDS, seed=st.integers(0, 99))
+def test_checkpoints_are_true_after_any_orders_of_a_host(
+    deeds: list[tuple[str, Any]], seed: int
+) -> None:
+    """The same through the compiled graph: typed orders, the flag for a rollback, started tasks."""
+    graph = make(ScriptedChat(script=script), judge_of(seed), tools=[look, move], settings=SETTINGS)
+    for verb, value in [("say", "Hello there."), *deeds]:
+        state = graph.get_state(config()).values
+        given_now: dict[str, Any] = {"messages": [("user", typed(verb, value))]}
+        if verb == "restore":
+            given_now = {"should_rollback": True}
+            if made := state.get("checkpoints", []):
+                given_now["rollback_checkpoint_id"] = made[-1 - value % len(made)]["id"]
+        elif verb == "task":
+            given_now = {"messages": [("user", "A new task.")], "start_task": f"task {value}"}
+        with suppress(UnsayError):
+            graph.invoke(given_now, config())
+        state = graph.get_state(config()).values
+        check(state, state["messages"])
+
+
+def typed(verb: str, value: Any) -> str:
+    """What a person types."""
+    if verb == "say":
+        return str(value)
+    words = {
+        "edit": f"/edit {value} Please move the chair, edited.",
+        "rollback": f"/rollback {value}",
+        "remove": f"/remove {value}",
+        "checkpoint": f"/checkpoint name {value}",
+        "back": "/rollback",
+    }
+    return words.get(verb, f"/{verb}")
