@@ -144,6 +144,8 @@ def test_the_language_is_that_of_words() -> None:
         opened.say("??? 123 :-)")
         assert "取り除きました" in opened.say("/undo").text
         assert "ターン" in opened.say("/rollback 1").text
+        assert [] == opened.messages()
+        assert "復元しました" in opened.say("/undo").text
 
 
 def test_a_branch_counts_what_a_rollback_counts(conversation: Conversation) -> None:

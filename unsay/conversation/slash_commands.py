@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.conversation.navigation import checkpoint, redo, remove, rollback, start_task, undo
 from unsay.conversation.results import Reply, RollbackResult
@@ -66,7 +66,11 @@ def answer_command(
     if changes:
         refuse_undecided(snapshot)
         refuse_ended((yield from find_session(*thread.address)))
-    texts = thread.scope().texts(snapshot.values.get("messages", []))
+    messages = snapshot.values.get("messages", [])
+    if not messages and (session := (yield from find_session(*thread.address))):
+        # An undo removed every message; the title has the words of the first question.
+        messages = [HumanMessage(session.title)]
+    texts = thread.scope().texts(messages)
     try:
         if changes:
             order = SentCommand(id=message.id or "", text=text_of(message))
@@ -172,7 +176,7 @@ def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope
 def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     """Carry out a command that changes something, and return its notice; empty for a retry or an edit."""
     verb, argument = command["verb"], command["argument"]
-    if verb == "undo" and (yield from thread.snapshot()).values.get("messages"):
+    if verb == "undo" and (yield from _can_undo(thread)):
         return _moved((yield from undo(thread)), texts, undone=True)
     if verb in ("retry", "edit") and _pending((yield from thread.snapshot()).values):
         return ""
@@ -199,6 +203,12 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
     elif orders.update:
         yield from thread.write(state, scope, orders.update)
     return orders.notice or ""
+
+
+def _can_undo(thread: ThreadHandle) -> Steps[bool]:
+    """Return whether the thread has messages, or steps that removed all of them."""
+    values = (yield from thread.snapshot()).values
+    return bool(values.get("messages") or values.get("operations"))
 
 
 def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:
