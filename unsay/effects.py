@@ -170,10 +170,10 @@ def _bounded(call: Call) -> Any:
 
 
 async def _awaited(call: Call) -> Any:
-    """Await a call; raise `TimeoutError` after `timeout_seconds`, if it is not `None`.
+    """Return the result of a call on the event loop.
 
-    A call that swallows its cancellation is left running. Errors of the call are raised as they
-    are.
+    Raises `TimeoutError` after `timeout_seconds`, if it is not `None`; a call that ignores its
+    cancellation is left running. Errors of the call are raised as they are.
     """
     if call.timeout_seconds is None:
         return await call.awaitable()

@@ -141,7 +141,10 @@ class Services:
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """Bind the graph's tools, if any; `ConfigurationError` if the model is no chat model."""
+        """Return the model with the graph's tools bound, if there are any.
+
+        Raises `ConfigurationError` if there are tools and the model is no chat model.
+        """
         if not self.tools:
             return model
         if not is_chat_model(model):

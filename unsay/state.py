@@ -107,7 +107,7 @@ def _place_id(places: dict[str, BaseMessage], message: BaseMessage) -> str:
 
 
 def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessage]:
-    """Apply one write to a transcript: the reducer where a saver cannot replay deltas."""
+    """Return a transcript after one write: the reducer for savers that cannot replay deltas."""
     return merge_messages(transcript, [write])
 
 
@@ -136,7 +136,7 @@ class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
         self._floor = floor
 
     def copy(self) -> Self:
-        """Copy the channel with its least `snapshot_frequency` and a shallow copy of the value."""
+        """Return a copy of the channel, with its least `snapshot_frequency`; the messages are shared."""
         return self._with_floor(super().copy())
 
     def from_checkpoint(self, checkpoint: Any) -> Self:

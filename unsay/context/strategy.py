@@ -170,7 +170,7 @@ def call_strategy(
 
 
 def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
-    """Run a strategy's generator to its plan; if it is not our `own`, off the event loop."""
+    """Return the plan that a strategy's generator ends with; a user's runs off the event loop."""
     advance: Callable[[], Any] = partial(next, steps)
     while True:
         next_part = partial(_part, advance)
@@ -252,7 +252,7 @@ class Null(Strategy):
     per_turn: PerTurn = False
 
     def plan(self, ctx: PlanContext) -> Plan:
-        """Leave out nothing."""
+        """Return the plan that changes nothing."""
         return ctx.keep()
 
 

@@ -62,9 +62,9 @@ class Summarizing(Strategy):
         object.__setattr__(self, "summary_ratio", ratio)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize if the request reaches the threshold of `proactive`; else change nothing.
+        """Return a plan that summarizes if the request reaches the threshold of `proactive`.
 
-        The errors are those of `oldest`.
+        Else the plan changes nothing. The errors are those of `oldest`.
         """
         known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
         if self.proactive is None or not self.proactive.reached(ctx.tokens, known):
@@ -72,9 +72,10 @@ class Summarizing(Strategy):
         return (yield from self._summarized(ctx, self.oldest(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Summarize after the model refused the context as too long.
+        """Return a plan that summarizes, after the model refused the context as too long.
 
-        The errors are those of `oldest`.
+        If no messages can be summarized, the plan changes nothing and has the problem. The errors
+        are those of `oldest`.
         """
         oldest = self.oldest(ctx)
         plan = yield from self._summarized(ctx, oldest)

@@ -124,9 +124,10 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread everywhere, and its words from the file's bytes; it cannot be undone.
+    """Delete the thread everywhere, and its words from the file's bytes; return what was deleted.
 
-    `DatabaseLockedError` means that another process reads the file: purge again to delete the bytes.
+    It cannot be undone. `DatabaseLockedError` means that another process reads the file: purge
+    again to delete the bytes.
     """
     return (yield from purge_thread(thread.database, thread.thread_id))
 

@@ -44,7 +44,7 @@ def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> S
 def _find_offloaded(
     thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
 ) -> Steps[Place | None]:
-    """Find a turn's message in the offloaded segments; `None` if it is not there."""
+    """Return the place of a turn's message in the offloaded segments; `None` if it is not there."""
     head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
     # Reading segments is expensive, and none has a turn without a run.
     if head is None or (yield from find_run(*thread.address, run_id)) is None:

@@ -102,7 +102,7 @@ class _Panel:
         self.put("path", d=path, stroke=_MARK, stroke_width=2, fill=_PAPER)
 
     def dot(self, x: float, y: float, kind: str) -> ET.Element:
-        """Draw a circle for passed, a triangle on its tip for failed, a ring for unscored."""
+        """Draw a circle for passed, a triangle for failed, or a ring for unscored."""
         if kind == "failed":
             return self.put("path", d=f"M{x - 6},{y - 5} h12 l-6,11 z", fill=_FAILED)
         if kind == "unscored":

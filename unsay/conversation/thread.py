@@ -135,11 +135,18 @@ class ThreadHandle:
         )
 
     def take(self) -> Steps[Hold]:
-        """Wait for the right to write to the thread; `ThreadBusyError` if it is not free in time."""
+        """Wait for the right to write to the thread, and return it; the caller releases it.
+
+        Raises `ThreadBusyError` if it is not free in time.
+        """
         return (yield from take(self.database, self.thread_id, self.services.settings))
 
     def alone(self, steps: Steps[T]) -> Steps[T]:
-        """Run steps as the thread's only writer, and turn SQLite's errors into errors of unsay."""
+        """Return the result of steps that run as the thread's only writer.
+
+        Errors of SQLite become errors of unsay. Raises `ThreadBusyError` if the thread is not free
+        in time.
+        """
         return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
     def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:

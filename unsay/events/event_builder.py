@@ -75,7 +75,7 @@ class EventBuilder:
         return replay(self._events.values()).messages
 
     def user(self, text: str) -> Event:
-        """Add a message of the user; what the assistant adds later is a new message."""
+        """Add a message of the user and return its event; the assistant's message ends."""
         self.flush()
         return self._add("user_message", {"message_id": self._new_id(), "text": text})
 
@@ -94,7 +94,7 @@ class EventBuilder:
         return self._part("thinking", {"text": text, **given})
 
     def text(self, text: str) -> Event:
-        """Add text to the assistant's message."""
+        """Add text to the assistant's message, and return the event."""
         return self._part("assistant_message", {"text": text})
 
     def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
@@ -115,13 +115,14 @@ class EventBuilder:
         self._message_id = None
 
     def results(self, results: Sequence[Mapping[str, Any]]) -> list[Event]:
-        """Add tool results, in any order.
+        """Add tool results, in any order, and return their events.
 
         Args:
             results: Each `{id, content, is_error, preview, bounds}`; all but `id` may be missing.
 
         Raises:
-            TranscriptError: The list is empty, or a result has no open call; nothing was added.
+            TranscriptError: The list is empty, or a result has no open call, or a call two results;
+                nothing was added.
         """
         self.flush()
         ids = [result.get("id") for result in results]
@@ -137,7 +138,7 @@ class EventBuilder:
         ]
 
     def note(self, text: str) -> Event:
-        """Add a remark for people: it is in the event log, but no message has it."""
+        """Add a remark for people, and return its event; no message has the remark."""
         return self._add("planner_note", {"text": text})
 
     def append(self, event: Event) -> bool:

@@ -287,7 +287,7 @@ def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[Any
 
 
 def _whole(message: BaseMessage) -> Any:
-    """Turn a chunk into a message, and leave out annotations that only unsay may write."""
+    """Return a message, never a chunk, without annotations that only unsay may write."""
     whole = message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
     if KEY not in whole.response_metadata:
         return whole

@@ -165,9 +165,10 @@ def _is_drawn(exchange: Exchange, key: str, every: int) -> bool:
 def judge_summary(
     messages: Sequence[AnyMessage], summary: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Judge whether a summary agrees with its messages; `unscored` unless `judging` is `model`.
+    """Return a verdict on whether a summary agrees with its messages.
 
-    `key` identifies the call, so that it is paid once after a crash.
+    It is `unscored` unless `judging` is `model`. `key` identifies the call, so that it is paid once
+    after a crash.
     """
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")

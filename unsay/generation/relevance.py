@@ -41,9 +41,10 @@ _QUERIES = ("query", "q", "question", "search_query", "search", "keywords", "wor
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Judge whether a document is relevant to the question; `unscored` without a working judge.
+    """Return a verdict on whether a document is relevant to the question.
 
-    With `judging="local"` the words that both share decide, and no model is asked.
+    It is `unscored` without a working judge. With `judging="local"` the words that both share
+    decide, and no model is asked.
     """
     settings = scope.settings
     threshold = settings.relevance_threshold

@@ -60,7 +60,10 @@ def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
 
 
 def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile the tool loop; it uses the checkpointer of the graph around it."""
+    """Return the compiled graph in which model and tools take turns; `tools` are those it may call.
+
+    It uses the checkpointer of the graph around it.
+    """
     builder = StateGraph(Draft)
     builder.add_node("call_model", CallModel())
     callable_tools = [also_blocking(each) for each in tools]

@@ -122,7 +122,10 @@ class Run:
     lease_seconds: float
 
     def take(self) -> Steps[Hold]:
-        """Take the thread until the run ends; `ThreadBusyError` if the run cannot have it."""
+        """Take the thread until the run ends, and return the right to write.
+
+        Raises `ThreadBusyError` if another run has the thread, or wrote to it after this one began.
+        """
         try:
             # Waiting would not help: what the other writes is not among the messages of this run.
             hold = yield from self._thread(wait_seconds=0)

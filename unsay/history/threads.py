@@ -186,7 +186,7 @@ def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessa
 
 
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
-    """Delete a thread from a database, and the bytes of its messages from a file.
+    """Delete a thread from a database, and return what was deleted; a file loses the bytes as well.
 
     A purge that was interrupted can be repeated. Copies elsewhere, such as backups, stay; for
     Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
@@ -199,9 +199,9 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 
 
 def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
-    """Delete what unsay stored for a thread in a host's store; the checkpoints are the host's.
+    """Delete what unsay stored for a thread in a host's store, and return how many items it was.
 
-    A purge that was interrupted can be repeated.
+    The host deletes the checkpoints. A purge that was interrupted can be repeated.
     """
     MEMORIES.drop(thread_id)
     UNSAVED.forget(thread_id)

@@ -205,7 +205,7 @@ def _ending(exchange: Exchange) -> dict[str, float]:
 
 
 def _repeated(exchange: Exchange) -> dict[str, float]:
-    """Measure how far the answer is the same as the earlier answer that it resembles most."""
+    """Return measurements of how much the answer repeats the earlier answer most like it."""
     question, answer = normal(exchange.question), normal(exchange.answer)
     letters, runs = squeezed(answer)[:READ_AGAIN], _runs(answer)
     found = [

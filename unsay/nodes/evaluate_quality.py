@@ -81,7 +81,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 def _show(
     draft: StateDraft, scope: Scope, pending: PendingInput, command: Command
 ) -> Steps[Update]:
-    """Answer a command that changes nothing; a stopped turn, its question and its rollback stay."""
+    """Return the update that answers a command which changes nothing, not even an open turn."""
     yield from _load_messages(draft, scope, command)
     turn = open_turn(draft.state, pending, scope.run_id or "")
     orders = yield from read_orders(draft.state, scope, turn, pending, command)
@@ -133,7 +133,7 @@ def _load_messages(draft: StateDraft, scope: Scope, command: Command | None) -> 
 
 
 def _without_removed(state: State) -> Update:
-    """Drop segments, checkpoints and summaries of messages that a host removed."""
+    """Return the update that drops segments, checkpoints and summaries of removed messages."""
     known = {None, *(message.id for message in state["messages"])}
     update = Update(
         segments=live_segments(state["messages"], state.get("segments", [])),
@@ -181,7 +181,10 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
 def _judge_one(
     messages: Sequence[AnyMessage], entry: Injected, scope: Scope, forgotten: Collection[str]
 ) -> Steps[Verdict]:
-    """Judge an injected answer without `forgotten` messages; `unscored` if it is one of them."""
+    """Return a verdict on an injected answer, judged without the `forgotten` messages.
+
+    It is `unscored` if the answer is forgotten itself.
+    """
     answer = messages[entry.index]
     if answer.id in forgotten:
         return unscored("it is forgotten")
@@ -195,7 +198,7 @@ def _judge_one(
 def _consequences(
     state: State, scope: Scope, verdicts: Sequence[tuple[Injected, Verdict]]
 ) -> Update:
-    """Write the verdicts onto their messages; request a rollback to before the first failure."""
+    """Return the update with the verdicts, which asks to roll back the failed exchanges."""
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []
     # Injected answers make the turns directly before the pending one.

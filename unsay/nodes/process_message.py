@@ -89,7 +89,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
-    """Collect what the attempt needs: its context, reminders, hints, and the recall source."""
+    """Return what the attempt needs: its context, reminders, hints, and the recall source."""
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
     model = yield scope.resolve("answerer")

@@ -367,7 +367,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Report the calls of rejected drafts whose effects remain, for the hints of the next attempt."""
+    """Return a report of the calls of rejected drafts whose effects remain, for hints."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [

@@ -96,7 +96,10 @@ def keep_unsaved(
 
 
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
-    """End a turn with the answer that an earlier run could not save; `None` if there is none."""
+    """Return the update that ends a turn with the answer that an earlier run could not save.
+
+    `None` if there is no such answer.
+    """
     question_id, owner = state["turn"]["question_id"], scope.store or scope.services
     question = next((m for m in state["messages"] if m.id == question_id), None)
     if scope.thread_id is None or question_id is None or question is None:

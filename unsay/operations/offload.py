@@ -357,7 +357,7 @@ class Earlier:
 
 
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
-    """Load the offloaded messages of the context's topics and pins; damaged segments are left out."""
+    """Return the offloaded messages of the context's topics and pins, without damaged segments."""
     segments = live_segments(state["messages"], state.get("segments", []))
     opened = opened_topics(segments, state.get("expanded", []))
     known = remaining_topics(state.get("topics", []), state.get("forgotten", []))

@@ -81,7 +81,10 @@ def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
 
 
 def if_possible(steps: Steps[_T], scope: Scope) -> Steps[_T | None]:
-    """Run a search or a part of one; an error of it is streamed as `recall_failed`, and gives `None`."""
+    """Return the result of a search or a part of one; `None` after an error.
+
+    The error is streamed as `recall_failed`.
+    """
     try:
         return (yield from steps)
     except Exception as error:  # noqa: BLE001 - a user's embeddings; an answer needs no recall
@@ -166,7 +169,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
 
 
 def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None]:
-    """Embed the question and the newest messages; `None` without embeddings, or if they fail."""
+    """Return vectors of question and newest messages; `None` without embeddings or on failure."""
     scope, remembered = search.source.scope, search.memory.vectors
     embeddings = scope.services.embeddings
     if embeddings is None:
@@ -196,7 +199,10 @@ class Find:
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Search the whole transcript for a person and log the matches; raise `InputError` without words."""
+    """Return what a person's search of the whole transcript finds, and log it.
+
+    `InputError` is raised for a query without words.
+    """
     if not query.strip():
         raise InputError("The query is empty: give words to search for")
     calibration = state.get("calibration") or counter.uncalibrated()

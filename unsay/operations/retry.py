@@ -83,10 +83,10 @@ def edited(
 
 
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Remove the command and the last turn, and add the turn's question again, with new ids.
+    """Return the update that removes the last turn and the command, and asks its question again.
 
-    For an edit, the turn that begins at the message `request["to"]` and all later ones are removed,
-    and the question gets the text of the request.
+    The question gets a new id. For an edit, the turn that begins at the message `request["to"]` and
+    all later ones are removed, and the question gets the text of the request.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)

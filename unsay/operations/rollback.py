@@ -337,7 +337,10 @@ def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = No
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Move the oldest steps to the store if there are many; without a store they cannot be undone."""
+    """Return the update that moves the oldest steps to the store; empty if there are few.
+
+    Without a store the oldest steps are dropped, and cannot be undone.
+    """
     steps = state.get("operations", [])
     if len(steps) <= MOST:
         return Update()

@@ -215,7 +215,10 @@ def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
 
 
 def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[None]:
-    """Set the final status of a run; a completed or missing run is left as it is."""
+    """Set the final status of a run, with the reason `error` for `failed` or `canceled`.
+
+    A completed or missing run is left as it is.
+    """
     why = None if error is None else error[:ERROR_CHARS]
     yield from _change(
         scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=why)
@@ -228,7 +231,7 @@ def resume_run(scope: Scope) -> Steps[None]:
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Store the waiting questions, and cancel the run that the host stopped on an event loop."""
+    """Store the waiting questions, and cancel the run that a host stopped on an event loop."""
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)

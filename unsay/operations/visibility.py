@@ -148,7 +148,7 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
-    """Remove the pins of messages; raise `UnknownBranchError` if there is no pin to remove."""
+    """Return the update that removes pins; `UnknownBranchError` if no message has one."""
     pins = state.get("pins", [])
     removed = [pin for pin in pins if pin["message_id"] in message_ids]
     if not removed:

@@ -89,7 +89,7 @@ def asked(question: str, index: RecallIndex) -> Asked:
 def ranked(
     wanted: Asked, index: RecallIndex, places: Sequence[int], unseen: Collection[int] = ()
 ) -> Ranking:
-    """Score the messages at the given `places`.
+    """Return the scores of the messages at the given `places`.
 
     `wanted` is the question with its terms and speakers. Words of messages at `unseen` places
     (forgotten ones) do not count for their neighbours either.

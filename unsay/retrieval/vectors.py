@@ -145,9 +145,10 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
 
 
 def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
-    """Combine several scores of each message by its ranks, so that scales do not matter.
+    """Return one score for each message, from several scores of each by their ranks.
 
-    Source: Cormack, Clarke and Buettcher 2009 (reciprocal rank fusion).
+    With ranks the scales of the scores do not matter. Source: Cormack, Clarke and Buettcher 2009
+    (reciprocal rank fusion).
     """
     found = [0.0] * len(rankings[0])
     for scores in rankings:

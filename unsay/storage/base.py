@@ -78,7 +78,10 @@ class Database:
         raise NotImplementedError
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread, also unreadable ones; only `purge_thread` calls this."""
+        """Delete all rows of a thread, also unreadable ones, and return their number.
+
+        Only `purge_thread` calls this.
+        """
         raise NotImplementedError
 
     def scrub(self) -> None:

@@ -199,7 +199,7 @@ def add_checksum(data: bytes) -> bytes:
 
 
 def strip_checksum(data: bytes) -> bytes:
-    """Return the bytes after the checksum, which are the first four; `ValueError` if it is wrong."""
+    """Return the bytes after the checksum of four bytes; `ValueError` if the checksum is wrong."""
     if add_checksum(data[4:]) != data:
         raise ValueError("the checksum does not match")
     return data[4:]

@@ -106,7 +106,7 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """Parse a stored time, in UTC if it has no zone; `TypeError` or `ValueError` if it is none."""
+    """Return a stored time, in UTC if it has no zone; `TypeError` or `ValueError` if it is none."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -201,7 +201,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
-    """Parse a time, `None` for `None`; `InputError` unless it is ISO 8601 with a zone.
+    """Return the time in a text, `None` for `None`; `InputError` unless it is ISO 8601 with a zone.
 
     `name` is the argument's, for the error.
     """

@@ -243,7 +243,7 @@ class PoolStore(_Pooled, PostgresStore):
         return self.server.write(threads, partial(super().batch, operations))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch`, off the event loop."""
+        """Do on an event loop what `batch` does."""
         return await asyncio.to_thread(self.batch, list(ops))
 
 
@@ -297,7 +297,7 @@ class PostgresDatabase(Database):
         self.server.pool.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread in one transaction."""
+        """Delete all rows of a thread in one transaction, and return their number."""
 
         def work() -> Purged:
             with self.server.pool.connection() as connection, connection.transaction():

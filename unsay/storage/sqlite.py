@@ -129,7 +129,7 @@ class FileStore(SqliteStore):
     """The file; `None` in memory. Two stores with the same location are one database."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction and return their results; check what was read."""
+        """Run operations in one transaction; raise `DatabaseCorruptError` for a damaged item."""
         operations = list(ops)
         for index, op in enumerate(operations):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
@@ -143,7 +143,7 @@ class FileStore(SqliteStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch`, off the event loop."""
+        """Do on an event loop what `batch` does."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     @contextmanager
@@ -187,7 +187,7 @@ class FileDatabase(Database):
         self.store.conn.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread; values are not read, so damaged ones are deleted too."""
+        """Delete all rows of a thread, also damaged ones, and return their number."""
         with translated(self.path):
             with self.saver.cursor(transaction=False) as cursor:
                 checkpoints, writes = cursor.execute(

@@ -184,7 +184,7 @@ class FileSaver(OffLoop, SqliteSaver):
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Store a checkpoint, and delete those that nothing builds on any more."""
+        """Store a checkpoint, delete those that nothing builds on any more, and return its config."""
         # Metadata is read for many checkpoints, without their values.
         with_channels: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
@@ -329,7 +329,7 @@ def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Find each channel's last full value; `None` if a checkpoint does not list what it holds."""
+    """Return each channel's last full value; `None` if a checkpoint does not list what it holds."""
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:
