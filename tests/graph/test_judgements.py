@@ -90,7 +90,7 @@ def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
     ) as conversation:
         copy = conversation.fork()
         conversation.rate(1, "good")
-        conversation.rate(None, "bad", note="It is wrong.")
+        conversation.rate(3, "bad", note="It is wrong.")
         lines = conversation.ratings()
 
         assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]

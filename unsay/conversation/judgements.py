@@ -70,12 +70,12 @@ class Bisection:
         return f"It went wrong in turn {self.turn} {counted}: {self.reason}"
 
 
-def rate(thread: ThreadHandle, turn: int | None, label: str, *, note: str = "") -> Steps[Rating]:
+def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Steps[Rating]:
     """Rate the answer of a turn; ratings are labels for `unsay calibrate`.
 
     Args:
         thread: The thread.
-        turn: The turn's number; `None` is the newest.
+        turn: The turn's number, from 1.
         label: `good` or `bad`.
         note: Why. That of a bad answer is a lesson for later turns.
 
@@ -89,9 +89,8 @@ def rate(thread: ThreadHandle, turn: int | None, label: str, *, note: str = "") 
         ConflictError: A decision is pending.
     """
     state = yield from thread.decided()
-    argument = None if turn is None else str(turn)
-    state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
-    messages, scope = visibility.turns_named(state, argument, _pending(state)), thread.scope()
+    state = yield from thread.reached(state, (), visibility.turns_needed(state, str(turn)))
+    messages, scope = visibility.turns_named(state, str(turn), _pending(state)), thread.scope()
     update = rated(messages, scope, label, note)
     yield from thread.write(state, scope, update)
     rating = rating_of(update["messages"][0])
