@@ -123,10 +123,9 @@ COMMANDED = [
 
 
 def test_turns_are_answers_with_their_questions() -> None:
-    """Commands, notices, tool calls and the pending question are no turns."""
+    """Commands, notices, tool calls, second answers and the pending question are no turns."""
     assert [
         ("question 1", "a1"),
-        ("question 1", "a2"),
         ("and more", "a4"),
     ] == [(question, answer.id) for question, answer in answered_turns(COMMANDED)]
 
@@ -137,13 +136,13 @@ def test_turns_are_answers_with_their_questions() -> None:
         pytest.param(
             "en",
             "There are no messages yet.",
-            "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
+            "1. 0.90  question 1\n2. –  and more",
             id="english",
         ),
         pytest.param(
             "ja",
             "メッセージはまだありません。",
-            "1. 0.90  question 1\n2. –  question 1\n3. –  and more",
+            "1. 0.90  question 1\n2. –  and more",
             id="japanese",
         ),
     ],
