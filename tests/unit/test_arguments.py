@@ -131,7 +131,7 @@ def test_a_wrong_type_in_a_verb_is_our_error(
 ) -> None:
     """Each parameter of each public method refuses an object of a foreign class, by its name."""
     others = inspect.signature(getattr(cls, name)).parameters.values()
-    examples: dict[Any, Any] = {int: 1, Sequence[str]: ["1"]}
+    examples: dict[Any, Any] = {int: 1, int | None: 1, Sequence[str]: ["1"]}
     given = {
         each.name: examples.get(each.annotation, "1")
         for each in others

@@ -244,7 +244,11 @@ class Chat:
             self._stopped()
 
     def _drop(self, question: str, draft: str) -> None:
-        """Remove the unanswered question; what came of its answer is kept in the event log."""
+        """Undo the unanswered question, and tell the user.
+
+        The `draft` is the part of the answer that had arrived. Unless it is empty, a note in the
+        event log keeps it.
+        """
         self._conversation.undo()
         words = self._screen.labels
         self._screen.note(words.dropped)

@@ -55,7 +55,10 @@ def _weight(sentence: str) -> int:
 
 
 def _shortened(sentence: str) -> str:
-    """Return a sentence on one line without list marks, cut around its first decision or number."""
+    """Return a sentence on one line without list marks, at most `SENTENCE_CHARS` long.
+
+    A longer one is cut around its first decision, number or name.
+    """
     line = " ".join(_MARKUP.sub("", sentence.strip()).split())
     if len(line) <= SENTENCE_CHARS:
         return line

@@ -206,7 +206,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
 
 
 def _can_undo(thread: ThreadHandle) -> Steps[bool]:
-    """Return whether the thread has messages, or steps that removed all of them."""
+    """Return whether the thread has messages or steps; an undo can have removed all messages."""
     values = (yield from thread.snapshot()).values
     return bool(values.get("messages") or values.get("operations"))
 

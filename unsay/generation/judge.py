@@ -154,8 +154,9 @@ def judge_exchange(
 def _is_drawn(exchange: Exchange, key: str, every: int) -> bool:
     """Return whether the judge reads an answer that the local checks do not doubt.
 
-    It reads every answer of a turn with tool calls or a search without a result. The others are
-    drawn by their key, so that a step that runs again after a crash draws the same.
+    It reads every answer of a turn with tool calls or a search without a result, and about one in
+    `every` of the others. These are drawn by their `key`, so that a step that runs again after a
+    crash draws the same.
     """
     if exchange.calls or exchange.found_nothing:
         return True

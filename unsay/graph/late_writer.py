@@ -67,7 +67,10 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
 
 
 def _beside(states: Sequence[StateSnapshot], unreleased: int) -> StateSnapshot | None:
-    """Return the newest state up to a term on which the newest state does not build."""
+    """Return the newest state, up to a term, on which the newest state does not build.
+
+    `None` if there is none.
+    """
     line: RunnableConfig | None = states[0].config
     for state in states:
         if line is not None and _checkpoint_id(state.config) == _checkpoint_id(line):

@@ -9,7 +9,10 @@ THREAD_ENTRIES = "unsay.threads"
 
 
 def has_no_threads(path: str) -> bool:
-    """Return whether a file surely lists no thread; `False` if that cannot be seen from outside."""
+    """Return whether a file lists no thread, also because it does not exist.
+
+    `False` if the file cannot be read from outside.
+    """
     if not Path(path).exists():
         return True
     query = "SELECT 1 FROM store WHERE prefix = ? LIMIT 1"
