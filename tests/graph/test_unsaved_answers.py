@@ -1,7 +1,9 @@
 """An answer that was paid for and could not be saved reaches the caller, and is paid for once."""
 
+import inspect
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +343,40 @@ def test_an_answer_is_for_a_later_run_only() -> None:
     with pytest.raises(OSError, match="full"):
         run()
     assert answer == known.find(store, "t", "1", "How long?")
+
+
+@pytest.mark.parametrize("good", range(8))
+@pytest.mark.parametrize("kind", [Conversation, AsyncConversation])
+async def test_a_rejected_draft_is_paid_for_once(
+    tmp_path: Path, fault: Fault, good: int, kind: Any
+) -> None:
+    """If saving fails after a rejected draft, the next run goes on with the second draft."""
+    asked: list[str] = []
+
+    def model(messages: list[Any]) -> str:
+        asked.append("again" if "too short" in str(messages) else "first")
+        fault.answered = True
+        return "Two days are enough." if asked[-1] == "again" else "Days."
+
+    def judge(messages: list[Any]) -> dict[str, Any]:
+        is_first = "Two days" not in str(messages)
+        return {"score": 0.1 if is_first else 0.9, "reason": "too short" if is_first else "good"}
+
+    database = failing(tmp_path / "t.db", fault)
+    fault.good = good
+    talk: Any = kind.open(database, thread="t", model=model, judge=judge)
+
+    async def say() -> Any:
+        said: Any = talk.say("How long?", turn_id="1")
+        return await said if inspect.isawaitable(said) else said
+
+    with suppress(StorageError):
+        await say()
+    fault.mended = True
+    reply = await say()
+
+    assert "Two days are enough." == reply.text
+    assert ["first", "again"] == asked
+    closed = talk.close()
+    if inspect.isawaitable(closed):
+        await closed

@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from unsay.errors import StorageError, UnsayError
 from unsay.messages.content import text_of
 from unsay.verdicts import Verdict
 
@@ -22,13 +23,15 @@ ANSWERS = 256
 class UnsavedAnswer:
     """The draft that ended a turn, tool steps first, with its verdict and flag.
 
-    `question` is the question's text: another text with the same id has another answer.
+    `question` is the question's text: another text with the same id has another answer. A rejected
+    draft (`is_rejected`) ended an attempt, and is no answer.
     """
 
     question: str
     draft: Sequence[AnyMessage]
     verdict: Verdict
     flag: str | None = None
+    is_rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,10 @@ class UnsavedAnswers:
         try:
             yield
         except Exception as error:
-            made = self._of_run(place)
+            # An error of a model or a budget ends the attempts; the next run begins with the first.
+            if isinstance(error, UnsayError) and not isinstance(error, StorageError):
+                self._drop(place, only_rejected=True)
+            made = [each for each in self._of_run(place) if not each.is_rejected]
             if made:
                 with_answer(error, text_of(made[-1].draft[-1]))
             raise
@@ -128,10 +134,12 @@ class UnsavedAnswers:
                 self._known[key] = replace(self._known[key], is_of_run=False)
             return [self._known[key].answer for key in keys]
 
-    def _drop(self, place: tuple[object, str]) -> None:
+    def _drop(self, place: tuple[object, str], *, only_rejected: bool = False) -> None:
         with self._lock:
-            for key in [k for k, e in self._known.items() if k[:2] == place and e.is_of_run]:
-                del self._known[key]
+            for key, entry in list(self._known.items()):
+                is_kept = only_rejected and not entry.answer.is_rejected
+                if key[:2] == place and entry.is_of_run and not is_kept:
+                    del self._known[key]
 
     def forget(self, thread_id: str) -> None:
         """Delete the answers of a thread for all stores; a purge calls this."""

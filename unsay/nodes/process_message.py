@@ -22,6 +22,7 @@ from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
+from unsay.operations import delivery
 from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
@@ -65,6 +66,8 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
     """Draft an answer and judge it; a failed draft requests a rollback."""
+    if kept := delivery.find_rejection(state, scope):
+        return (yield from _reject(state, scope, list(kept.draft), kept.verdict))
     attempt = yield from _begin_attempt(state, scope)
     try:
         draft, carried = yield from _draft(attempt)
@@ -73,6 +76,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
         return Update(rollback_request=request, should_rollback=True)
     verdict = yield from _judge(attempt, draft)
     if verdict.outcome == "failed":
+        delivery.keep_rejection(state, scope, draft, verdict)
         yield from keep_failed_request(
             state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
         )
@@ -213,9 +217,8 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
             return (yield from deliver_best(after, scope))
         request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        request = RollbackRequest(
-            kind="draft", to=None, reason=verdict.reason, ids=list(verdict.blamed)
-        )
+        ids = list(verdict.blamed)
+        request = RollbackRequest(kind="draft", to=None, reason=verdict.reason, ids=ids)
     return Update(
         turn=rejected,
         rollback_request=request,

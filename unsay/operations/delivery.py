@@ -95,6 +95,49 @@ def keep_unsaved(
         UNSAVED.keep(owner, scope.thread_id, question_id, answer)
 
 
+def keep_rejection(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> None:
+    """Keep a rejected draft in this process until the turn is saved, so that it is paid for once.
+
+    A draft with tool calls is not kept: if the run fails, its calls are undone.
+    """
+    question = _unsaved_question(state, scope)
+    if question is not None and len(draft) == 1:
+        kept = UnsavedAnswer(
+            question=text_of(question), draft=tuple(draft), verdict=verdict, is_rejected=True
+        )
+        UNSAVED.keep(*_place_of_attempt(state, scope), kept)
+
+
+def find_rejection(state: State, scope: Scope) -> UnsavedAnswer | None:
+    """Return the rejected draft that an earlier run of this attempt could not save; else `None`.
+
+    It is kept until this run saves it.
+    """
+    question = _unsaved_question(state, scope)
+    if question is None:
+        return None
+    kept = UNSAVED.find(*_place_of_attempt(state, scope), text_of(question))
+    if kept is not None:
+        keep_rejection(state, scope, kept.draft, kept.verdict)
+    return kept
+
+
+def _unsaved_question(state: State, scope: Scope) -> AnyMessage | None:
+    """Return the turn's question; `None` without one or without a thread."""
+    question_id = state["turn"]["question_id"]
+    if scope.thread_id is None or question_id is None:
+        return None
+    return next((m for m in state["messages"] if m.id == question_id), None)
+
+
+def _place_of_attempt(state: State, scope: Scope) -> tuple[object, str, str]:
+    turn = state["turn"]
+    name = f"{turn['question_id']} {len(turn['rejections'])} {turn['extra_attempts']}"
+    return scope.store or scope.services, scope.thread_id or "", name
+
+
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     """Return the update that ends a turn with the answer that an earlier run could not save.
 
