@@ -5,6 +5,7 @@ gives is a correction, and changes nothing. This is a hint for the judge, never 
 """
 
 import re
+from dataclasses import dataclass
 
 from unsay.judging.vocabulary import sentences, vocabulary
 from unsay.verdicts import Exchange
@@ -16,47 +17,56 @@ CHANGED = "The answer gives another number, name or date than an earlier answer.
 SAME_WORDS = 0.6
 FEWEST_WORDS = 2
 
-_KINDS = ("number", "name")
+STATEMENTS = 40
+"""Sentences of one answer that are compared, so that the time is bounded."""
+
 _NUMBER = re.compile(
     r"\d+月\d+日|\d+(?:[.,:/-]\d+)*|[〇一二三四五六七八九十百千万億]+(?=[年月日時分人円個])"
 )
 _NAME = re.compile(r"(?<=[a-z0-9,;:] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*|[ァ-ヶ][ァ-ヶー・]+")
 
 
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A sentence with values: its numbers, its names, and its other words."""
+
+    numbers: frozenset[str]
+    names: frozenset[str]
+    words: frozenset[str]
+
+
 def changed_facts(exchange: Exchange) -> str:
     """Return `CHANGED` if the answer contradicts an earlier one in a value; otherwise empty."""
-    known = _values(exchange.question)
-    said = [s for _, answer in exchange.earlier for s in sentences(answer) if _values(s)]
-    for sentence in sentences(exchange.answer) if said else ():
-        values = _values(sentence) - known
-        if values and any(_contradicts(sentence, values, earlier) for earlier in said):
-            return CHANGED
+    earlier = [each for _, answer in exchange.earlier for each in _statements(answer)]
+    if not earlier:
+        return ""
+    given = {*_NUMBER.findall(exchange.question), *_NAME.findall(exchange.question)}
+    for said in _statements(exchange.answer):
+        numbers, names = said.numbers - given, said.names - given
+        for before in earlier:
+            differs = _other(numbers, before.numbers) or _other(names, before.names)
+            if differs and _is_same_thing(said.words, before.words):
+                return CHANGED
     return ""
 
 
-def _contradicts(sentence: str, values: set[str], earlier: str) -> bool:
-    """Return whether a sentence has other values of the same kind than an earlier one like it."""
-    before = _values(earlier)
-    pairs = [(_of_kind(values, kind), _of_kind(before, kind)) for kind in _KINDS]
-    if not any(new and old and new.isdisjoint(old) for new, old in pairs):
-        return False
-    words, others = _frame(sentence), _frame(earlier)
-    shared = words & others
-    return len(shared) >= FEWEST_WORDS and len(shared) >= SAME_WORDS * len(words | others)
+def _statements(text: str) -> list[_Statement]:
+    """Return the first `STATEMENTS` sentences of a text that have a number or a name."""
+    found: list[_Statement] = []
+    for sentence in sentences(text):
+        numbers, names = _NUMBER.findall(sentence), _NAME.findall(sentence)
+        if numbers or names:
+            rest = vocabulary(_NAME.sub(" ", _NUMBER.sub(" ", sentence)))
+            found.append(_Statement(frozenset(numbers), frozenset(names), rest))
+        if len(found) == STATEMENTS:
+            break
+    return found
 
 
-def _values(text: str) -> set[str]:
-    return {*_NUMBER.findall(text), *_NAME.findall(text)}
+def _other(values: frozenset[str], before: frozenset[str]) -> bool:
+    return bool(values) and bool(before) and values.isdisjoint(before)
 
 
-def _of_kind(values: set[str], kind: str) -> set[str]:
-    return {value for value in values if _kind(value) == kind}
-
-
-def _kind(value: str) -> str:
-    return "number" if _NUMBER.fullmatch(value) else "name"
-
-
-def _frame(text: str) -> frozenset[str]:
-    """Return the words of a sentence beside its values."""
-    return vocabulary(_NAME.sub(" ", _NUMBER.sub(" ", text)))
+def _is_same_thing(words: frozenset[str], others: frozenset[str]) -> bool:
+    shared = len(words & others)
+    return shared >= FEWEST_WORDS and shared >= SAME_WORDS * len(words | others)
