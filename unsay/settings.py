@@ -65,7 +65,7 @@ def _limited(name: str, least: float, most: float) -> AfterValidator:
         used = min(max(value, least), most)
         if used != value:
             LOG.warning(
-                "name=%s value=%r used=%r a setting lies outside its limits", name, value, used
+                "name=%s value=%r used=%r a setting is outside its limits", name, value, used
             )
         return used
 

@@ -191,7 +191,10 @@ class Chat:
             note(self._screen.labels.attached.format(names=", ".join(files)))
 
     def _pick_place(self) -> None:
-        """Let the person choose a turn or a checkpoint, and roll back to it."""
+        """Let the person choose a turn or a checkpoint, and roll back to it.
+
+        A note says so if there is none. If the person chooses nothing, nothing changes.
+        """
         self._prefill, words = self._reader.typed, self._screen.labels
         seen = self._timeline()
         places = [] if seen is None else places_of(seen, words)

@@ -197,7 +197,10 @@ def _legend(panel: _Panel) -> None:
 
 
 def tree(timeline: TimelineData) -> _Panel:
-    """Draw the turns from the top down, with branches as side branches; without turns the head."""
+    """Draw the turns from the top down, with branches as side branches.
+
+    A thread without turns has only its name and its start.
+    """
     shown, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline), font_weight="bold")

@@ -315,7 +315,10 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
-    """Return the place of a turn that has left the state; `None` if it has not, or is unknown."""
+    """Return where a turn that left the state is found: the id of a branch, or of the new message.
+
+    `None` if the turn has not left the state, or is unknown.
+    """
     digest = _digest(turn_id)
     item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
