@@ -134,7 +134,7 @@ def judge_exchange(
     if rules.decided or settings.judging == "local":
         texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
-    hint = rules.hint or changed_facts(exchange)
+    hint = changed_facts(exchange) or rules.hint
     key = key or answer.id or ""
     if first and not hint and not _is_drawn(exchange, key, settings.judge_every):
         return skipped(texts_for(text, scope).judge_skipped)
