@@ -49,13 +49,13 @@ LABEL_ONLY = re.compile(rf"[\w ]{{0,12}}{_LABEL}", re.IGNORECASE)
 _PLAIN_LEAD = re.compile(
     r"(?:(?:the|my|our|a|an|its|final|overall|total|quality|so|thus|hence|therefore|answer|response|judge|i|would|will"
     r"|'d|'ll|give|assign|award|this|it|result|verdict|here|is|deserves"
-    r"|最終|最終的な|総合|総合的な|全体|全体の|品質|回答|応答|の|判定|私の|この|本|今回の|よって|したがって|以上より|以上から"
+    r"|(?:採点|評価|審査)の結果|最終|最終的な|総合|総合的な|全体|全体の|品質|回答|応答|の|判定|私の|この|本|今回の|よって|したがって|以上より|以上から"
     r"|結論として|結果)[\s_、,:]{0,3})*"
 )
 _PLAIN_TAIL = re.compile(
     r"(?:points?|stars?|overall|in my view|in total)?[\s*]{0,4}"
     r"(?:[^\w+±~<>=?→-]*\Z|[,;:、()（）—–\n]|-\s|(?:because|since|as|due|given|and|for (?:this|the|its) (?:answer|response|reply))\b"
-    r"|(?:(?:と(?:評価|判断|採点))?(?:です|だ|であ[るり]|でした|とします|とする|となります|になります|します|しました|する"
+    r"|(?:(?:と(?:評価|判断|採点))?(?:です|だ|であ[るり]|でした|とします|とする|と(?:なり|致し)ました|になりました|となります|になります|します|しました|する"
     r"|と(?:いた|致)します|を[付つ]け(?:ます|ました|る))(?!か|は|と(?!思|考え)))|で(?:、|\Z)|と(?:評価|判断|採点))",
     re.IGNORECASE,
 )
