@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from queue import Full, Queue
 from threading import Thread
 from typing import Any
@@ -113,7 +113,7 @@ def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) ->
     return send
 
 
-@cache
+@lru_cache(maxsize=64)  # not without bound: it keeps the clients
 def _project_id(client: Any, project: str) -> UUID:
     """Return the id of a project, and wait for it: LangSmith makes it when the first run arrives.
 
