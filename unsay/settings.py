@@ -305,10 +305,13 @@ class Settings(JudgingSettings):
             raise ValueError("a budget of cost needs prices; give those of the models")
         quality = max(self.quality_threshold, *self.quality_thresholds.values(), 0.0)
         if quality > self.checkpoint_threshold:
-            raise ValueError(
-                f"quality_threshold {quality!r} lies over "
-                f"checkpoint_threshold {self.checkpoint_threshold!r}; lower the first"
-            )
+            if "checkpoint_threshold" in self.model_fields_set:
+                raise ValueError(
+                    f"quality_threshold {quality!r} must not be above checkpoint_threshold "
+                    f"{self.checkpoint_threshold!r}; raise the second as well, or lower the first"
+                )
+            # A checkpoint is at least as good as an answer that passes.
+            self.__dict__["checkpoint_threshold"] = quality
         if self.target_ratio >= self.trigger_ratio:
             raise ValueError(
                 f"target_ratio {self.target_ratio!r} must be below trigger_ratio "

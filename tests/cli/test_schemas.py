@@ -174,3 +174,17 @@ def test_a_list_of_nothing_opens_no_database(run: Run, home: Path) -> None:
     """`unsay threads` without a database creates none."""
     assert "There is no thread" in run("threads").stderr
     assert not home.exists()
+
+
+def test_an_error_names_what_can_be_typed(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a decision the command line names its option, the chat its words, neither a Python call."""
+    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
+    serve(DRAFTS, SCORES)
+    run("say", NESTED, *FILLED)
+    assert "`unsay say --decide approve`" in run("undo", *FILLED).stderr
+    assert "enter approve or reject" in run("chat", *FILLED, input="/retry\n").stderr
+    monkeypatch.setenv("UNSAY_MAX_MESSAGE_CHARS", "10")
+    assert "UNSAY_MAX_MESSAGE_CHARS" in run("say", LISTS).stderr

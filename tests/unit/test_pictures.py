@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
-from unsay.conversation.timeline import Timeline, TimelineTurn
+from unsay.conversation.timeline import Timeline
+from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
 from unsay.types import BranchRef, Checkpoint

@@ -233,8 +233,8 @@ IMPOSSIBLE = [
     pytest.param({"backpressure": [[0.5, -1]]}, r"backpressure\.0\.1", id="a wait before"),
     pytest.param({"colour": "red"}, "colour: there is no such setting", id="unknown key"),
     pytest.param(
-        {"quality_threshold": 0.9},
-        r"settings: .*quality_threshold 0\.9 lies over checkpoint_threshold 0\.8; lower the first",
+        {"quality_threshold": 0.9, "checkpoint_threshold": 0.8},
+        r"0\.9 must not be above checkpoint_threshold 0\.8; raise the second as well, or lower",
         id="thresholds in the wrong order",
     ),
     pytest.param(
@@ -344,7 +344,9 @@ def test_every_override_is_a_setting(name: str) -> None:
     ("context", "said"),
     [
         pytest.param(Context(max_rollbacks=99), "max_rollbacks", id="impossible"),
-        pytest.param(Context(checkpoint_threshold=0.2), "lies over", id="against the settings"),
+        pytest.param(
+            Context(checkpoint_threshold=0.2), "must not be above", id="against the settings"
+        ),
         pytest.param(Context(judging="mood"), "judging", id="unknown word"),  # type: ignore[arg-type]
     ],
 )
@@ -423,3 +425,11 @@ def test_any_overrides_hold(overrides: dict[str, Any]) -> None:
         **preset,
         **overrides,
     }
+
+
+def test_a_raised_quality_threshold_raises_the_other_one() -> None:
+    """A checkpoint is at least as good as an answer that passes; a run may raise both as well."""
+    assert 0.9 == load_settings({"quality_threshold": 0.9}).checkpoint_threshold
+    assert 0.8 == load_settings({"quality_threshold": 0.6}).checkpoint_threshold
+    run = load_settings({}).for_run(Context(quality_threshold=0.95))
+    assert 0.95 == run.checkpoint_threshold

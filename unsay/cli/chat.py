@@ -16,7 +16,8 @@ from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, is_rich, keys_kept
 from unsay.cli.screen import Screen
 from unsay.cli.session import Speaker, decision_of, event_object, readable
 from unsay.cli.status import status_of
-from unsay.conversation.results import Event, Reply, TimelineData, reply_event
+from unsay.conversation.results import Event, Reply, reply_event
+from unsay.conversation.timeline_data import TimelineData
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
 from unsay.messages.annotations import spoken
 from unsay.messages.content import preview, text_of

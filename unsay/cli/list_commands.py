@@ -10,10 +10,9 @@ from unsay.storage.peek import has_no_threads
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    if db is None and has_no_threads(location(db)):
-        words = "No thread matches." if asked else begin_text(db)
-        cursor = {"cursor": None} if asked else {}
-        show(lambda: note(words), as_json=as_json, threads=[], **cursor)
+    # With filters the slow way is taken, which checks their values.
+    if db is None and not asked and has_no_threads(location(db)):
+        show(lambda: note(begin_text(db)), as_json=as_json, threads=[])
         return
     import_module("unsay.cli.thread_commands").list_threads_of(db, asked, as_json=as_json)
 

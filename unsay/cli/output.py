@@ -5,6 +5,7 @@ Nothing heavy is imported here: a usage error must be instant.
 
 import json
 import math
+import re
 import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -19,6 +20,31 @@ from unsay.types import SCHEMA_VERSION
 
 EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
 """By class; every other error is 1."""
+
+
+_UNDECIDED = 'resume it with "approve", "reject", or {"decisions": [...]}'
+_STOPPED = "resume it, say something else, or undo it first"
+PHRASES: Mapping[str, Mapping[str, str]] = {
+    "chat": {
+        _UNDECIDED: "enter approve or reject",
+        _STOPPED: "/resume continues it, /undo removes it",
+    },
+    "shell": {
+        _UNDECIDED: "`unsay say --decide approve` or `--decide reject` decides",
+        _STOPPED: "`unsay say --resume` continues it, `unsay undo` removes it",
+    },
+}
+"""What to do next in the library's words, and as it is typed."""
+
+_SETTING = re.compile(r"\bthe setting ([a-z_]+)")
+
+
+def typed_words(interface: Literal["chat", "shell"], message: str) -> str:
+    """Return an error's text with commands, options and variables in place of Python calls."""
+    for phrase, words in PHRASES[interface].items():
+        message = message.replace(phrase, words)
+    message = _SETTING.sub(lambda match: f"UNSAY_{match[1].upper()}", message)
+    return in_terms_of(interface, message)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -80,7 +106,7 @@ def show_error(
 ) -> None:
     """Print an error as a line on standard error and, if asked, as an object on standard output."""
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    words = in_terms_of(interface, words)
+    words = typed_words(interface, words)
     if isinstance(error, click.UsageError) and error.ctx is not None:
         words = words if words.endswith((".", "?", ")")) else f"{words}."
         words = f"{words} Try '{error.ctx.command_path} --help'."

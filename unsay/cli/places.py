@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import clean
-from unsay.conversation.results import Preview, TimelineData
+from unsay.conversation.results import Preview
+from unsay.conversation.timeline_data import TimelineData
 from unsay.messages.content import preview
 from unsay.operations.commands import score_text
 from unsay.types import Checkpoint

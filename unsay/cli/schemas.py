@@ -17,7 +17,8 @@ from unsay.context.plan import Omission
 from unsay.conversation.branching import Branch
 from unsay.conversation.judgements import Bisection, JudgedTurn
 from unsay.conversation.model_calls import Replay
-from unsay.conversation.results import EventKind, Preview, Reply, RollbackResult, TimelineData
+from unsay.conversation.results import EventKind, Preview, Reply, RollbackResult
+from unsay.conversation.timeline_data import TimelineData
 from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import Tokens

@@ -11,7 +11,8 @@ import click
 
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, is_dumb, wrapped
-from unsay.conversation.results import Event, Reply, TimelineTurn
+from unsay.conversation.results import Event, Reply
+from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text

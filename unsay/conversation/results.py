@@ -14,7 +14,7 @@ from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
-from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
+from unsay.types import Checkpoint
 
 T = TypeVar("T")
 
@@ -220,71 +220,6 @@ def counted(number: int, noun: str) -> str:
     if number == 1:
         return f"{number} {noun}"
     return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineTurn:
-    """One turn on the current branch; score to rollbacks are those of its `Reply`.
-
-    Attributes:
-        question: Empty for an answer that was added without one.
-        answer: `None` while the question waits.
-        message_id: The answer's id; the question's while it waits.
-        step_ids: Ids of the messages of its tool steps, oldest first.
-        outcome: `None` also for an answer that was not judged.
-        flag: Also `by_person`, for an answer that a person wrote.
-    """
-
-    number: int
-    question: str
-    answer: str | None
-    message_id: str | None
-    question_id: str | None
-    score: float | None
-    outcome: str | None
-    reason: str
-    topic: str
-    flag: str | None
-    rollbacks: int
-    pinned: bool = False
-    forgotten: bool = False
-    skipped: bool = False  # the judge was not asked, by the setting `judge_every`
-    step_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineTopic:
-    """One topic of the thread; `summarized` means that contexts leave its messages out.
-
-    `summary` is `None` for the current topic, and for one that has no summary yet.
-    """
-
-    label: str
-    summarized: bool
-    summary: str | None
-
-    forgotten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineData:
-    """The whole thread at one moment; checkpoints, branches, pins and forgotten are oldest first."""
-
-    thread_id: str
-    turns: tuple[TimelineTurn, ...]
-    checkpoints: tuple[Checkpoint, ...]
-    branches: tuple[BranchRef, ...]
-    topics: tuple[TimelineTopic, ...]
-    current_topic: str
-    quality_threshold: float
-    checkpoint_threshold: float
-    pins: tuple[Pin, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
-
-    @property
-    def skipped(self) -> int:
-        """How many turns the judge was not asked about."""
-        return sum(turn.skipped for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from unsay.conversation.results import TimelineData, TimelineTurn, counted
+from unsay.conversation.results import counted
+from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.conversation.tree import (
     ELSEWHERE,
     SHOWN_BRANCHES,

@@ -1,18 +1,25 @@
 """A thread as a person sees it: its turns, checkpoints and branches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
-from unsay.conversation.results import TimelineData, TimelineTopic, TimelineTurn
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
+from unsay.conversation.timeline_data import (
+    PendingQuestion,
+    RejectedDraft,
+    TimelineData,
+    TimelineTopic,
+    TimelineTurn,
+)
 from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
+from unsay.history.threads import load_pending_input
 from unsay.messages.annotations import (
     annotation_of,
     answer_of_turn,
@@ -21,6 +28,7 @@ from unsay.messages.annotations import (
     is_question,
 )
 from unsay.messages.content import text_of
+from unsay.operations.commands import parse_command
 from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
 
@@ -97,7 +105,43 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     Raises:
         UnknownThreadError: The thread has no messages yet.
     """
-    return timeline_of(thread, (yield from thread.whole()))
+    snapshot = yield from thread.snapshot()
+    stored = yield from load_pending_input(*thread.address)
+    # The first question of a thread is stored before there is a transcript.
+    is_new = bool(stored) and not snapshot.values.get("messages")
+    state: Any = {"messages": []} if is_new else (yield from thread.whole())
+    seen = timeline_of(thread, state)
+    return replace(seen, pending=_pending_of(state, seen.turns, stored, snapshot.interrupts))
+
+
+def _pending_of(
+    state: Mapping[str, Any],
+    turns: Sequence[TimelineTurn],
+    stored: Sequence[BaseMessage],
+    interrupts: Sequence[Any],
+) -> PendingQuestion | None:
+    """Return the question that waits, in the transcript or still in the pending input."""
+    known = {message.id for message in state["messages"]}
+    waiting = [m for m in stored if m.id not in known and parse_command(text_of(m)) is None]
+    turn = state.get("turn") or {}
+    if turns and turns[-1].answer is None:
+        question, question_id = turns[-1].question, turns[-1].question_id
+    elif waiting:
+        question, question_id = text_of(waiting[-1]), waiting[-1].id
+    else:
+        return None
+    rejections = turn.get("rejections", []) if turn.get("question_id") == question_id else []
+    return PendingQuestion(
+        question=question,
+        question_id=question_id,
+        request=interrupts[0].value if interrupts else None,
+        rejected=tuple(
+            RejectedDraft(
+                text=text_of(each["messages"][-1]), score=each["score"], reason=each["reason"]
+            )
+            for each in rejections
+        ),
+    )
 
 
 def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:

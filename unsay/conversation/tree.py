@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from wcwidth import iter_graphemes
 
-from unsay.conversation.results import TimelineData, TimelineTurn, counted
+from unsay.conversation.results import counted
+from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
 from unsay.prompts.fields import ENGLISH, Texts

@@ -1,0 +1,48 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unsay.conversation.conversation import Conversation
+from unsay.errors import UnknownThreadError
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+QUESTION = "How many legs does a spider have?"
+GOOD = "A spider has eight legs, two more than an insect."
+JUDGE = ScriptedJudge(scores={"Buy a car": 0.1})
+ASKS: dict[str, Any] = {"on_exhausted": "ask", "max_rollbacks": 0}
+
+
+def test_a_question_that_waits_for_a_decision(tmp_path: Path) -> None:
+    """A page that is loaded again shows the question, the rejected draft and what can be decided."""
+    model = ScriptedChat(replies={QUESTION: ["Buy a car.", GOOD]})
+    with Conversation.open(
+        tmp_path / "a.db", thread="t", model=model, judge=JUDGE, settings=ASKS
+    ) as conversation:
+        reply = conversation.say(QUESTION)
+    with Conversation.open(tmp_path / "a.db", thread="t") as loaded:
+        pending = loaded.timeline().pending
+        assert pending is not None
+        assert (QUESTION, reply.request) == (pending.question, pending.request)
+        assert [("Buy a car.", 0.1)] == [(each.text, each.score) for each in pending.rejected]
+        assert QUESTION == loaded.timeline().to_dict()["pending"]["question"]
+        loaded.close()
+
+
+def test_a_question_while_its_turn_runs(tmp_path: Path) -> None:
+    """Another reader sees the first question of a thread before it has an answer, and none after it."""
+    database = open_database(tmp_path / "a.db")
+    model = ScriptedChat(default=GOOD)
+    writer = Conversation.open(database, thread="t", model=model, judge=JUDGE)
+    reader = Conversation.open(database, thread="t")
+    with pytest.raises(UnknownThreadError):
+        reader.timeline()
+    events = writer.stream(QUESTION)
+    next(events)
+    pending = reader.timeline().pending
+    assert pending is not None
+    assert (QUESTION, None, ()) == (pending.question, pending.request, pending.rejected)
+    list(events)
+    assert reader.timeline().pending is None
+    database.close()
