@@ -120,21 +120,21 @@ def check(state: dict[str, Any], messages: list[AnyMessage]) -> None:
     validate(messages)
 
 
-def do(talk: Conversation, verb: str, value: Any) -> None:
+def do(conversation: Conversation, verb: str, value: Any) -> None:
     """Do one thing; what cannot be done now is refused and changes nothing."""
     deeds: dict[str, Callable[[], Any]] = {
-        "say": lambda: talk.say(value),
-        "rollback": lambda: talk.rollback(talk.checkpoints()[-1 - value]["id"]),
-        "back": talk.rollback,
-        "restore": lambda: talk.restore([b.id for b in talk.branches()][1:][value]),
-        "remove": lambda: talk.remove(value),
-        "edit": lambda: talk.edit(value, "Please move the chair, edited."),
-        "checkpoint": lambda: talk.checkpoint(f"name {value}"),
-        "task": lambda: talk.start_task(f"task {value}"),
-        "undo": talk.undo,
-        "redo": talk.redo,
-        "retry": talk.retry,
-        "pin": talk.pin,
+        "say": lambda: conversation.say(value),
+        "rollback": lambda: conversation.rollback(conversation.checkpoints()[-1 - value]["id"]),
+        "back": conversation.rollback,
+        "restore": lambda: conversation.restore([b.id for b in conversation.branches()][1:][value]),
+        "remove": lambda: conversation.remove(value),
+        "edit": lambda: conversation.edit(value, "Please move the chair, edited."),
+        "checkpoint": lambda: conversation.checkpoint(f"name {value}"),
+        "task": lambda: conversation.start_task(f"task {value}"),
+        "undo": conversation.undo,
+        "redo": conversation.redo,
+        "retry": conversation.retry,
+        "pin": conversation.pin,
     }
     with suppress(UnsayError, IndexError):
         deeds[verb]()
@@ -143,7 +143,7 @@ def do(talk: Conversation, verb: str, value: Any) -> None:
 @given(deeds=DEEDS, seed=st.integers(0, 99))
 def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed: int) -> None:
     """By the methods of a conversation: also the event log and the timeline agree."""
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         model=ScriptedChat(script=script),
         judge=judge_of(seed),
@@ -151,14 +151,14 @@ def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed
         settings=SETTINGS,
     )
     for verb, value in [("say", "Hello there."), *deeds]:
-        do(talk, verb, value)
-        state = talk.graph.get_state(talk._handle.config).values
+        do(conversation, verb, value)
+        state = conversation.graph.get_state(conversation._handle.config).values
         if not state:
             continue
-        check(state, talk.messages())
-        again = replay(talk.events())
-        assert [m.id for m in talk.messages()] == [m.id for m in again.messages]
-        turns = talk.timeline().turns
+        check(state, conversation.messages())
+        again = replay(conversation.events())
+        assert [m.id for m in conversation.messages()] == [m.id for m in again.messages]
+        turns = conversation.timeline().turns
         ended = [turn.number for turn in turns if turn.answer is not None]
         assert [*range(1, len(ended) + 1)] == ended
 

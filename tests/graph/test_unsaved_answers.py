@@ -364,10 +364,10 @@ async def test_a_rejected_draft_is_paid_for_once(
 
     database = failing(tmp_path / "t.db", fault)
     fault.good = good
-    talk: Any = kind.open(database, thread="t", model=model, judge=judge)
+    conversation: Any = kind.open(database, thread="t", model=model, judge=judge)
 
     async def say() -> Any:
-        said: Any = talk.say("How long?", turn_id="1")
+        said: Any = conversation.say("How long?", turn_id="1")
         return await said if inspect.isawaitable(said) else said
 
     with suppress(StorageError):
@@ -377,6 +377,6 @@ async def test_a_rejected_draft_is_paid_for_once(
 
     assert "Two days are enough." == reply.text
     assert ["first", "again"] == asked
-    closed = talk.close()
+    closed = conversation.close()
     if inspect.isawaitable(closed):
         await closed

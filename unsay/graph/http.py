@@ -117,7 +117,7 @@ async def _keep(
     queued: dict[str, list[BaseMessage]],
     before: Sequence[BaseMessage] | None = None,
 ) -> list[BaseMessage]:
-    """Store the messages of queued runs after those kept `before`, and return the latter.
+    """Store the messages of queued runs after those in `before`, and return those in `before`.
 
     `None` as `before` reads what the store has.
     """

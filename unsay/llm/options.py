@@ -69,7 +69,10 @@ def _set_on(model: Runnable[Any, Any]) -> set[str]:
 
 
 def _refused(error: Exception, sent: Mapping[str, Any]) -> list[str]:
-    """Return the options that an error refuses: those that it names, or all if it names none."""
+    """Return the options that an error refuses: those that it names, or all if it names none.
+
+    Empty for an error that is not a refusal of the request.
+    """
     # A client that does not know a parameter raises a `TypeError` or a `ValueError`.
     is_refusal = isinstance(error, TypeError | ValueError)
     status = getattr(error, "status_code", None)
