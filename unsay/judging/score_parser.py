@@ -16,6 +16,7 @@ from unsay.judging.score_text import (
     OBJECT,
     Reading,
     Statements,
+    in_words,
     is_quoted,
     is_value,
     read_prose,
@@ -44,19 +45,6 @@ _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
 _ONLY_FENCE = re.compile(
     r"```[a-z]*+\s?+((?:(?!```).)*+)(?:```[a-z]*+\s?+)?", re.IGNORECASE | re.DOTALL
 )
-_REASON_TAG = re.compile(r"<(reason|comment|理由)>.*?</\1>", re.IGNORECASE | re.DOTALL)
-# A number as a formula, such as `$0.8$`; a scale beside the label, as in `Score (0-10): 4`.
-_FORMULA = re.compile(r"\$\s?([0-9./]+)\s?\$|\\\(\s?([0-9./]+)\s?\\\)")
-_NAMED_SCALE = re.compile(
-    r"\b(score|rating)\s?\(0\s?(?:-|–|to)\s?(5|10|100)\)\s?[:=]\s?([0-9]+(?:\.[0-9]+)?)(?![0-9./])",
-    re.IGNORECASE,
-)
-_RATED = re.compile(
-    r"^(?:以上より|以上から|よって|したがって)?[、,]?\s?([0-9]+(?:\.[0-9]+)?点?)と(?:評価|採点|判定)"
-    r"(?:する|します|しました|いたします)。?\s*$",
-    re.MULTILINE,
-)
-_SCORE_TAG = re.compile(r"<(score|rating|grade)>([^<>]{1,40})</\1>", re.IGNORECASE)
 # The tags in which the conversation is sent to a judge.
 _DATA = re.compile(
     r"<(answer|question|earlier|conversation|document|summary|tools)\b[^>\n]{0,80}>.*?</\1\b[^>\n]{0,80}>",
@@ -165,9 +153,7 @@ def read_text(reply: str) -> Reading:
         return _read_structure(whole)
     if len(text) > LONGEST_READ:
         text = f"{text[: LONGEST_READ // 2]}\n{text[-LONGEST_READ // 2 :]}"
-    text = _SCORE_TAG.sub(r"\nScore: \2\n", _REASON_TAG.sub(" ", text))
-    text = _FORMULA.sub(r"\1\2", _NAMED_SCALE.sub(r"\1: \3/\2", text))
-    text = _RATED.sub(r"スコアは\1です。", text)
+    text = in_words(text)
     plain = text.translate(_MARKUP).strip()
     if re.fullmatch(r"\W*0\.", plain):
         return Reading(score=None, problem="the reply breaks off")

@@ -92,6 +92,19 @@ _QUOTES_AFTER = re.compile(
     r"\A\W*(?:is (?:not|wrong|what)|isn't|would|was|should|と|という|を|が(?:含|書)|では|じゃ|は(?:誤|間違|違))",
     re.IGNORECASE,
 )
+_REASON_TAG = re.compile(r"<(reason|comment|理由)>.*?</\1>", re.IGNORECASE | re.DOTALL)
+# A number as a formula, such as `$0.8$`; a scale beside the label, as in `Score (0-10): 4`.
+_FORMULA = re.compile(r"\$\s?([0-9./]+)\s?\$|\\\(\s?([0-9./]+)\s?\\\)")
+_NAMED_SCALE = re.compile(
+    r"\b(score|rating)\s?\(0\s?(?:-|–|to)\s?(5|10|100)\)\s?[:=]\s?([0-9]+(?:\.[0-9]+)?)(?![0-9./])",
+    re.IGNORECASE,
+)
+_RATED = re.compile(
+    r"^(?:以上より|以上から|よって|したがって)?[、,]?\s?([0-9]+(?:\.[0-9]+)?点?)と(?:評価|採点|判定)"
+    r"(?:する|します|しました|いたします)。?\s*$",
+    re.MULTILINE,
+)
+_SCORE_TAG = re.compile(r"<(score|rating|grade)>([^<>]{1,40})</\1>", re.IGNORECASE)
 _ITEM_NUMBER = re.compile(r"^[ \t]*[0-9]{1,2}[.)][ \t]+(?=\S)", re.MULTILINE)
 _SENTENCE = re.compile(r"(?:[^\n.。!?！？]|\.(?=[\w/]))+[.。!?！？]*|\n|[.。!?！？]+")
 _BROKEN_OFF = re.compile(
@@ -133,6 +146,13 @@ class Statements:
             listed = ", ".join(f"{score:g}" for score in differing)
             return Reading(score=None, problem=f"scores that differ: {listed}")
         return Reading(score=differing[0])
+
+
+def in_words(text: str) -> str:
+    """Return a reply with tags, formulas and scales written as plain statements of a score."""
+    text = _SCORE_TAG.sub(r"\nScore: \2\n", _REASON_TAG.sub(" ", text))
+    text = _FORMULA.sub(r"\1\2", _NAMED_SCALE.sub(r"\1: \3/\2", text))
+    return _RATED.sub(r"スコアは\1です。", text)
 
 
 def score_of_value(text: str) -> float | None:
