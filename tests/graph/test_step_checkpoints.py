@@ -54,7 +54,7 @@ class Desk:
         return AIMessage("", tool_calls=[call])
 
 
-ALL = {"score", "task_start", "tool_step", "risky", "error"}
+ALL = {"score", "tool_step", "risky", "error"}
 
 
 def opened(desk: Desk, **settings: Any) -> Conversation:
@@ -263,3 +263,21 @@ def test_a_task_with_an_impossible_name_is_refused() -> None:
     assert "exists already" in said(state["messages"])[-1]
     with pytest.raises(InputError, match="start_task"):
         graph.invoke({"messages": [("user", "Hello")], "start_task": 3}, config())
+
+
+def test_the_first_task_is_marked_where_a_host_asks_for_it() -> None:
+    """With `checkpoint_on` set, the beginning is a task's start; a rollback to it empties the thread."""
+    talk = Conversation.open(
+        ":memory:",
+        model=lambda _: "An answer about what was asked, long enough.",
+        judge=scores(),
+        settings={"checkpoint_on": {"task_start"}},
+    )
+    talk.say("Plan the move.")
+    (made,) = talk.checkpoints()
+    assert (None, 0, "task_start") == (made["message_id"], made["turn"], made["reason"])
+    assert f"start ◆ {made['id']}" in str(talk.timeline())
+    talk.rollback(made["id"])
+    assert [] == talk.messages()
+    talk.undo()
+    assert 2 == len(talk.messages())

@@ -141,6 +141,10 @@ def _checkpoints_at(
     )
 
 
+def _at_start(checkpoints: Sequence[Checkpoint]) -> list[str]:
+    return [_label(each) for each in checkpoints if each["message_id"] is None]
+
+
 def _step_checkpoints_at(checkpoints: Sequence[Checkpoint], turn: TimelineTurn) -> tuple[str, ...]:
     names = _names(turn)
     return tuple(
@@ -252,7 +256,12 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
         lines.append(texts.no_turns)
     if timeline.turns or tree.at_start:
         lines += [
-            f"○ {texts.tree_words['start']}",
+            " ".join(
+                [
+                    f"○ {texts.tree_words['start']}",
+                    *(pen.write("mark", f"◆ {name}") for name in _at_start(timeline.checkpoints)),
+                ]
+            ),
             *pen.branches(tree.at_start, "│" if tree.rows else " "),
         ]
     if tree.left_out:

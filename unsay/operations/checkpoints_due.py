@@ -2,7 +2,8 @@
 
 `checkpoint_on` says for which reasons a turn makes one:
 
-- `task_start`: before the question that opened a topic.
+- `task_start`: before the question that opened a topic; before a thread's first question only if
+  `checkpoint_on` is set.
 - `instruction`: after the answer to an instruction for all later turns.
 - `score`: after an answer that scored `checkpoint_threshold` or more.
 - `tool_step`: after each finished tool step, and after the answer of its turn.
@@ -66,9 +67,9 @@ def checkpoints_due(
     before: CheckpointReason | None = None
     if "error" in wanted and (yield from _failed(state, scope, draft)):
         before = "error"
-    elif turn["new_topic"] and "task_start" in wanted:
+    elif (turn["new_topic"] or _is_first_task(turn, scope)) and "task_start" in wanted:
         before = "task_start"
-    if before is not None and turn["base"]:
+    if before is not None and (turn["base"] or before == "task_start"):
         due.append(checkpoint(turn["base"], turns - 1, None, before))
     for at, reason in _places_within(turn, draft, scope):
         due.append({**checkpoint(at, turns - 1, None, reason), "in_turn": True})
@@ -84,6 +85,15 @@ def checkpoints_due(
         again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
         due.append(beside_named(due, {**again, "name": name}))
     return due
+
+
+def _is_first_task(turn: Turn, scope: Scope) -> bool:
+    """Return whether a turn is the thread's first, which is marked only if a source names the reasons.
+
+    By default it is not: every thread would begin with a checkpoint.
+    """
+    is_set = "checkpoint_on" in scope.settings.model_fields_set
+    return turn["base"] is None and is_set and not turn.get("task")
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
