@@ -77,8 +77,7 @@ class ScoreReply:
 def read_reply(reply: object) -> ScoreReply:
     """Return the score and the reason in a judge's reply; the score is `None` if it is not certain.
 
-    The reply may be a number, a text, a mapping, an object with `score` and `reason`, a message, or
-    the state of an agent.
+    A reply is a number, a text, a mapping, an object with `score`, a message, or an agent's state.
     """
     reason: object = ""
     structure: object = reply
