@@ -13,7 +13,7 @@ Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
 class JudgingSettings(BaseSettings):
-    """What a judge decides, what follows from it, and how topics are told apart."""
+    """What a judge decides, what follows from it, and how topics are recognized."""
 
     judging: Literal["model", "local", "off"] = "model"
     """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""

@@ -19,7 +19,7 @@ def typed_texts(path: Path) -> list[str]:
 
 
 def add_text(path: Path, thread_id: str, text: str) -> None:
-    """Add a text; where the file cannot be written nothing is kept, and the chat goes on."""
+    """Add a text to the history; if the file cannot be written, nothing is kept."""
     line = json.dumps({"thread": thread_id, "text": text}, ensure_ascii=False)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,5 +18,5 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
 
 
 def begin_text(db: str | None) -> str:
-    """Return what is said where no thread is yet."""
+    """Return the text for a database without threads."""
     return f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."

@@ -97,7 +97,7 @@ def _is_first_task(turn: Turn, scope: Scope) -> bool:
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether an answer passed a model judge, which is told of a search without a result."""
+    """Return whether an answer passed a model judge, which learns of a search without a result."""
     return verdict.outcome == "passed" and verdict.source == "model"
 
 

@@ -27,7 +27,7 @@ class Rating(TypedDict):
 
 
 def rating_of(answer: AnyMessage) -> Rating | None:
-    """Return the rating of an answer; `None` if nobody rated it."""
+    """Return the rating of an answer; `None` if it has none."""
     rating: Rating | None = annotation_of(answer).get(RATING)
     return rating
 
