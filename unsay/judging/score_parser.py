@@ -107,8 +107,8 @@ def read_reply(reply: object) -> ScoreReply:
         problem=reading.problem,
         blamed=_blamed_in(structure),
         consistency=_read_number(_value_of(structure, "consistency")).score,
-        advice=_one_line(_text_in(structure, "advice")),
-        query=_one_line(_text_in(structure, "query")),
+        advice=_one_line(_value_of(structure, "advice")),
+        query=_one_line(_value_of(structure, "query")),
     )
 
 
@@ -120,11 +120,6 @@ def _value_of(structure: object, name: str) -> object:
     if isinstance(structure, Mapping):
         return structure.get(name)
     return getattr(structure, name, None)
-
-
-def _text_in(structure: object, name: str) -> str:
-    value = _value_of(structure, name)
-    return value if isinstance(value, str) else ""
 
 
 def _read_structured(raw: object, parsed: object) -> ScoreReply:
