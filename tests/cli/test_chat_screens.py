@@ -201,7 +201,7 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
     with Tmux(tmp_path, "chat", environment={"UNSAY_MAX_ROLLBACKS": "0"}) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
-        screen = tmux.expect("this is the best one")
+        screen = tmux.expect("the best one: It is worth")
         assert "the conversation before this question is unchanged" in flat(screen)
 
 
@@ -243,13 +243,12 @@ def test_a_chat_offers_recent_threads_and_shows_the_last_turns(
 
 def test_a_chat_in_japanese(serve: Serve, tmp_path: Path) -> None:
     """Wide characters take two cells everywhere, and the chat's own words are Japanese."""
-    serve({SPRING: [CARS, ON_SPRING]}, SCORES)
+    serve({SPRING: ON_SPRING})
     with Tmux(tmp_path, "chat", "--thread", "t", columns=40) as tmux:
         tmux.expect("Esc Esc")
         tmux.type(SPRING)
         screen = tmux.expect("スコア 0.90")
         assert f"> {SPRING}" in screen
-        assert "不合格、スコア 0.10" in screen
         rows = screen.split("\n")
         at = next(index for index, row in enumerate(rows) if row.startswith(ON_SPRING[:15]))
         assert ON_SPRING == "".join(rows[at : at + 2]).strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 """How long to wait for what must appear."""
 
 

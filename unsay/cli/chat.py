@@ -12,7 +12,7 @@ from unsay.cli.output import note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, is_rich, keys_kept
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, is_rich, keys_kept, paste_in_one_piece
 from unsay.cli.screen import Screen
 from unsay.cli.session import Speaker, decision_of, event_object, readable
 from unsay.cli.status import status_of
@@ -66,6 +66,10 @@ class Chat:
 
     def run(self) -> None:
         """Read and answer until the end of the input, `exit`, `quit` or `/exit`."""
+        with keys_kept() if isinstance(self._reader, Keyboard) else nullcontext():
+            self._run()
+
+    def _run(self) -> None:
         self._greet()
         while (line := self._next()) is not None:
             try:
@@ -142,8 +146,9 @@ class Chat:
         return ["approve", "reject"]
 
     def _answer(self, line: str) -> None:
-        with keys_kept() if isinstance(self._reader, Keyboard) else nullcontext():
-            self._take(line)
+        if isinstance(self._reader, Keyboard):
+            paste_in_one_piece()
+        self._take(line)
 
     def _take(self, line: str) -> None:
         command = parse_command(line)

@@ -73,7 +73,7 @@ def cli(context: click.Context) -> None:
     (or OPENAI_BASE_URL for your own server) and UNSAY_MODEL, then run
     `unsay chat`.
     """
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         context.color = False
 
 

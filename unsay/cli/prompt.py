@@ -159,9 +159,9 @@ class Keyboard:
 
 @contextmanager
 def keys_kept() -> Iterator[None]:
-    """Keep the keys that are pressed during a turn for the next prompt.
+    """Keep the keys that are pressed while nothing is read for the next prompt.
 
-    They are not echoed into the answer, and a paste arrives there in one piece. Ctrl-C works.
+    They are not echoed into the answer, and Enter arrives as Enter. Ctrl-C works.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -169,12 +169,16 @@ def keys_kept() -> Iterator[None]:
     during[0] &= ~termios.ICRNL
     during[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(terminal, termios.TCSADRAIN, during)
-    click.echo(PASTES_IN_ONE_PIECE, nl=False)
-    sys.stdout.flush()
     try:
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def paste_in_one_piece() -> None:
+    """Have the terminal mark a paste during a turn, so that the next prompt reads it as one text."""
+    click.echo(PASTES_IN_ONE_PIECE, nl=False)
+    sys.stdout.flush()
 
 
 class PlainReader:
