@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_cost import cost_figures
-from report import Figure, Figures, run
+from report import Figure, Figures, run, share_of, shown
 
 from unsay.judging.heuristics import prejudge
 from unsay.judging.vocabulary import is_short
@@ -87,6 +87,14 @@ REFUSALS = {
 
 EMPTIES = ("", " \n", "...", "。")
 """What an empty answer says."""
+
+
+PUBLISHED = {
+    "recall_mean": "  goal .93 in English, .91 in Japanese",
+    "false_alarm_share": "  goal .02 in English, .04 in Japanese",
+    "spearman_breakdown": "  .42 can be trained, which then fails 41 % of good assistant answers",
+}
+"""What to hold a figure against, shown beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +311,7 @@ CORRUPTIONS: Mapping[str, Corruption] = {
 
 def share(hits: Sequence[bool]) -> Figure:
     """Give the share of hits."""
-    return Figure(value=sum(hits) / len(hits) if hits else None, items=len(hits))
+    return share_of(sum(hits), len(hits))
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -359,8 +367,7 @@ def table(rows: Mapping[str, Figures]) -> str:
     for name, figures in rows.items():
         lines.append(name)
         for figure, found in figures.items():
-            value = "-" if found.value is None else f"{found.value:.3f}"
-            lines.append(f"  {figure:<24} {value:>7}  ({found.items})")
+            lines.append(f"  {figure:<24} {shown(found)}{PUBLISHED.get(figure, '')}")
     return "\n".join(lines)
 
 

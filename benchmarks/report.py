@@ -19,8 +19,32 @@ class Figure:
     items: int
     """How many labels, answers or conversations it rests on."""
 
+    interval: tuple[float, float] | None = None
+    """Within which the true value lies in 95 of 100 samples; `None` where that is not known."""
+
 
 Figures = Mapping[str, Figure]
+
+
+def share_of(hits: float, items: int) -> Figure:
+    """Return a share with its Wilson interval. Source: Wilson 1927."""
+    if not items:
+        return Figure(value=None, items=0)
+    share, z = hits / items, 1.96
+    scale = 1 + z**2 / items
+    middle = (share + z**2 / (2 * items)) / scale
+    half = z * (share * (1 - share) / items + z**2 / (4 * items**2)) ** 0.5 / scale
+    return Figure(
+        value=share, items=items, interval=(max(middle - half, 0.0), min(middle + half, 1.0))
+    )
+
+
+def shown(figure: Figure) -> str:
+    """Return a figure for people: its value, its interval and, in brackets, its items."""
+    if figure.value is None:
+        return "-"
+    low_high = "" if figure.interval is None else "{:.3f}-{:.3f} ".format(*figure.interval)
+    return f"{figure.value:.3f} {low_high}({figure.items})"
 
 
 def overall(files: Iterable[Figures]) -> dict[str, Figure]:
@@ -52,6 +76,11 @@ def plain(figures: Figures) -> dict[str, Any]:
         name: {
             "value": None if figure.value is None else round(figure.value, 4),
             "items": figure.items,
+            **(
+                {}
+                if figure.interval is None
+                else {"interval": [round(bound, 4) for bound in figure.interval]}
+            ),
         }
         for name, figure in figures.items()
     }

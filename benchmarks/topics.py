@@ -11,10 +11,13 @@ the detector's own answers, not the labels, decide what its topics hold. `back` 
 - `return_recall`: share of the returning turns that were answered `back`.
 - `return_shift_recall`: share of them that were answered `back` or `new`.
 - `return_which`: share of those answered `back` whose topic holds the subject that was meant.
+- `return_ranked`: share of all returning turns for which the earlier topic that the detector ranks
+  first holds that subject, whatever it answered.
 - `cpu_ms_per_decision`: processor time of a decision.
 """
 
 import json
+import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +25,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from report import Figure, Figures, run
+from report import Figure, Figures, run, share_of, shown
 
-from unsay.judging.topic_detector import LexicalDetector
+from unsay.judging.topic_detector import LexicalDetector, likeliest_return
+from unsay.judging.topic_reading import read
 from unsay.topic_shift import TopicDetector, TopicMemory, TopicShift
+
+SAMPLES = 200
+"""Samples from which the interval of an F1 is read."""
+
+PUBLISHED = {
+    "tiage": "  published F1: TextTiling .204, RoBERTa .572, GPT-4o with Def-DTS .699",
+    "dialseg711": "  published F1: TextTiling .245, CSM .610, GPT-4o with Def-DTS .979",
+}
+"""Source: Def-DTS, arXiv 2505.21033, tables 3 to 5; those methods also read later turns."""
 
 KEPT = 8
 """Texts that a topic remembers, the newest of them."""
@@ -37,6 +50,7 @@ FIGURES = (
     "return_recall",
     "return_shift_recall",
     "return_which",
+    "return_ranked",
     "cpu_ms_per_decision",
 )
 
@@ -76,6 +90,9 @@ class Decision:
 
     right_topic: bool
     """Whether the topic that the answer names holds the turn's subject."""
+
+    ranked_right: bool
+    """Whether the earlier topic that the detector ranks first holds it."""
 
     seconds: float
     """Processor time."""
@@ -144,15 +161,26 @@ def decisions(said: Sequence[Utterance], detector: TopicDetector) -> Iterator[De
             started = time.process_time()
             shift = detector.detect(utterance.text, current.seen(), others)
             seconds = time.process_time() - started
+            ranked = rank(utterance, current, topics[1:]) if utterance.returns else None
             _move(topics, shift, topic_id=str(number))
             yield Decision(
                 shift=utterance.shift,
                 answered=shift,
                 returns=utterance.returns,
                 right_topic=any(s.subject == utterance.subject for s in topics[0].said),
+                ranked_right=ranked is not None
+                and any(s.subject == utterance.subject for s in ranked.said),
                 seconds=seconds,
             )
         topics[0].said.append(utterance)
+
+
+def rank(question: Utterance, current: Memory, others: Sequence[Memory]) -> Memory | None:
+    """Return the earlier topic that the local detector ranks first; `None` if there is none."""
+    detector, known = LexicalDetector(), [topic.seen() for topic in others]
+    reading = read(question.text, current.seen(), known, decay=detector.decay)
+    shift = likeliest_return(reading, known, fade=detector.back_fade)
+    return next((t for t in others if shift and t.topic_id == shift.topic_id), None)
 
 
 def _move(topics: list[Memory], shift: TopicShift, *, topic_id: str) -> None:
@@ -171,36 +199,49 @@ def measure(made: Sequence[Decision]) -> dict[str, Figure]:
     hits = sum(d.shift for d in moved)
     returns = [d for d in made if d.returns]
     back = [d for d in returns if d.answered.kind == "back"]
-    f1 = ratio(2 * hits, len(moved) + len(shifts)).value
+    seconds = sum(d.seconds for d in made)
     return {
-        "macro_f1": Figure(value=f1, items=len(made)),
-        "precision": ratio(hits, len(moved)),
-        "recall": ratio(hits, len(shifts)),
-        "return_recall": ratio(len(back), len(returns)),
-        "return_shift_recall": ratio(sum(d.answered.kind != "same" for d in returns), len(returns)),
-        "return_which": ratio(sum(d.right_topic for d in back), len(back)),
-        "cpu_ms_per_decision": ratio(1000 * sum(d.seconds for d in made), len(made)),
+        "macro_f1": Figure(value=f1(made), items=len(made), interval=f1_interval(made)),
+        "precision": share_of(hits, len(moved)),
+        "recall": share_of(hits, len(shifts)),
+        "return_recall": share_of(len(back), len(returns)),
+        "return_shift_recall": share_of(
+            sum(d.answered.kind != "same" for d in returns), len(returns)
+        ),
+        "return_which": share_of(sum(d.right_topic for d in back), len(back)),
+        "return_ranked": share_of(sum(d.ranked_right for d in returns), len(returns)),
+        "cpu_ms_per_decision": Figure(
+            value=1000 * seconds / len(made) if made else None, items=len(made)
+        ),
     }
 
 
-def ratio(part: float, whole: int) -> Figure:
-    """Give a share of `whole` items."""
-    return Figure(value=part / whole if whole else None, items=whole)
+def f1(made: Sequence[Decision]) -> float | None:
+    """Return the F1 of the shifts; `None` where there are none."""
+    moved = sum(d.answered.kind != "same" for d in made)
+    shifts = sum(d.shift for d in made)
+    hits = sum(d.shift and d.answered.kind != "same" for d in made)
+    return 2 * hits / (moved + shifts) if moved + shifts else None
+
+
+def f1_interval(made: Sequence[Decision]) -> tuple[float, float] | None:
+    """Return the middle 95 % of the F1 of samples of the decisions, drawn with replacement."""
+    chance = random.Random(1)
+    found = sorted(
+        value
+        for _ in range(SAMPLES)
+        if made and (value := f1(chance.choices(made, k=len(made)))) is not None
+    )
+    return (found[len(found) // 40], found[-1 - len(found) // 40]) if found else None
 
 
 def table(rows: Mapping[str, Figures]) -> str:
-    """Give the figures as a table for people."""
-    width = max(len(name) for name in rows)
-    lines = [" " * width + "".join(f"  {name:>19}" for name in FIGURES)]
+    """Give the figures as a table for people, a line for each figure of each file."""
+    lines = []
     for name, figures in rows.items():
-        cells = (_cell(figures[figure]) for figure in FIGURES)
-        lines.append(f"{name:<{width}}" + "".join(f"  {cell:>19}" for cell in cells))
+        published = next((text for stem, text in PUBLISHED.items() if stem in name.lower()), "")
+        lines += [f"{name}{published}", *(f"  {f:<20} {shown(figures[f])}" for f in FIGURES)]
     return "\n".join(lines)
-
-
-def _cell(figure: Figure) -> str:
-    """Give a value and, in brackets, its items."""
-    return "-" if figure.value is None else f"{figure.value:.3f} ({figure.items})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

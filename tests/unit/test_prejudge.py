@@ -625,6 +625,7 @@ def test_benchmark_holds_scores_against_votes(
     assert benchmark_judging.main([str(labelled), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     by_file = figures.pop("files")
+    assert [0.0615, 0.7923] == by_file[str(labelled)]["decided_share"].pop("interval")
     assert by_file == {str(labelled): figures}
     assert figures == {
         "spearman_breakdown": {"value": 1.0, "items": 3},
@@ -673,7 +674,10 @@ def test_benchmark_prints_a_table(
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if not line.startswith(" ")]
     assert heads == [str(labelled), str(unlabelled), "overall"]
-    assert "  spearman_breakdown         1.000  (3)" in lines
+    assert "  auc_breakdown            1.000 (3)" in lines
+    assert any(
+        line.startswith("  decided_share            0.333 0.061-0.792 (3)") for line in lines
+    )
 
 
 def test_benchmark_has_no_figure_without_variation(

@@ -360,21 +360,23 @@ def test_benchmark_prints_figures(
         "return_recall": {"value": 1.0, "items": 1},
         "return_shift_recall": {"value": 1.0, "items": 1},
         "return_which": {"value": 1.0, "items": 1},
+        "return_ranked": {"value": 1.0, "items": 1},
     }
     by_file = figures.pop("files")[str(labelled)]
-    assert by_file == figures
     assert figures.pop("cpu_ms_per_decision")["items"] == 3
     assert expected == figures
+    assert by_file["macro_f1"]["interval"] == [1.0, 1.0]
+    assert by_file["precision"]["interval"] == [0.3424, 1.0]
 
 
 def test_benchmark_prints_a_table(
     benchmark_topics: ModuleType, labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """People get a line a file and one for all."""
+    """People get each figure of each file with its interval, and the means."""
     assert benchmark_topics.main([str(labelled)]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split()[:3] == ["macro_f1", "precision", "recall"]
-    assert [str(labelled), "overall"] == [row.split()[0] for row in rows]
+    lines = capsys.readouterr().out.splitlines()
+    assert [str(labelled), "overall"] == [line for line in lines if not line.startswith(" ")]
+    assert ["macro_f1", "1.000", "1.000-1.000", "(3)"] == lines[1].split()
 
 
 def test_benchmark_needs_a_file(

@@ -95,7 +95,7 @@ class LexicalDetector:
     ) -> TopicShift:
         """Assign a question to a topic: the `current` one, a new one or one of the `others`."""
         reading = read(question, current, others, decay=self.decay)
-        rival = _best_rival(reading, others, fade=self.back_fade)
+        rival = likeliest_return(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
         log_odds = change_log_odds(reading, runs(question, current)) + self.back_weight * excess
         turns = max(len(current.texts) // _TURN_TEXTS, 1)
@@ -129,7 +129,7 @@ def _sum(weights: Mapping[str, float], features: Mapping[str, float]) -> float:
     return sum(weight * features[name] for name, weight in weights.items())
 
 
-def _best_rival(
+def likeliest_return(
     reading: Reading, others: Sequence[TopicMemory], *, fade: float
 ) -> TopicShift | None:
     """Return the shift to the earlier topic with most of the words; `None` if there is none."""
