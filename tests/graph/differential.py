@@ -35,7 +35,9 @@ class Said:
 
     names: frozenset[str] = frozenset()
     """Of its checkpoints; one that was made without a person has the name ""."""
-    """Name of the checkpoint at this message; empty without a name, `None` for no checkpoint."""
+
+    judged: bool = False
+    """Whether a judge saw it, as it sees each answer of the agent."""
 
 
 AUTOMATIC = frozenset([""])
@@ -58,6 +60,12 @@ class Step:
 def serials(messages: Collection[Said]) -> set[int]:
     """The numbers of some messages."""
     return {each.serial for each in messages}
+
+
+def ends_of(messages: Sequence[Said]) -> list[int]:
+    """The places of the last answers of the turns: a turn ends where the next question begins."""
+    roles = [*(each.role for each in messages), "human"]
+    return [place for place in range(len(messages)) if roles[place : place + 2] == ["ai", "human"]]
 
 
 def answered(messages: Sequence[Said]) -> list[Said]:
@@ -90,11 +98,13 @@ class Line:
     def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
         """A question, and one draft after another; rejected drafts remove nothing."""
         self.begun = True
+        self.transcript = [replace(each, judged=True) for each in self.transcript]
         self.transcript.append(Said(role="human", text=question))
         assert all(score < 0.5 for _, score in drafts[:-1])
         text, score = drafts[-1]
         self._did(Step(turn=True, base=self._before(self.waiting()[0])))
-        self._put(Said(role="ai", text=text, names=AUTOMATIC if score >= 0.8 else frozenset()))
+        names = AUTOMATIC if score >= 0.8 else frozenset()
+        self._put(Said(role="ai", text=text, names=names, judged=True))
 
     def ask(self, question: str) -> None:
         """A question that stays unanswered because the model cannot be reached."""
@@ -117,8 +127,10 @@ class Line:
         gone = self._swap(base, ())
         self.transcript += [replace(each, serial=next(_SERIALS)) for each in asked]
         self._did(Step(turn=True, base=base, tail=gone))
-        old = gone[-1].names if gone[-1].role == "ai" else AUTOMATIC
-        self._put(Said(role="ai", text=answer, names=old | AUTOMATIC))
+        answers = answered(gone)
+        old = [each for each in answers if each.judged][:1] or answers[-1:]
+        names = AUTOMATIC.union(*(each.names for each in old))
+        self._put(Said(role="ai", text=answer, names=names, judged=True))
 
     def undo(self, keep: Collection[int] = ()) -> None:
         """The newest step is taken back."""
@@ -188,14 +200,14 @@ class Line:
 
     def edit(self, turn: int, question: str, answer: str) -> None:
         """The question of a turn in other words; all that followed is set aside."""
-        asked = self._turn(turn)[:-1]
+        asked = [each for each in self._turn(turn) if each.role == "human"]
         if not asked:
             raise RefusedError
         base = self._before(asked[0])
         gone = self._swap(base, ())
         self._did(Step(turn=True, base=base, tail=gone))
         self._put(Said(role="human", text=question))
-        self._put(Said(role="ai", text=answer, names=AUTOMATIC))
+        self._put(Said(role="ai", text=answer, names=AUTOMATIC, judged=True))
 
     def remove_turn(self, turn: int) -> None:
         """One turn is taken out, and the later ones stay."""
@@ -219,7 +231,7 @@ class Line:
         if to is not None or turns is not None:
             end = self._place(self._landing(to, turns))
         transcript = self.transcript[:end]
-        ends = [each.serial for each in answered(transcript)]
+        ends = [transcript[place].serial for place in ends_of(transcript)]
         steps = [Step(turn=True, base=base) for base in [None, *ends][: len(ends)]]
         ever = {each.serial: each for each in transcript}
         return Line(transcript=transcript, steps=steps, ever=ever, begun=True)
@@ -308,7 +320,7 @@ class Line:
     def _turn(self, turn: int) -> list[Said]:
         """The messages of an answered turn."""
         said = self.transcript
-        ends = [place for place, each in enumerate(said) if each.role == "ai"]
+        ends = ends_of(said)
         if not 0 < turn <= len(ends):
             raise RefusedError
         return said[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1] + 1]
@@ -355,7 +367,7 @@ class Line:
 
     def _turn_start(self, said: Sequence[Said], turns: int) -> Said:
         """Return the first message of the last N turns."""
-        ends = [place for place, each in enumerate(said) if each.role == "ai"]
+        ends = ends_of(said)
         if not 0 < turns <= len(ends):
             raise RefusedError
         return said[0 if turns == len(ends) else ends[-turns - 1] + 1]
