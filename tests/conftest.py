@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 FOREIGN = ("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
-EXAMPLES = {"default": 20, "full": 60, "nightly": 3000}
+EXAMPLES = {"default": 12, "full": 60, "nightly": 3000}
 
 for _tier, _examples in EXAMPLES.items():
     settings.register_profile(

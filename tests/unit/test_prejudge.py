@@ -284,6 +284,7 @@ def test_a_good_short_answer_never_fails_for_certain(row: dict[str, Any]) -> Non
     assert not found.decided, found
 
 
+@pytest.mark.full
 def test_short_answers_bound_the_false_alarms(
     benchmark_judging: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,6 +309,7 @@ def test_a_few_answers_bound_nothing(benchmark_judging: ModuleType) -> None:
     assert benchmark_judging.upper_bound(1, 100) == pytest.approx(0.0466, abs=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not LABELLED.exists(), reason="needs the data with annotators' votes")
 def test_no_short_answer_labelled_good_fails_for_certain(
     benchmark_judging: ModuleType, capsys: pytest.CaptureFixture[str]
@@ -627,6 +629,7 @@ def _of_the_file(figures: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 def test_benchmark_holds_scores_against_votes(
     benchmark_judging: ModuleType, labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -645,6 +648,7 @@ def test_benchmark_holds_scores_against_votes(
     }
 
 
+@pytest.mark.full
 def test_benchmark_corrupts_good_answers(
     benchmark_judging: ModuleType, unlabelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -673,6 +677,7 @@ def test_benchmark_corrupts_good_answers(
     assert figures["recall_repetition"]["items"] == 1
 
 
+@pytest.mark.full
 def test_benchmark_prints_a_table(
     benchmark_judging: ModuleType,
     labelled: Path,
@@ -690,6 +695,7 @@ def test_benchmark_prints_a_table(
     )
 
 
+@pytest.mark.full
 def test_benchmark_has_no_figure_without_variation(
     benchmark_judging: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

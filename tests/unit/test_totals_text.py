@@ -61,7 +61,7 @@ def test_columns_stand_below_each_other_in_japanese() -> None:
 def test_where_nobody_knows_the_window_shares_are_of_what_is_used() -> None:
     """Without the window's size the parts are still told."""
     lines = usage_text(totals(window=0, gauges=False), Texts("en")).split("\n")
-    assert "Context: 12,900 tokens" == lines[0]
+    assert "Context: 12,900 tokens (window size unknown)" == lines[0]
     assert "  recent messages  10,000  78 %" == lines[3]
 
 
