@@ -1,7 +1,7 @@
 """The three tiers of tests, and an environment that the person who runs them cannot reach.
 
-`pytest` runs the default tier. `pytest -m "not nightly"` also runs the full tier: kills, servers,
-Postgres, and 60 examples for every property. `pytest -m "nightly or hypothesis"` takes hours: 3,000
+`pytest` runs the default tier. `pytest -m "(full or hypothesis) and not nightly"` runs the full tier:
+kills, servers, Postgres, and 60 examples for every property. `pytest -m "nightly or hypothesis"` takes hours: 3,000
 examples, and kills at hundreds of instants.
 """
 

@@ -102,6 +102,7 @@ def test_a_third_attempt_that_passes_keeps_what_the_user_said() -> None:
     assert "I leave on 5 May" in model.texts()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("front", ["conversation", "graph"])
 def test_false_alarms_of_the_local_check_cost_no_delivered_turn(front: str) -> None:
     """Random words with a judge of 0.9: rejected drafts and all, every delivered turn stays."""

@@ -230,6 +230,7 @@ def test_a_part_that_fails_leaves_its_decision_out(
         assert 1 == len(state["topics"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("part", EVENTS)
 async def test_a_part_that_fails_blocks_no_event_loop(

@@ -45,6 +45,7 @@ def seen(preset: str, **changed: int) -> tuple[list[list[str]], int]:
     return requests, len(state["messages"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("preset", "name"),
     [

@@ -167,6 +167,7 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
     assert "This answers a-0" not in kept
 
 
+@pytest.mark.full
 @FORMS
 def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, form: str) -> None:
     """A turn may take many times the lease's time, and a waiting caller comes after it."""

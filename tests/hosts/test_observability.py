@@ -206,6 +206,7 @@ async def test_astream_events_have_the_tokens_and_the_tags(kind: str) -> None:
     assert "score" in tokens[True]
 
 
+@pytest.mark.full
 @KINDS
 async def test_a_stream_that_is_left_closes(kind: str) -> None:
     """After `close`, `aclose` or a dropped stream the thread is free at once, without a warning."""

@@ -347,6 +347,7 @@ def test_a_killed_run_keeps_nobody_out(start: Starts, tmp_path: Path, saver: str
         assert graph.invoke(asked("next"), CONFIG)["messages"][-1].text.endswith("next")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("saver", ["ours", "sqlite"])
 @pytest.mark.parametrize("late", ["model", "state"])

@@ -494,6 +494,7 @@ def test_a_killed_writer_keeps_nobody_out(
         assert "This answers a-0\n\nnext" == invoke(graph, "next")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["ours", "sqlite"])
 def test_a_slow_model_does_not_cost_the_thread(
@@ -522,6 +523,7 @@ def freeze(child: Child, file: Path) -> None:
             os.kill(child.process.pid, signal.SIGCONT)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
 def test_a_frozen_writer_commits_nothing(

@@ -42,9 +42,6 @@ _MARKUP = str.maketrans(dict.fromkeys("*`#|【】■□●◆▼", " "))
 
 _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
-_ONLY_FENCE = re.compile(
-    r"```[a-z]*+\s?+((?:(?!```).)*+)(?:```[a-z]*+\s?+)?", re.IGNORECASE | re.DOTALL
-)
 # The tags in which the conversation is sent to a judge.
 _DATA = re.compile(
     r"<(answer|question|earlier|conversation|document|summary|tools)\b[^>\n]{0,80}>.*?</\1\b[^>\n]{0,80}>",
@@ -244,8 +241,9 @@ def _without_thoughts(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    match = _ONLY_FENCE.fullmatch(text)
-    text = match[1].strip() if match else text
+    before, *inside = _FENCE.split(text)
+    if not before and len(inside) in (1, 2) and not "".join(inside[1:]):
+        text = inside[0].strip()
     return text[1:-1].strip() if re.fullmatch(r"`[^`]+`", text) else text
 
 

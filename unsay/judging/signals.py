@@ -113,9 +113,9 @@ _GROUNDS = re.compile(
 _KNOWS_NOTHING = re.compile(
     r"(?:\b(?:i|we|really|honestly|just|sorry|about|that|it|this|me|to|tell|you|so|man|lol|lmao|haha+|meh|ugh|hmm+|um+"
     r"|do not know|don't know|dont know|dunno|no idea|no clue|not sure|idk|who knows|who cares|don't care|beats|whatever"
-    r"|have|got)\b|わから(?:ない|ん|ないです|へん)|わかりません|分から(?:ない|ん)|分かりません|知ら(?:ない|ん|ねえ?)"
+    r"|have|got)\b|わから(?:ない|ん|へん)|わかりません|分から(?:ない|ん)|分かりません|知ら(?:ない|ん|ねえ?)"
     r"|知りません|さあ|さぁ|興味ない|どうでもいい|めんどくさい|すみません|ごめん(?:なさい)?|申し訳(?:ありません|ございません)"
-    r"|ちょっと|全然|まったく|そんなの|それは|です|けど|ね|よ|な|が|w|笑|草|\W)++"
+    r"|ちょっと|全然|まったく|そんなの|それは|です|けど|ね|よ|な|が|w|笑|草|\W)+"
 )
 _KNOWING_NOTHING = re.compile(
     r"(?:\blol\W+){3}|know|dunno|no idea|no clue|not sure|idk|who cares|don't care|beats|whatever"
