@@ -253,10 +253,10 @@ class Chat:
             self._stopped()
 
     def _drop(self, question: str, draft: str) -> None:
-        """Undo the unanswered question, and tell the user.
+        """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
 
         The `draft` is the part of the answer that had arrived. Unless it is empty, a note in the
-        event log keeps it.
+        event log keeps it together with the `question`.
         """
         self._conversation.undo()
         words = self._screen.labels

@@ -31,10 +31,11 @@ class Row:
 
 
 def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int | None:
-    """Let a person choose a row and return its index; `None` if the person chooses none.
+    """Let a person choose a row and return its index; `None` after Esc or Ctrl-C.
 
-    `hint` says which keys can be pressed, and `start` is the row where the list opens. A dumb
-    terminal shows a numbered list and reads a number.
+    `rows` must not be empty. `hint` is only shown, and `start` is the row where the list opens. A
+    dumb terminal shows a numbered list and reads a number or a row's letter once; any other input
+    gives `None`.
     """
     if is_dumb():
         return _numbered(title, rows)

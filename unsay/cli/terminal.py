@@ -133,7 +133,8 @@ GAP = " │ "
 def clean(text: str) -> str:
     r"""Return the text without characters that control a terminal; lines and indents stay.
 
-    Control characters become U+FFFD, and marks that change the direction of writing are dropped.
+    Control characters become U+FFFD, a carriage return too. A tab becomes 1 to 4 spaces, up to the
+    next multiple of four characters. Marks that change the direction of writing are dropped.
     Characters are composed (NFC), so that each takes the cells that it seems to take.
 
     >>> clean("one\x1b[31m\ttwo\n  three")

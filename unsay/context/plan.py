@@ -60,7 +60,10 @@ class Plan:
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The messages of the planned context, oldest first, with summaries."""
+        """The planned messages, oldest first; one message with all summaries is among them.
+
+        Tool results may be shortened. What every context adds, such as reminders, is not included.
+        """
         return self.after.context
 
     @property

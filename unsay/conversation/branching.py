@@ -374,19 +374,19 @@ def restore(
 
 
 def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[RollbackResult]:
-    """Copy messages of another branch to the end of the transcript; `undo` removes them.
+    """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them.
 
     Args:
         handle: The thread.
         message_ids: In the order wanted; tool calls come with their results. The last must be an
             answer.
-        from_: The id of a branch or of a thread.
+        from_: The id of a branch, or its beginning with `branch-`; else the id of a thread.
 
     Raises:
-        UnknownBranchError: No branch has this id, or a message is not in it.
-        UnknownThreadError: No thread has this id.
-        InputError: The messages do not end in an answer.
-        ConflictError: A turn was stopped and waits.
+        UnknownBranchError: No branch has this id, or a message is not in the branch or thread.
+        UnknownThreadError: No thread has this id, or this thread has no messages yet.
+        InputError: There are no messages, or they do not end in an answer.
+        ConflictError: A turn was stopped, a decision is pending, or several branches match.
     """
     state = yield from handle.settled()
     messages: list[AnyMessage] = []

@@ -94,7 +94,7 @@ def context(
 
     Args:
         thread: The thread.
-        turn: The turn's number; `None` is the last turn.
+        turn: The turn's number, from 1; `None` is the last turn.
         attempt: Only the calls of this attempt, from 1; `None` is all.
 
     Raises:

@@ -67,10 +67,12 @@ def open_turn(
     turn_id: str | None = None,
     answer: str | None = None,
 ) -> Steps[Reply | dict[str, Any] | None]:
-    """Return the stored reply of a turn, else the graph's input, so that a message is answered once.
+    """Begin a turn so that a message is answered once: return its reply, or else the graph's input.
 
-    The input is `None` to resume a turn that stopped before its message was answered. `say` and
-    `stream` call this first, with the thread's lock held; the errors are those of `say`.
+    The reply is that of a slash command, which is carried out here, or the stored one of a turn
+    that has ended. The input is `None` to resume a turn that stopped before its message was
+    answered; a new message is stored first. `say` and `stream` call this with the thread's lock
+    held. The arguments and errors are those of `say`.
     """
     message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)

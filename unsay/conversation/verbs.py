@@ -54,9 +54,9 @@ class Blocking:
         _make_methods(cls, _blocking)
 
     def close(self) -> None:
-        """Close the database, also one that `open` was given.
+        """Close the database; a registry closes only one that it opened itself.
 
-        A registry closes only a database that it opened itself.
+        A conversation also closes an open database that `open` was given.
         """
         if self._database is not None:
             self._database.close()
@@ -78,9 +78,9 @@ class OnLoop:
         _make_methods(cls, _on_loop)
 
     async def close(self) -> None:
-        """Close the database, also one that `open` was given.
+        """Close the database; a registry closes only one that it opened itself.
 
-        A registry closes only a database that it opened itself.
+        A conversation also closes an open database that `open` was given.
         """
         if self._database is not None:
             self._database.close()

@@ -108,7 +108,10 @@ def make_event(
 
 
 def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event]:
-    """Return the events with unique ids; a repeated or taken id is replaced by a derived one."""
+    """Return new events with unique ids; a repeated or taken id is replaced by one derived from it.
+
+    No event is left out. The same events get the same ids, also when a step is repeated.
+    """
     seen, made = set(taken), []
     for event in events:
         occurrence, name = 0, event["id"]

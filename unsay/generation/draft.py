@@ -302,9 +302,11 @@ def with_fresh_ids(
     *,
     shortest: int = 0,
 ) -> list[AnyMessage]:
-    """Return messages with unique ids.
+    """Return the messages with unique ids; a message whose id changes is copied.
 
-    An id that is in `taken` or has fewer than `shortest` characters becomes `stem` and the index.
+    An id becomes `stem-index` if it is missing, is in `taken`, is that of an earlier message, or
+    has fewer than `shortest` characters. That new id is not checked: choose a `stem` with which no
+    other id begins.
     """
     # Some servers give every reply the same id, which would replace the answer before it.
     used = set(taken)

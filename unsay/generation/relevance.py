@@ -215,7 +215,11 @@ def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:
 
 
 def _rewritten(question: AnyMessage, found: Sequence[AnyMessage]) -> list[str]:
-    """Return other queries, the best first: the judge's, then the words of the question."""
+    """Return other queries: those that judges suggested, newest first, then three of the question.
+
+    These have all its words except very common ones, the two longest, and the longest. They can be
+    equal or empty.
+    """
     suggested = [annotation_of(m).get("query") for m in reversed(found) if is_irrelevant(m)]
     words = [*dict.fromkeys(word for word in _WORDS.findall(text_of(question)) if units(word))]
     longest = sorted(words, key=len, reverse=True)

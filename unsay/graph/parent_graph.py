@@ -107,19 +107,21 @@ def enter_parent(
 ) -> Steps[Nested | None]:
     """Return how the graph runs as a node of another graph; `None` if it is not inside one.
 
-    If the node is given all messages of its parent, the conversation is the parent's: the working
-    state is kept with the parent's thread, so that steps can be undone and redone. Its transcript
-    is first made equal to the parent's messages.
+    If the node is given all messages of its parent and the parent has a checkpointer, the
+    conversation is the parent's: the working state is kept with the parent's thread, so that steps
+    can be undone and redone, and the transcript is first made equal to the parent's messages.
+    Otherwise nothing is kept after the run, unless the graph has `checkpointer=True`.
 
     Args:
         graph: The graph that will run.
         config: The node's configuration.
         value: The node's input.
-        strict: Whether to raise also if an undo or redo would not hold in the parent.
+        strict: Whether to refuse a parent in which an undo or redo would not hold.
 
     Raises:
-        ConfigurationError: The reducer of the parent's messages cannot remove a message; or several
-            runs that the parent starts at once would share one state.
+        ConfigurationError: The node is given all messages, and the reducer of the parent's messages
+            cannot remove one; several runs that the parent starts at once would share the state of
+            `checkpointer=True`; or `strict` refuses the parent.
     """
     full = ensure_config(config)
     place = full.get("configurable", {})

@@ -17,7 +17,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     r"""Return a judge that scores answers with a metric.
 
     Args:
-        metric: A function with any of the parameters `inputs` (the question), `outputs` (the
+        metric: A sync function with any of the parameters `inputs` (the question), `outputs` (the
             answer) and `context` (the earlier conversation and the tool results), as evaluators of
             openevals have them. It returns a number from 0 to 1, `True` or `False`, a mapping with
             `score` and perhaps `comment` or `reason`, or an object with these attributes.

@@ -157,7 +157,10 @@ def services_in(texts: Sequence[str]) -> frozenset[str]:
 
 
 def other_service(question: str, texts: Sequence[str]) -> bool:
-    """Return whether a question names a kind of service that the texts lack, and they name another."""
+    """Return whether a question names a kind of service, such as taxis, that is new to its topic.
+
+    `texts` are those of the topic. `False` if they name no service, or the question names none.
+    """
     named = services_in(texts)
     return bool(named) and not named >= services_in((question,))
 

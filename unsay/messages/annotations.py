@@ -101,9 +101,10 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
 
 
 def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages that `spoken` returns, except those that belong to a notice.
+    """Return the messages except notices, the commands that they answer, and what follows notices.
 
-    These are what other agents of a parent graph add after a notice, up to the next question.
+    What follows, up to the next user message, is of other agents of a parent graph. It stays if the
+    notice came while a question waited for its answer.
     """
     listed = list(messages)
     kept = {message.id for message in spoken(listed)}

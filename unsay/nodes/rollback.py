@@ -47,12 +47,14 @@ from unsay.types import Turn
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:
-    """Make the rollback, undo or retry that was requested, and clear the request.
+    """Carry out what was requested, and clear the request.
+
+    It is a rollback, retry, edit, removal, undo or redo, or a question to a person about failed drafts.
 
     Raises:
-        UnknownCheckpointError: `rollback_checkpoint_id` names no checkpoint.
-        AmbiguousCheckpointError: It names several.
-        NothingToUndoError: A host requested it, and there are no messages.
+        UnknownCheckpointError: A host's `rollback_checkpoint_id` names no checkpoint.
+        AmbiguousCheckpointError: Several ids begin with it.
+        NothingToUndoError: A host set only the flag, and there are no messages.
     """
     request, loaded = state.get("rollback_request"), Update()
     if request is None:

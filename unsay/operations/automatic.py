@@ -49,9 +49,10 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
 def remove_parts(
     state: State, scope: Scope, message_ids: Collection[str | None], label: Label
 ) -> Steps[tuple[Update, list[Removal]]]:
-    """Return the update that moves messages to branches, and one `Removal` for each run of them.
+    """Store messages as branches; return the update that removes them, and one `Removal` per run.
 
-    The other messages of the same steps, such as a tool call's results, move too. All others stay.
+    The newest run is first. Ids that the transcript does not have are ignored. The other messages
+    of the same steps, such as a tool call's results, are removed too; all others stay.
     """
     live, refs = live_branch(state), list(state.get("branches", []))
     changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []
@@ -87,7 +88,11 @@ def resumed_steps(draft: Sequence[AnyMessage], blamed: Collection[str]) -> list[
 
 
 def base_of(live: LiveBranch, pending: Sequence[str]) -> str | None:
-    """Return the id of the last message before the pending ones; `None` is the start."""
+    """Return the id of the message that a turn follows: the last one before its `pending` ones.
+
+    It can be an offloaded message; `None` is the start. If the transcript has no pending message,
+    it is the last message.
+    """
     places = live.positions()
     first = min((places[name] for name in pending if name in places), default=len(live.messages))
     return live.id_at(first - 1)
@@ -248,7 +253,10 @@ def reasons_of(rejection: Rejection) -> list[str]:
 
 
 def rejected_messages(turn: Turn) -> list[AnyMessage]:
-    """Return the messages of the turn's rejected drafts that the next attempt does not reuse."""
+    """Return the messages of the turn's rejected drafts that the next attempt does not reuse.
+
+    They are not in the transcript. Their tool calls are to be undone; empty without rejections.
+    """
     resumed = {message.id for message in turn.get("steps", [])}
     drafts = (rejection["messages"] for rejection in turn["rejections"])
     return [message for draft in drafts for message in draft if message.id not in resumed]

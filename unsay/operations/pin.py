@@ -61,5 +61,5 @@ def move_pins(
 
 
 def pinned_pages(state: State) -> list[str]:
-    """Return the ids of the offloaded segments that hold pinned messages."""
+    """Return the segment's id of each offloaded pin; ids repeat. Empty if no pin is offloaded."""
     return [each["page"] for each in state.get("pins", []) if "page" in each]

@@ -158,9 +158,11 @@ def with_step(state: State, step: Operation) -> Update:
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Return the update that moves the messages after `base` to a branch, except `pending` ones.
+    """Return the update of an ordered rollback: the messages after `base` go to a branch.
 
-    If `label.kind` is `person`, the rollback also becomes a step that `undo` reverses.
+    `base` and the messages in `pending` stay; `None` is the place before the first message. If
+    `label.kind` is `person` and more than commands and notices was moved, `undo` can reverse it.
+    Raises `ConflictError` if `base` is not in the state. A judge's rollback is not made here.
     """
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
     refs = yield from save_branch(change, scope, state.get("branches", []))

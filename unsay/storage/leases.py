@@ -204,7 +204,11 @@ class FileLeases(KeptLeases):
         self._leaving.add(lease.token)  # so the next in this process need not wait for that
 
     def close(self) -> None:
-        """Release every lease, wait until its row is deleted, and close the connection."""
+        """Release every lease and every place in a queue, then close the connection.
+
+        It waits for each row to be deleted. One that cannot be deleted expires in time, without an
+        error. A second call changes nothing.
+        """
         for lease in list(self._queued):
             lease.release()
             if lease.keeper is not None:

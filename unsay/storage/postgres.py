@@ -257,7 +257,7 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """Return the first row of a query; reconnect if the connection was lost."""
+        """Return a query's first row or `None`; a lost connection, with its locks, is made anew."""
         with self._mutex, _translated(self._path):
             connection = self._connection
             if connection is not None and not connection.closed:
@@ -273,7 +273,7 @@ class Session:
             return self._connection.execute(query, values).fetchone()
 
     def execute(self, query: LiteralString, *values: Any) -> None:
-        """Run a query; skip it if the connection was never opened or is lost."""
+        """Run a query; skip it if the connection was never opened or is lost, also meanwhile."""
         with self._mutex, suppress(psycopg.OperationalError):
             if self._connection is not None:
                 self._connection.execute(query, values)
