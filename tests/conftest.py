@@ -6,10 +6,14 @@ examples, and kills at hundreds of instants.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from unsay.storage.sqlite import Connection
 
 FOREIGN = ("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
 EXAMPLES = {"default": 12, "full": 60, "nightly": 3000}
@@ -42,3 +46,19 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.upper().startswith(FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("UNSAY_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def closes_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close every connection that the test leaves open; Python 3.13 warns of each."""
+    opened: list[Connection] = []
+    plain = Connection.__init__
+
+    def opens(self: Connection, *args: Any, **options: Any) -> None:
+        plain(self, *args, **options)
+        opened.append(self)
+
+    monkeypatch.setattr(Connection, "__init__", opens)
+    yield
+    for each in opened:
+        each.close()

@@ -15,6 +15,8 @@ from unsay.operations.command_table import READING
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.usefixtures("closes_databases")
+
 CHANGES = ["/undo", "/redo", "/rollback 1", "/rewind", "/checkpoint a", "/pin", "/forget 1"]
 READS = [f"/{name}" for name in sorted(READING)] + ["/usage", "／ｈｅｌｐ", "/rolback", "/threads"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from tests.graph.kit import Numbered, config, make, say
 from unsay.conversation.conversation import Conversation
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import text_of
+
+pytestmark = pytest.mark.usefixtures("closes_databases")
 
 EARLIER = st.lists(st.sampled_from([0.9, 0.7]), min_size=1, max_size=5)
 BLAMES = st.lists(st.sets(st.integers(0, 3), max_size=3), min_size=4, max_size=4)

@@ -18,6 +18,8 @@ from unsay.messages.annotations import annotation_of, is_answer, is_notice, spok
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 
+pytestmark = pytest.mark.usefixtures("closes_databases")
+
 Rows = list[str]
 
 

@@ -18,6 +18,8 @@ from unsay.events import replay
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedDetector
 
+pytestmark = pytest.mark.usefixtures("closes_databases")
+
 
 def opened(model: Any = None, **options: Any) -> Conversation:
     """A conversation with two turns."""

@@ -35,6 +35,10 @@ class Library:
         self.database.executemany("INSERT INTO pages VALUES (?, ?)", pages.items())
         self.queries: list[str] = []
 
+    def __del__(self) -> None:
+        """Close the index, which Python 3.13 warns of otherwise."""
+        self.database.close()
+
     def find(self, query: str) -> str:
         """The best page; without a match the most recent one, as many retrievers answer."""
         self.queries.append(query)

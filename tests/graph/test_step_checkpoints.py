@@ -14,6 +14,8 @@ from unsay.messages.boundaries import safe_indices
 from unsay.messages.validation import validate
 from unsay.testing import ScriptedChat
 
+pytestmark = pytest.mark.usefixtures("closes_databases")
+
 CALLS = ["find", "check", "delete"]
 QUESTION = "Delete the old invoice, please."
 ANSWER = "The old invoice is deleted, as you asked."

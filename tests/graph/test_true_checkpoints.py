@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage
@@ -20,6 +21,8 @@ from unsay.messages.boundaries import safe_indices
 from unsay.messages.content import text_of
 from unsay.messages.validation import validate
 from unsay.testing import ScriptedChat
+
+pytestmark = pytest.mark.usefixtures("closes_databases")
 
 SETTINGS = {"checkpoint_on": {"score", "task_start", "tool_step", "risky", "error"}}
 

@@ -35,6 +35,8 @@ from unsay.graph.compiled import HostGraph, Trusted
 from unsay.state import Input, State, merge_messages
 from unsay.storage.sqlite import open_database
 
+pytestmark = pytest.mark.usefixtures("closes_databases")
+
 BLOCKS: list[Any] = [
     {"type": "text", "text": "What is this? これは何? 🕷"},
     {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
