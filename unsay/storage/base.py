@@ -70,26 +70,33 @@ class Database:
 
     @property
     def leases(self) -> Leases:
-        """The leases on its threads, which every user of the checkpointer shares."""
+        """The rights to write to its threads; all users of its checkpointer share this object."""
         return leases_of(self.saver)
 
     def close(self) -> None:
-        """Give up all leases and close all connections."""
+        """Give up all leases and close all connections; a second call changes nothing."""
         raise NotImplementedError
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread, also unreadable ones, and return their number.
+        """Delete all rows of a thread, also unreadable ones, and return their numbers.
 
-        Only `purge_thread` calls this.
+        Only `purge_thread` calls this; it cannot be undone.
         """
         raise NotImplementedError
 
     def scrub(self) -> None:
-        """Overwrite the bytes of deleted rows, as far as this kind of database allows."""
+        """Overwrite the bytes of deleted rows, as far as this kind of database allows.
+
+        `purge_thread` calls this after `erase`.
+        """
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise `DatabaseCorruptError` if a page is damaged; a server checks its own pages."""
+        """Raise `DatabaseCorruptError` if the file is damaged; for Postgres, do nothing.
+
+        All pages of the file are read. `open_database` does this only for small files, so call it
+        yourself for a large one.
+        """
 
 
 def check_layout(path: str, version: int) -> None:
@@ -116,7 +123,8 @@ LOST_ADVICE = (
 def translated(path: str) -> Iterator[None]:
     """Return a context manager that turns errors of SQLite into errors of unsay.
 
-    Each of these names the next step.
+    Their messages name the database by `path` and give the next step. An answer that could not be
+    saved stays on the error as `answer`.
     """
     try:
         with _translated(path):
@@ -174,7 +182,10 @@ def is_postgres(location: str) -> bool:
 
 
 def masked(url: str) -> str:
-    """Return a URL that is safe to show, without any secret; of an ambiguous URL only its scheme.
+    """Return a database's URL without its secrets, safe to show.
+
+    If a part of the password could be read as another part of the URL, only the scheme is shown. A
+    text that is not a URL becomes `…`.
 
     Example:
         >>> masked("postgres://ann:sesame@db.example.org:5433/talks?sslpassword=open")
@@ -197,10 +208,9 @@ def masked(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL whose password would be cut at an `@`, `/` or `?` and shown as the host.
+    """Raise `ConfigurationError` for an ambiguous URL, of which `masked` shows only the scheme.
 
-    Raises:
-        ConfigurationError: The URL is ambiguous; the message tells how to write it.
+    The message tells how to write the URL, and does not show it.
     """
     if masked(url).endswith("://…"):
         raise ConfigurationError(

@@ -19,9 +19,10 @@ from unsay.types import Event, EventType
 
 
 class Head(TypedDict):
-    """The end of an event log, which the state keeps and commits with the transcript.
+    """The end of an event log: the id of its newest page and the number of its events.
 
-    Pages that a crash left behind cannot be reached from it, and therefore do not count.
+    The state keeps it and commits it with the transcript. Pages that a crash left behind cannot be
+    reached from it, and therefore do not count. `page_id` is `None` for an empty log.
     """
 
     page_id: str | None
@@ -33,7 +34,10 @@ EMPTY = Head(page_id=None, count=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """The new end of an event log; `inserted` is false if the event was there already."""
+    """The result of `append`: the new end of the log, and whether the event was added.
+
+    If the event was there already, `inserted` is false and the end is the old one.
+    """
 
     head: Head
     inserted: bool
@@ -53,9 +57,9 @@ def event_chain(store: BaseStore, thread_id: str) -> Chain:
 
 
 def make_page(head: Head, events: Sequence[Event]) -> Page:
-    """Make the page that continues an event log; equal events make an equal page.
+    """Return the page that continues an event log after `head`; nothing is stored yet.
 
-    Raises `InputError` without events.
+    Equal arguments make an equal page. Raises `InputError` without events.
     """
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
@@ -88,11 +92,12 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
 def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[Appended]:
     """Store an event once and return the new end of the log, which the caller commits.
 
-    `head` is the end in the state. An event that is there already is not added again, even if its
-    time differs.
+    `head` is the end that the state has. An event that is in the log already is not added again,
+    even if its time differs.
 
     Raises:
         EventConflictError: A different event has this id.
+        EventLogGapError: The id is known, and a page of the log is missing or was changed.
     """
     namespace, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
     body = _digest(body_of(event))
@@ -128,9 +133,9 @@ def select(
 ) -> Slice[Event]:
     """Return the first `limit` events after `cursor` that match all filters, oldest first.
 
-    `cursor` is that of the slice before; `None` starts at the first event. A filter that is `None`
-    matches all; of `labels` all must be equal. Raises `InputError` if `limit` is under 1 or the
-    cursor is of another list.
+    `cursor` is the one of the previous slice; `None` starts at the first event. A filter that is
+    `None` matches every event; an event must have all the `labels` with the same values. Raises
+    `InputError` if `limit` is under 1 or the cursor is of another list.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")
@@ -151,7 +156,7 @@ def select(
 
 
 def _after(events: Sequence[Event], cursor: str) -> int:
-    """Return the index behind the event that a cursor names; `InputError` if it names none."""
+    """Return the index after the event that a cursor names; `InputError` if it names none."""
     try:
         index, name = decode_cursor(cursor)
         if index >= 0 and events[index]["id"] == name:

@@ -35,12 +35,12 @@ Kind = Literal[
 
 
 def thread_namespace(kind: Kind, thread_id: str) -> tuple[str, ...]:
-    """Return the store's namespace for one kind of a thread's items, safe for any thread id."""
+    """Return the store's namespace for one kind of a thread's items; the id is escaped in it."""
     return ("unsay", kind, quoted(thread_id))
 
 
 def quoted(thread_id: str) -> str:
-    """Return a thread's id in a form that is safe as the last label of its namespaces."""
+    """Return a thread's id escaped as in a URL, dots too, for use as a label of a namespace."""
     return quote(thread_id, safe="").replace(".", "%2E")
 
 
@@ -59,9 +59,10 @@ def put_item(
 def put_items(
     store: BaseStore, namespace: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
 ) -> Call:
-    """Return a call that writes several items, by key, in one transaction.
+    """Return a call that writes several items in one batch; `values` maps each key to its value.
 
-    They are not indexed and never expire; lone surrogates become `?`.
+    In unsay's databases a batch is one transaction. The items are not indexed and never expire;
+    lone surrogates become `?`.
     """
     ops = [
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
@@ -78,7 +79,7 @@ def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
 def get_items(
     store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]
 ) -> Steps[dict[str, dict[str, Any]]]:
-    """Read several items and return their values by key; missing items are left out."""
+    """Read several items and return their values by key; items that do not exist are left out."""
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
@@ -87,13 +88,16 @@ def get_items(
 
 
 def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
-    """Return a call that deletes several items in one transaction; missing keys are skipped."""
+    """Return a call that deletes several items in one batch; missing keys are skipped."""
     ops = [PutOp(namespace=namespace, key=key, value=None) for key in keys]
     return Call.of(store.batch, store.abatch, ops)
 
 
 def storable(value: Any) -> Any:
-    """Return a plain value with `?` in place of lone surrogates, which UTF-8 cannot hold."""
+    """Return a copy of a plain value with `?` in place of lone surrogates, which UTF-8 cannot hold.
+
+    Tuples become lists.
+    """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
@@ -108,16 +112,21 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Memo:
-    """Cache of deserialized values; all keys together have at most `most` bytes."""
+    """Cache of deserialized values for one checkpointer.
+
+    The values that were not used for the longest time are dropped when the serialized ones have
+    more than `most` bytes together.
+    """
 
     def __init__(self, most: int = MEMO_BYTES) -> None:
         self._most, self._size = most, 0
         self._known: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def get(self, kind: str, stored: bytes, read: Callable[[tuple[str, bytes]], Any]) -> Any:
-        """Return a copy of a stored value, which the caller may change.
+        """Return the deserialized value of `stored`, as a copy that the caller may change.
 
-        A value that is not in the cache is read by `read((kind, stored))` and added to it.
+        A value that is not in the cache is made by `read((kind, stored))` and added, unless it
+        alone is larger than the cache. `kind` is the type that the serializer wrote.
         """
         key = (kind, stored)
         if len(stored) > self._most:  # it would push out all others
@@ -167,7 +176,10 @@ SUM = "unsay_sum"
 
 
 def damaged(what: str, error: object) -> DatabaseCorruptError:
-    """Return the error for a stored value that differs from what was written."""
+    """Return the error for a stored value that differs from what was written.
+
+    The caller raises it. `what` names the value and begins the message.
+    """
     return DatabaseCorruptError(f"{what} is damaged ({error}): {BACKUP}")
 
 
@@ -236,7 +248,7 @@ _SERIALIZER = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def unstorable(error: Exception) -> InputError:
-    """Return the error for a value that a checkpoint cannot hold."""
+    """Return the error for a value that a checkpoint cannot hold; the caller raises it."""
     return InputError(
         f"This value cannot be stored ({error}): use messages, text, numbers, bytes, and lists and "
         "dicts of these"
@@ -244,7 +256,7 @@ def unstorable(error: Exception) -> InputError:
 
 
 def packed(value: Any) -> bytes:
-    """Serialize plain values as a checkpoint does; `InputError` if one cannot be stored."""
+    """Serialize a plain value as a checkpoint does; `InputError` if a part cannot be stored."""
     try:
         _, data = _SERIALIZER.dumps_typed(value)
     except (TypeError, ValueError) as error:
@@ -259,10 +271,10 @@ def unpacked(data: bytes) -> Any:
 
 
 def freeze(value: Any, *, dense: bool = False) -> str:
-    """Serialize plain values and compress them into text; `thaw` restores them.
+    """Serialize a plain value and compress it into text; `thaw` restores it.
 
-    `dense` is slower and saves up to a quarter of the size. Raises `InputError` if a value cannot
-    be stored.
+    `dense` is slower and saves up to a quarter of the size. Raises `InputError` if a part of the
+    value cannot be stored.
     """
     return frozen(packed(value), dense=dense)
 

@@ -51,19 +51,28 @@ _FENCE = (
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """The right to write to a thread; until it is obtained, a place in the thread's queue."""
+    """The right to write to a thread; until it is obtained, a place in the thread's queue.
+
+    `leases` made it. It ends `seconds` after its last renewal.
+    """
 
     leases: Any
     thread_id: str
     seconds: float
 
     def release(self) -> None:
-        """Give up the lease or the place in the queue; on an event loop, do not wait for it."""
+        """Give up the lease, or the place in the queue.
+
+        On an event loop this does not wait until the database has changed.
+        """
         self.leases.forget(self)
 
 
 class Leases:
-    """The leases of a database; this base class serves one that no other process can open."""
+    """The leases of a database; this base class is for a database that no other process can open.
+
+    It gives no leases: `hold` returns `None`.
+    """
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
@@ -101,45 +110,52 @@ class Leases:
         return lease
 
     def forget(self, lease: Any) -> None:
-        """Remove a lease from those held; `Lease.release` calls this."""
+        """Remove a lease from those that this process holds; only `Lease.release` calls this."""
         thread_id = lease.thread_id
         if self._held.get(thread_id) is lease:
             del self._held[thread_id]
 
     def verify(self, lease: Any) -> Steps[None]:
-        """Raise `ThreadBusyError` if a lease was lost; checkpointers of LangGraph need this.
+        """Raise `ThreadBusyError` if a lease was lost; only `SaverLeases` checks this.
 
-        Databases of unsay check it in the transaction that writes, so here nothing happens.
+        Here nothing is done: databases of unsay check the lease in each transaction that writes.
         """
         del lease
         yield from ()
 
     def close(self) -> None:
-        """Give up all leases; leases in one process alone need nothing."""
+        """Give up all leases; nothing is done here, because this base class gives none."""
 
     def _make(self, thread_id: str, seconds: float) -> Lease | None:
         del thread_id, seconds
         return None
 
     def _ask(self, lease: Any, *, waits: bool) -> str:
-        """Request a lease once; return where its owner is as text, or "" if it was obtained.
+        """Request a lease once; return "" if it was obtained, else a text about where its owner is.
 
-        With `waits` a place in the queue is kept until the next request, if the kind of lease has a
-        queue.
+        With `waits` the request keeps its place in the queue until the next one, if this kind of
+        lease has a queue.
         """
         raise NotImplementedError
 
 
 @dataclass(slots=True, eq=False)
 class KeptLease(Lease):
-    """A lease that a background thread renews until it is released."""
+    """A lease that a background thread renews until it is released.
+
+    `token` is its number, `None` before it has one. `keeper` is the thread, and `ended` is set when
+    the lease is released.
+    """
 
     token: int | None = None
     keeper: threading.Thread | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
-        """Give the lease up; if this takes long, the background thread finishes it alone."""
+        """Give up the lease; its background thread then removes it from the database.
+
+        Outside an event loop, wait for that, but for at most `RELEASE_SECONDS`.
+        """
         self.leases.forget(self)
         self.ended.set()
         if self.keeper is not None and not on_loop():
@@ -150,7 +166,10 @@ class KeptLeases(Leases):
     """Leases that end unless they are renewed in time."""
 
     def _keep(self, lease: Any) -> None:
-        """Renew a lease in a background thread until it is released."""
+        """Start a lease's background thread, which renews it until it is released and then ends it.
+
+        If the thread runs already, do nothing.
+        """
 
         def keep() -> None:
             while not lease.ended.wait(lease.seconds / RENEWALS):
@@ -164,11 +183,17 @@ class KeptLeases(Leases):
             lease.keeper = keeper
 
     def _renew(self, lease: Any) -> None:
-        """Extend a lease by its time, unless it was taken away."""
+        """Make a lease last its whole time again from now on; one that was taken away stays lost.
+
+        An error of the database is ignored.
+        """
         raise NotImplementedError
 
     def _end(self, lease: Any) -> None:
-        """Delete or mark a released lease in the database, so that the next writer can have it."""
+        """Delete a released lease or mark it as released, so that the next writer can have it.
+
+        An error of the database is ignored: the lease then expires in time.
+        """
         raise NotImplementedError
 
 
@@ -194,7 +219,7 @@ class FileLeases(KeptLeases):
         return KeptLease(self, thread_id, seconds)
 
     def token(self, thread_id: str | None) -> int | None:
-        """Return the token of the lease that this process holds; `None` without one."""
+        """Return the token of this process's lease on a thread; `None` if it holds none."""
         lease: KeptLease | None = self._held.get(thread_id or "")
         return None if lease is None else lease.token
 
@@ -223,10 +248,11 @@ class FileLeases(KeptLeases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Make writes over a connection fail with the message `LOST` if their owner lost its lease.
+        """Make writes over a connection fail with the message `LOST` if the lease was lost.
 
-        Writes to threads without a lease here are accepted, and so are rows of the `table` for
-        which `thread_of`, called with the values of the `columns`, returns `None`.
+        The check is for rows of `table`. `thread_of` is called with a row's values of `columns` and
+        returns the thread's id; if it returns `None`, or this process has no lease on that thread,
+        the write is accepted.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE
@@ -302,7 +328,10 @@ class FileLeases(KeptLeases):
 
 
 def thread_of_item(prefix: str, key: str) -> str | None:
-    """Return the id of the thread that a store's item belongs to; `None` for other items."""
+    """Return the id of the thread that a store's item belongs to; `None` for other items.
+
+    `prefix` is the item's namespace, its labels joined by dots.
+    """
     kind, _, rest = prefix.removeprefix("unsay.").partition(".")
     if not prefix.startswith("unsay."):
         return None

@@ -41,7 +41,7 @@ WORTH_PACKING = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One link of a chain; `before` is the id of the older page, `None` for the first page.
+    """One immutable item of a chain; `before` is the id of the older page, `None` for the first.
 
     `facts` are plain JSON that can be read without the body. `body` is packed values; `None` if it
     is stored in a separate item and was not read. `digest` is the SHA-256 of the body.
@@ -82,7 +82,7 @@ class Chain:
         return put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page, without a body that is stored separately; read that with `body`.
+        """Read one page. A body that is stored separately (`apart`) is not read: use `body` for it.
 
         Raises the chain's `error` if the page is missing or was changed.
         """
@@ -107,7 +107,7 @@ class Chain:
         return self.values(replace(page, body=data))
 
     def values(self, page: Page) -> Any:
-        """Return the values of a page that was read with its body, that is without `apart`.
+        """Return the values of a page that has its body; for one without it (`apart`) use `body`.
 
         Raises the chain's `error` if they cannot be decoded.
         """
@@ -134,11 +134,12 @@ class Chain:
         return chain[::-1]
 
     def pack(self, page_id: str | None) -> Steps[None]:
-        """Pack the newest pages, up to those packed before, into one item.
+        """Replace the newest pages in the store by one item that holds them all, to save space.
 
-        The chain stays the same. Nothing is done for fewer than `WORTH_PACKING` pages. Packing also
-        ends at a page that has no separate item: a host may continue from a state whose newest page
-        was packed with later ones. Raises the chain's `error` if a page was changed.
+        The chain stays the same. Nothing is done for fewer than `WORTH_PACKING` pages. Pages that
+        were packed before stay where they are. Packing also ends at a page that has no item of its
+        own: a host may continue from a state whose newest page was packed with later ones. Raises
+        the chain's `error` if a page was changed.
         """
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
@@ -165,13 +166,16 @@ class Chain:
         yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def damaged(self, page_id: str | None) -> StorageError:
-        """Return, for the caller to raise, the chain's `error` for a missing or changed page."""
+        """Return the chain's `error` for a missing or changed page; the caller raises it."""
         return self.error(
             f"Page {page_id!r} of {self.name} is missing or was changed: {BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
-        """Return the pages in an item, oldest first; none if it is damaged or under a wrong key."""
+        """Return the pages in an item, oldest first.
+
+        The list is empty without an item, and for one that is damaged or stored under a wrong key.
+        """
         if item is None:
             return []
         try:
@@ -191,7 +195,10 @@ class Chain:
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Make the page after `before`, with `values` as its body; equal content makes an equal page."""
+    """Return the page after `before` with `values` as its body; nothing is stored yet.
+
+    Equal arguments make an equal page.
+    """
     body = packed(values)
     return _linked(before, storable(facts), body, _digest(body))
 

@@ -24,7 +24,7 @@ _Place = tuple[datetime, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Generic[T]):
-    """One page of a list; `cursor` is for the next page, `None` on the last."""
+    """One page of a list; `cursor` asks for the next page and is `None` on the last."""
 
     items: tuple[T, ...]
     cursor: str | None
@@ -59,9 +59,10 @@ class Window:
     def page(
         self, items: Iterable[T], place: Callable[[T], _Place], *, newest_first: bool
     ) -> Slice[T]:
-        """Sort entries by `place`; return those of this page and the cursor of the next.
+        """Sort entries by `place`; return those of this page and the cursor of the next page.
 
-        The cursor is `None` on the last page. With `newest_first` the order is descending.
+        The cursor is `None` on the last page. With `newest_first` the order is descending. The
+        filters are not applied here: `items` are the entries for which `holds` is true.
         """
         after = self.after
         rest = (
@@ -87,9 +88,11 @@ def window(
     cursor: str | None,
     limit: int,
 ) -> Window:
-    """Check a caller's filters of a list, and return them; `InputError` if one is invalid.
+    """Check the filters that a caller gave for a list, and return them.
 
-    `kind` names the list, so that a cursor of another list is refused.
+    `kind` names the list, so that a cursor of another list is refused. `since` and `until` are
+    times in ISO 8601 with a zone, and `cursor` is the one of the previous page. Raises `InputError`
+    if an argument is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise InputError(
@@ -106,7 +109,10 @@ def window(
 
 
 def moment_of(text: str) -> datetime:
-    """Return a stored time, in UTC if it has no zone; `TypeError` or `ValueError` if it is none."""
+    """Return the time in a stored text; without a zone it is in UTC.
+
+    Raises `TypeError` or `ValueError` if the text is not a time.
+    """
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -118,10 +124,10 @@ def scan(
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
-    """Read the items of a namespace and of those below it, without those that `read` maps to `None`.
+    """Return `read(item)` of each item in a namespace and in those below it, without `None`.
 
-    `equal` are fields that must have these values. Its keys must not come from a user: a store puts
-    them into its query.
+    Only items whose fields have the values in `equal` are read. The keys of `equal` must not come
+    from a user: a store puts them into its query.
     """
     # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
     # if the overlap is missing, an item was deleted and the previous page is read again. Items that
@@ -152,7 +158,7 @@ def scan(
 def read_items(
     store: BaseStore, namespace: tuple[str, ...], read: Callable[[SearchItem], T | None]
 ) -> Steps[list[T]]:
-    """Read the items of exactly one namespace, without those that `read` maps to `None`."""
+    """Return `read(item)` of each item in exactly one namespace, without `None`."""
 
     def read_own(item: SearchItem) -> T | None:
         return read(item) if tuple(item.namespace) == namespace else None
@@ -161,9 +167,9 @@ def read_items(
 
 
 def check_word(name: str, word: Any, choices: Any) -> None:
-    """Raise `InputError` for a value that is not in the `Literal` type `choices`.
+    """Raise `InputError` unless a value is one of the words of the `Literal` type `choices`.
 
-    `name` is the argument's, for the error.
+    `name` is the argument's name, for the message.
     """
     if word not in get_args(choices):
         raise InputError(f"{name}={word!r} is unknown: use one of {', '.join(get_args(choices))}")
@@ -201,9 +207,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
-    """Return the time in a text, `None` for `None`; `InputError` unless it is ISO 8601 with a zone.
+    """Return the time in a text; `None` for `None`.
 
-    `name` is the argument's, for the error.
+    Raises `InputError` unless the text is ISO 8601 with a zone. `name` is the argument's name, for
+    the message.
     """
     if text is None:
         return None
@@ -220,7 +227,7 @@ def _bound(name: str, text: str | None) -> datetime | None:
 
 
 def encode_cursor(*parts: Any) -> str:
-    """Make a cursor, an opaque text, of plain JSON values."""
+    """Return a cursor, an opaque text, that holds these plain JSON values; see `decode_cursor`."""
     return urlsafe_b64encode(json.dumps(parts).encode("ascii")).decode("ascii")
 
 
@@ -230,7 +237,10 @@ def decode_cursor(cursor: str) -> Any:
 
 
 def _place_in(kind: str, cursor: str) -> _Place:
-    """Return the place that a cursor of this kind of list names, else raise `InputError`."""
+    """Return the place in a list that a cursor names.
+
+    Raises `InputError` unless it is a cursor of this `kind` of list.
+    """
     try:
         cursor_kind, moment, *ids = decode_cursor(cursor)
         first, second = ids

@@ -9,9 +9,9 @@ THREAD_ENTRIES = "unsay.threads"
 
 
 def has_no_threads(path: str) -> bool:
-    """Return whether a file lists no thread, also because it does not exist.
+    """Return whether a SQLite file does not exist or lists no thread.
 
-    `False` if the file cannot be read from outside.
+    `False` if it lists a thread, or if it cannot be read. The file is not changed.
     """
     if not Path(path).exists():
         return True

@@ -45,14 +45,12 @@ except ImportError as error:
         f"A postgresql:// URL needs more packages ({error}): pip install 'unsay[postgres]'"
     ) from error
 
-
 T = TypeVar("T")
 Connection = psycopg.Connection[DictRow]
 
 # Largest number of connections of one open database. Source: own measurement.
 CONNECTIONS = 10
 CONNECT_SECONDS = 10
-
 # How long a call waits for a free connection, also while the server restarts.
 WAIT_SECONDS = 30.0
 # Options of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`.
@@ -63,8 +61,6 @@ OPTIONS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "application_name": "unsay",
 }
-
-
 # Keepalive packets that may be lost before the server ends the connection of a silent machine.
 KEEPALIVE_PROBES = 4
 
@@ -107,7 +103,7 @@ class PostgresLeases(Leases):
         ]
 
     def forget(self, lease: PostgresLease) -> None:
-        """Free a lease's lock; on an event loop, a background thread does this."""
+        """Remove a lease and free its lock; on an event loop, do not wait until it is freed."""
         super().forget(lease)
         lease.ended = True
         done = self._freeing.submit(self._free, lease)
@@ -144,7 +140,7 @@ class PostgresLeases(Leases):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The connections to a database.
+    """The connections to a database, and the leases that its writes check.
 
     `due` holds, for each Python thread, the proofs of the leases that its current write needs.
     """
@@ -167,7 +163,7 @@ class Server:
                 return work()
 
     def write(self, thread_ids: Iterable[str | None], work: Callable[[], T]) -> T:
-        """Run `work`, which writes to threads; `ThreadBusyError` if a lease on one was lost."""
+        """Run `work` as `reach` does; `ThreadBusyError` if a lease on these threads was lost."""
         self.due.proofs = self.leases.proofs(thread_ids)
         try:
             return self.reach(work)
@@ -257,7 +253,10 @@ class Session:
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
-        """Return a query's first row or `None`; a lost connection, with its locks, is made anew."""
+        """Return the first row of a query, or `None`; the first call opens the connection.
+
+        If the connection was lost, the query is run again on a new one, which has no locks.
+        """
         with self._mutex, _translated(self._path):
             connection = self._connection
             if connection is not None and not connection.closed:
@@ -273,7 +272,7 @@ class Session:
             return self._connection.execute(query, values).fetchone()
 
     def execute(self, query: LiteralString, *values: Any) -> None:
-        """Run a query; skip it if the connection was never opened or is lost, also meanwhile."""
+        """Run a query; do nothing without an open connection. An `OperationalError` is ignored."""
         with self._mutex, suppress(psycopg.OperationalError):
             if self._connection is not None:
                 self._connection.execute(query, values)

@@ -208,7 +208,10 @@ def is_broken(code: str) -> bool:
 
 
 def unreadable(path: str) -> ConfigurationError:
-    """Return the error for a URL that libpq cannot parse; its text hides the password."""
+    """Return the error for a URL that libpq cannot parse; its text hides the password.
+
+    The caller raises it.
+    """
     return ConfigurationError(
         f"{path!r} is not the URL of a Postgres database: check its parameters, and write % in a "
         "password as %25"
@@ -216,7 +219,10 @@ def unreadable(path: str) -> ConfigurationError:
 
 
 def refusal(words: str, path: str) -> StorageError:
-    """Return the error for a connection that failed; `words` is libpq's message."""
+    """Return the error for a connection that failed; `words` is libpq's message.
+
+    The caller raises it.
+    """
     why = " ".join(words.split())
     other = "check that the server runs, and that host and port are right"
     advice = next((advice for part, advice in REFUSALS.items() if part in why), other)
@@ -226,7 +232,8 @@ def refusal(words: str, path: str) -> StorageError:
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
     """Return the error of unsay for one of Postgres, whose text is `words`.
 
-    `code` is its SQLSTATE, `None` if the server sent none; `lost` says that the connection is gone.
+    The caller raises it. `code` is its SQLSTATE, `None` if the server sent none; `lost` says that
+    the connection is gone.
     """
     if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(

@@ -40,8 +40,8 @@ _ATTRIBUTE = "unsay_leases"
 def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
     """Return the leases on a checkpointer's threads; every caller gets the same object.
 
-    Unless `set_leases` was called, they are made for it: in this process alone for an
-    `InMemorySaver`, else among its checkpoints.
+    They are those of `set_leases`. If there are none, the first call makes them: for an
+    `InMemorySaver`, leases of this process alone, for any other, leases among its checkpoints.
     """
     found: Leases | None = getattr(saver, _ATTRIBUTE, None)
     if found is not None:
@@ -53,7 +53,7 @@ def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
 
 
 def set_leases(saver: BaseCheckpointSaver[Any], leases: Leases) -> None:
-    """Make `leases_of` return these leases for a checkpointer; a database gives its own."""
+    """Set the leases that `leases_of` returns for a checkpointer, when unsay opens a database."""
     setattr(saver, _ATTRIBUTE, leases)
 
 
@@ -87,7 +87,10 @@ class SaverLeases(KeptLeases):
         return SaverLease(self, thread_id, seconds)
 
     def verify(self, lease: SaverLease) -> Steps[None]:
-        """Raise `ThreadBusyError` if another writer claimed a later term."""
+        """Raise `ThreadBusyError` if another writer claimed a later term.
+
+        Nothing is done for a checkpointer without leases, or if the lease's rows were deleted.
+        """
         if lease.token is None:
             return
         term, _ = yield off_loop(partial(self._newest, lease.thread_id))
@@ -135,7 +138,11 @@ class SaverLeases(KeptLeases):
         }
 
     def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
-        """Return the newest term's number and its claim; 0 and `None` if there is none."""
+        """Return the number of the newest term and its claim.
+
+        They are 0 and `None` without a term. The claim is the last renewal, if there is one; `None`
+        if its writer ended before it claimed the term.
+        """
         found = self._saver.get_tuple(_place(thread_id))
         if found is None:
             return 0, None
@@ -160,7 +167,7 @@ class SaverLeases(KeptLeases):
 
 
 def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
-    """Return the config of a term of a thread's lease; without a term, of the newest one."""
+    """Return the config of a term of a thread's lease; for `None`, of the newest one."""
     named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}
 

@@ -25,9 +25,10 @@ PRINT = 4
 class OffloadedSegment:
     """A part of a transcript that was moved from the state to the store.
 
-    `before` is the end of the older part, `None` if this is the beginning. `messages` has one or
-    more, oldest first. `topics` are as they were when it was moved. `instructions` are the texts of
-    all system messages of the transcript up to its end.
+    `id` is that of its page. `before` refers to the older part, `None` if this is the beginning.
+    `turns` counts its answered turns. `messages` has one or more, oldest first. `topics` are as
+    they were when it was moved. `instructions` are the texts of all system messages of the
+    transcript up to its end.
     """
 
     id: str
@@ -88,10 +89,10 @@ def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
-    """Return the reference to the segments older than a page; `None` for the oldest.
+    """Return the reference to the segments older than a page; `None` if there are none.
 
-    Its messages need not be readable. Raises `DatabaseCorruptError` if the page itself is missing
-    or damaged.
+    The page's messages are not read. Raises `DatabaseCorruptError` if the page itself is missing or
+    damaged.
     """
     page = yield from segment_chain(store, thread_id).get(page_id)
     return cast("Offloaded | None", page.facts["older"])
@@ -100,9 +101,10 @@ def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloade
 def find_page(
     store: BaseStore, thread_id: str, head: Offloaded | None, message_id: str
 ) -> Steps[OffloadedSegment | None]:
-    """Return the segment that holds a message; `None` if no segment up to `head` does.
+    """Return the segment that holds a message; `None` if none has it.
 
-    Raises `DatabaseCorruptError` if a segment on the way is missing or damaged.
+    `head` refers to the newest segment, `None` if there are none. Raises `DatabaseCorruptError` if
+    a segment that must be searched is missing or damaged.
     """
     chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
@@ -127,8 +129,9 @@ def read_back(
 ) -> Steps[list[OffloadedSegment]]:
     """Read segments from the newest until they hold the wanted messages and answered turns.
 
+    The newest segment is first in the result. `head` refers to it; for `None` the result is empty.
     `wanted` has ids of messages; an unknown one adds no segment. `None` among them, or instead of
-    them, means the beginning of the transcript. The newest segment is first in the result. Raises
+    them, means the beginning of the transcript. `turns` counts answered turns. Raises
     `DatabaseCorruptError` if a segment is missing or damaged.
     """
     to_the_end = wanted is None or None in wanted

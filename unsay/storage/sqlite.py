@@ -43,7 +43,7 @@ _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", "leas
 
 
 def _roll_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back the transaction of a failed statement; its error notes how long it waited."""
+    """Roll back after a failed statement, and note the connection's lock timeout on the error."""
     vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
     if connection.in_transaction:
         with suppress(sqlite3.Error):
@@ -54,10 +54,7 @@ class Cursor(sqlite3.Cursor):
     """A cursor that rolls its transaction back when a statement fails."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """Run a statement; after an error, roll back its transaction.
-
-        A `COMMIT` without a transaction does nothing. Otherwise as `sqlite3.Cursor.execute`.
-        """
+        """Run a statement; after an error, roll back. A needless `COMMIT` does nothing."""
         # LangGraph's store commits even after a failed statement, which was rolled back here already.
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self
@@ -106,7 +103,10 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """Return a connection that any Python thread may use, one at a time; `None` is autocommit."""
+    """Return a connection that any Python thread may use, one at a time.
+
+    `busy_seconds` is how long it waits for a lock; `isolation_level=None` is autocommit.
+    """
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
@@ -181,7 +181,7 @@ class FileDatabase(Database):
     store: FileStore
 
     def close(self) -> None:
-        """Close the connections."""
+        """Give up all leases and close all connections."""
         self.leases.close()
         self.saver.conn.close()
         self.store.conn.close()

@@ -144,7 +144,11 @@ class OffLoop(BaseCheckpointSaver[Any]):
 
 @dataclass(slots=True)
 class _Walk:
-    """By channel: the checkpoint with its full value, and all that were passed, newest first."""
+    """The result of `_walk`: ids of the checkpoints that a channel's value is made from.
+
+    `behind` has all that were passed, newest first, up to the one with the full value. `seeded` has
+    that one; a channel without a full value is not in it.
+    """
 
     behind: dict[str, list[str]] = field(default_factory=dict)
     seeded: dict[str, str] = field(default_factory=dict)
@@ -160,9 +164,9 @@ class FileSaver(OffLoop, SqliteSaver):
         set_leases(self, Leases())
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint of a thread, or the one that `config` names; else `None`.
+        """Return the checkpoint that `config` names, else the thread's newest one.
 
-        Raises `DatabaseCorruptError` if it cannot be read.
+        `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read.
         """
         thread_id = str(config["configurable"]["thread_id"])
         with reading(f"The newest checkpoint of {thread_id!r}"):
@@ -242,9 +246,10 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return each channel's last full value and the writes since then.
+        """Return each channel's last full value before a checkpoint, and the writes since then.
 
-        Raises `DatabaseCorruptError` if one of them is missing or damaged.
+        Without a full value the writes since the thread's first checkpoint are returned. Raises
+        `DatabaseCorruptError` if one of them is missing or damaged.
         """
         configurable = config["configurable"]
         thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
@@ -309,8 +314,9 @@ class FileSaver(OffLoop, SqliteSaver):
 def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str) -> list[str]:
     """Return the ids of the checkpoints that can be deleted.
 
-    These are older than the full copy `oldest` or do not build on it or a later one, unsay wrote
-    them together with an event log, and no other graph's checkpoint builds on them.
+    Each was written together with an event log, so by unsay. It is older than the full copy
+    `oldest`, or builds neither on that one nor on a later one. No checkpoint of another graph
+    builds on it.
 
     Args:
         rows: Each checkpoint's id, its parent's id, and the channels that it holds; oldest first.
@@ -329,7 +335,11 @@ def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
-    """Return each channel's last full value; `None` if a checkpoint does not list what it holds."""
+    """Find each channel's last full value, and the checkpoints after it.
+
+    `rows` are the ancestors' ids, metadata and parents, newest first. Returns `None` if a
+    checkpoint does not list its channels: unsay did not write it.
+    """
     walk = _Walk(behind={name: [] for name in channels})
     open_channels = set(channels)
     for checkpoint_id, metadata, _ in rows:

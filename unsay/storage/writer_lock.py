@@ -20,9 +20,10 @@ INSIDE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hold:
-    """The right of one run or verb to write to a thread, among this process and all others.
+    """The right of one run or verb to write to a thread; `take_thread` returns it.
 
-    `lease` is `None` if no other process can write.
+    `lock` keeps out others in this process, and `lease` other processes; `None` if no other process
+    can write.
     """
 
     lock: "WriterLock"
@@ -46,7 +47,7 @@ AROUND: ContextVar[tuple[Hold, ...]] = ContextVar("unsay_holds", default=())
 
 
 class WriterLock:
-    """The lock on one conversation thread; its users get it in the order of their requests.
+    """The lock of this process on one thread; its users get it in the order of their requests.
 
     `hold` is the current user's right to write; `None` while the lock is free.
     """
@@ -118,7 +119,11 @@ _MUTEX = threading.Lock()
 
 
 def lock_on(leases: Leases, thread_id: str) -> WriterLock:
-    """Return the lock of this process on a thread; the caller must keep it while it is used."""
+    """Return this process's lock on a thread; nothing is locked yet.
+
+    Every caller gets the same object, as long as one of them keeps it: it is held by a weak
+    reference.
+    """
     with _MUTEX:
         lock: WriterLock = leases.locks.setdefault(thread_id, WriterLock())
     return lock
