@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from unsay.cli.loading import load_files
 
 TOOLS = '''
 def legs(animal: str) -> str:
@@ -244,6 +245,16 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
     assert '<file name="notes.txt">\nThe spider is called Amy.\n</file>' in first.question
     assert "Amy" not in second.question
     assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
+
+
+def test_files_of_the_same_name(tmp_path: Path) -> None:
+    """Both files are attached; the second goes by its path."""
+    paths = [tmp_path / folder / "notes.txt" for folder in ("old", "new")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+    old, new = map(str, paths)
+    assert {"notes.txt": "old", new: "new"} == load_files([old, new])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ QUESTION_CHARS = 60
 
 
 class Chat:
-    """One chat in one thread."""
+    """One chat in one thread; `unsay chat` makes it and calls `run`."""
 
     def __init__(self, speaker: Speaker, *, files: Mapping[str, str], as_json: bool) -> None:
         self._speaker = speaker
@@ -65,7 +65,15 @@ class Chat:
         )
 
     def run(self) -> None:
-        """Read and answer until the end of the input, `exit`, `quit` or `/exit`."""
+        """Read and answer messages until the end of the input, `exit`, `quit` or `/exit`.
+
+        An error of a turn is shown, and the chat goes on.
+
+        Raises:
+            SessionEndedError: The thread was ended.
+            InputError: The input is not UTF-8 text.
+            KeyboardInterrupt: Ctrl-C, unless standard input is a terminal: there it stops the turn.
+        """
         with keys_kept() if isinstance(self._reader, Keyboard) else nullcontext():
             self._run()
 
@@ -115,7 +123,7 @@ class Chat:
             return None
 
     def _next(self) -> str | None:
-        """Return the next message with words in it; `None` when the chat is over."""
+        """Return the next message that is not empty; `None` when the chat is over."""
         while True:
             try:
                 line = self._reader.read(self._prefill, self._choices()).strip()
@@ -168,7 +176,10 @@ class Chat:
             self._obey(command, line)
 
     def _obey(self, command: Command, line: str) -> None:
-        """Carry out a slash command; a removed question is in the prompt again."""
+        """Carry out a slash command.
+
+        If an undo or rollback removes a question, its words are put into the prompt.
+        """
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] in ("retry", "edit", "compact"):
             self._screen.begin()
@@ -224,7 +235,10 @@ class Chat:
         return "\n".join(preview_rows(seen, self._screen.labels))
 
     def _stopped(self) -> None:
-        """After Ctrl-C: keep what came, and let the person resume, edit or drop the question."""
+        """After Ctrl-C, let the person resume, edit or drop the question, or decide later.
+
+        If the answer was complete, a note says so. If a decision is due, nothing else is asked.
+        """
         draft, words = self._screen.draft, self._screen.labels
         self._screen.end_line()
         self._screen.note(words.stopped)

@@ -53,7 +53,11 @@ def chat(
 
 
 def _chosen_thread(db: str | None) -> str | None:
-    """Let the person choose one of the recent threads; `None` is a new one."""
+    """Let the person choose one of the recent threads, and return its id; `None` is a new one.
+
+    Without active threads, or if `db` does not exist, it is `None` and nobody is asked. Esc and
+    Ctrl-C raise `click.Abort`, which ends the program.
+    """
     try:
         with existing_database(db) as database:
             entries = [] if database is None else list_threads(database.store)
@@ -142,9 +146,10 @@ def compact(
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
 ) -> None:
-    """Show the events of a turn (`turn` calls back with each) as text or JSON.
+    """Run a turn and show its events, as text or JSON; `turn` calls its argument with each event.
 
-    If Ctrl-C stops it, a note says how to resume. `words` are the message, for the language.
+    If Ctrl-C stops it, a note says how to resume, and `KeyboardInterrupt` is raised. `words` are
+    the message, for the language; `None` takes that of the thread.
     """
     name = speaker.conversation.thread_id
 

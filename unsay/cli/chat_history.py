@@ -14,12 +14,18 @@ NEWEST = 1_000
 
 
 def typed_texts(path: Path) -> list[str]:
-    """Return the texts, newest first; empty without a file."""
+    """Return the last texts that were typed in any chat, newest first, and at most `NEWEST`.
+
+    Damaged lines are skipped. Empty if the file does not exist or cannot be read.
+    """
     return [text for _, text in reversed(list(_entries(path))[-NEWEST:])]
 
 
 def add_text(path: Path, thread_id: str, text: str) -> None:
-    """Add a text to the history; if the file cannot be written, nothing is kept."""
+    """Append a text to the history file, which is created if needed.
+
+    If the file cannot be written, nothing is kept and no error is raised.
+    """
     line = json.dumps({"thread": thread_id, "text": text}, ensure_ascii=False)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +33,10 @@ def add_text(path: Path, thread_id: str, text: str) -> None:
 
 
 def forget_thread(path: Path, thread_id: str) -> None:
-    """Remove what was typed in a thread from the history; without a history file do nothing."""
+    """Remove everything that was typed in a thread from the history file, and any damaged lines.
+
+    If the file does not exist, nothing happens. Raises `OSError` if it cannot be written.
+    """
     if not path.exists():
         return
     kept = [(thread, text) for thread, text in _entries(path) if thread != thread_id]

@@ -83,7 +83,7 @@ def _print_events(opened: Opened, page: Slice[Event]) -> None:
 
 
 def words_of(event: Event) -> str:
-    """Return what an event says, for people."""
+    """Return what a person reads about an event, such as a message's words; can be empty."""
     return _WORDS[event["type"]](event["data"])
 
 
@@ -183,9 +183,10 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
 
 
 def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
-    """Return the user's words by message id, also those that left the transcript.
+    """Return the words of all user messages by id, also of those that left the transcript.
 
-    It is empty if the event log is damaged, or if runs were `found` in a thread without messages.
+    Empty if the event log is damaged, or if the thread has runs (`found`) but no messages. Raises
+    `UnknownThreadError` if it has neither.
     """
     try:
         log = opened.conversation.events()

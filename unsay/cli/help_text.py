@@ -39,7 +39,7 @@ _SUMMARIES = {each.name: each.summary for each in COMMANDS}
 
 
 def groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each group with its commands and their summaries."""
+    """Yield each group's title, with the names and summaries of its commands."""
     for title, names in GROUPS:
         yield title, [(name, _SUMMARIES[name]) for name in names]
 

@@ -130,7 +130,11 @@ def calibrate(
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
-    """Read a file of JSON Lines; `InputError` names the line that is not an object."""
+    """Read the objects of a JSON Lines file; empty lines are skipped.
+
+    Raises `InputError` if the file cannot be read, or a line is not an object with the label `good`
+    or `bad`; the error names the line.
+    """
     rows = []
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -214,7 +218,7 @@ def _share(share: Share) -> str:
 
 
 def _write_thresholds(thresholds: Mapping[Language, float]) -> None:
-    """Write the thresholds to the settings file; its other lines stay as they are."""
+    """Write the thresholds to `SETTINGS_FILE`, which is created if needed; its other lines stay."""
     text = SETTINGS_FILE.read_text(encoding="utf-8") if SETTINGS_FILE.exists() else ""
     values = ", ".join(f"{language} = {value}" for language, value in thresholds.items())
     entry = f"quality_thresholds = {{{values}}}\n"

@@ -18,5 +18,5 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
 
 
 def begin_text(db: str | None) -> str:
-    """Return the text for a database without threads."""
+    """Return the text that `unsay threads` prints if the database `db` has no threads."""
     return f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."

@@ -11,10 +11,11 @@ from unsay.errors import InputError, MissingExtraError
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Return the tools that `MODULE:NAME` name, each a function, a tool or a list of them.
+    """Import the values of `--tools`, each `MODULE:NAME`, and return the tools in one list.
 
-    Modules are also looked for in the working directory. Raises `InputError` if one cannot be
-    imported, or has no such name.
+    A name is that of a function, a tool or a list of them. Modules are also looked for in the
+    working directory. Raises `InputError` if a value has another form, its module cannot be
+    imported, or the module does not have the name.
     """
     if names and "" not in sys.path:
         sys.path.insert(0, "")
@@ -34,9 +35,10 @@ def load_tools(names: Sequence[str]) -> list[Any]:
 
 
 def mcp_servers(path: str) -> dict[str, Any]:
-    """Return the servers in a file such as `{"mcpServers": {"NAME": {"command": …}}}`, by name.
+    """Return the servers in a JSON file by name, for `mcp_tools`; nothing is connected.
 
-    Raises `InputError` if the file cannot be read.
+    The file holds `{"mcpServers": {"NAME": {"command": …}}}`, or only the inner object. Raises
+    `InputError` if it cannot be read or has another form.
     """
     try:
         given = json.loads(Path(path).read_text("utf-8"))
@@ -50,18 +52,21 @@ def mcp_servers(path: str) -> dict[str, Any]:
 
 
 def _connection(server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a server of the file as the client expects it."""
+    """Return a server of the file as `MultiServerMCPClient` expects it, with its `transport`.
+
+    That is `stdio` for a server with a `command`, else the file's `type`; without one it is HTTP.
+    """
     settings = {name: value for name, value in server.items() if name != "type"}
     kind = "stdio" if "command" in server else str(server.get("type", "http")).replace("-", "_")
     return {"transport": "streamable_http" if kind == "http" else kind, **settings}
 
 
 async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
-    """Return the tools of MCP servers.
+    """Connect to MCP servers and return their tools; `servers` is made by `mcp_servers`.
 
     Raises:
         MissingExtraError: The extra `mcp` is not installed.
-        InputError: A server does not answer.
+        InputError: A server does not answer, or fails in another way.
     """
     try:
         client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient(servers)
@@ -75,11 +80,15 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
 
 
 def load_files(paths: Sequence[str]) -> dict[str, str]:
-    """Return the texts of files by their names; `InputError` if one is not UTF-8 text."""
-    texts = {}
+    """Return the texts of files by their names; a second file of the same name goes by its path.
+
+    Raises `InputError` if one cannot be read or is not UTF-8 text.
+    """
+    texts: dict[str, str] = {}
     for path in paths:
+        name = Path(path).name
         try:
-            texts[Path(path).name] = Path(path).read_text("utf-8")
+            texts[path if name in texts else name] = Path(path).read_text("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"--file {path!r} is not UTF-8 text; only text files can be attached"
@@ -90,6 +99,9 @@ def load_files(paths: Sequence[str]) -> dict[str, str]:
 
 
 def with_files(words: str, files: Mapping[str, str]) -> str:
-    """Return a message with the texts of files behind its words."""
+    """Return the words with the text of each file after them, in an element `<file name="…">`.
+
+    `files` are texts by file name. Without files the words are unchanged.
+    """
     parts = (f'<file name="{name}">\n{text.rstrip()}\n</file>' for name, text in files.items())
     return "\n\n".join([words, *parts])

@@ -23,7 +23,10 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when it runs, and prints an error as one line."""
+    """The group `unsay`: it imports a command's module when the command runs.
+
+    An error is printed as one line instead of a traceback.
+    """
 
     def main(
         self,
@@ -33,7 +36,12 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,  # noqa: FBT001, FBT002 - Click's own signature
         **extra: Any,
     ) -> Any:
-        """Run a command and exit: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict."""
+        """Run a command, print its error if it fails, and exit.
+
+        The exit codes are 0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 conflict and 130
+        after Ctrl-C. With `standalone_mode=False` it returns or raises as Click does, and does not
+        exit.
+        """
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         given = list(sys.argv[1:] if args is None else args)
@@ -51,7 +59,7 @@ class LazyGroup(click.Group):
         sys.exit(code or 0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups."""
+        """Write the commands in groups; Click calls this for `--help`."""
         del ctx
         for title, rows in groups():
             with formatter.section(title):
@@ -78,7 +86,10 @@ def cli(context: click.Context) -> None:
 
 
 class Number(click.FloatRange):
-    """A number within bounds; the error names the option, what it takes and the value."""
+    """Click's type for a number from `least` to `most`; `None` for `most` is no upper bound.
+
+    Its error names the option, the numbers that it takes, and the value that was given.
+    """
 
     def __init__(self, kind: type[int | float], *, least: int, most: int | None = None) -> None:
         super().__init__(least, most)
@@ -87,7 +98,7 @@ class Number(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | float:
-        """Return the number; `UsageError` with the option's name if it is none or out of bounds."""
+        """Return the number; `UsageError` if the value is not a number or is out of bounds."""
         noun = "a whole number" if self._kind is int else "a number"
         bounds = (
             f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
@@ -110,7 +121,8 @@ COST = Number(float, least=0)
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
     """Return Click's option for a usage such as `--model NAME`, or `--json` for a flag.
 
-    `meaning` is its help, `into` the parameter's name if it is another, `more` is for Click.
+    `meaning` is its help, `into` the name of the command's parameter if it differs from the flag's,
+    and `more` is passed to Click.
     """
     flag, _, value = usage.partition(" ")
     kind: dict[str, Any] = {"metavar": value} if value else {"is_flag": True}

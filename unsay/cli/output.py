@@ -48,15 +48,16 @@ def typed_words(interface: Literal["chat", "shell"], message: str) -> str:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one object on one line."""
+    """Print an object as JSON on one line of standard output; its values are first made `plain`."""
     click.echo(json.dumps(plain(value), ensure_ascii=False))
 
 
 def plain(value: Any) -> Any:
     """Return a value that JSON can hold, from anything that a message may contain.
 
-    Bytes become Base64, and numbers that JSON lacks become text such as `NaN`. Lone surrogates
-    become question marks, as they do in a checkpoint. Other types become their text.
+    Bytes become Base64, sets become sorted lists, and numbers that JSON lacks become text such as
+    `NaN`. Lone surrogates become question marks, as they do in a checkpoint. Keys and values of
+    other types become their text.
     """
     if isinstance(value, Mapping):
         return {plain(str(key)): plain(each) for key, each in value.items()}
@@ -74,7 +75,11 @@ def plain(value: Any) -> Any:
 
 
 def show(words: Callable[[], str | None], *, as_json: bool, **fields: Any) -> None:
-    """Print the fields as JSON, or for a person the words, unless there are none."""
+    """Print a command's result: as JSON its fields in one object, or for a person a text.
+
+    `words` makes the text and is called only without `as_json`. It may print for itself: if it
+    returns `None` or an empty text, nothing else is printed.
+    """
     if as_json:
         print_json(versioned(**fields))
     elif text := words():
@@ -82,12 +87,16 @@ def show(words: Callable[[], str | None], *, as_json: bool, **fields: Any) -> No
 
 
 def call_text(name: str, args: Any) -> str:
-    """Return a tool call for people."""
+    """Return a tool call for people, as its name and its arguments in JSON.
+
+    >>> call_text("search", {"query": "Kyoto"})
+    'search({"query": "Kyoto"})'
+    """
     return f"{name}({json.dumps(plain(args), ensure_ascii=False)})"
 
 
 def versioned(**fields: Any) -> dict[str, Any]:
-    """Return an object for programs."""
+    """Return the fields with `schema_version` as the first, as every JSON object is printed."""
     return {"schema_version": SCHEMA_VERSION, **fields}
 
 
@@ -97,14 +106,21 @@ def note(text: str) -> None:
 
 
 def usage_error(message: str) -> click.UsageError:
-    """Return an error for options that do not go together, with the command's usage line."""
+    """Return the error to raise for options that do not go together; the exit code is then 2.
+
+    It can only be made while a command runs, because its line names that command's `--help`.
+    """
     return click.UsageError(message, click.get_current_context())
 
 
 def show_error(
     error: Exception, *, as_json: bool, interface: Literal["chat", "shell"] = "shell"
 ) -> None:
-    """Print an error as a line on standard error and, if asked, as an object on standard output."""
+    """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
+
+    `interface` decides how the next step is named, such as `/undo` or `unsay undo`. If the error
+    has an answer that could not be saved, the answer is printed too.
+    """
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     words = typed_words(interface, words)
     if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -7,11 +7,18 @@ from platformdirs import user_data_dir
 
 
 def location(db: str | None) -> str:
-    """Return the database; `None` is the default, in `UNSAY_HOME` or the platform's data folder."""
+    """Return the path or URL that `--db` gives; `None` is the path of the default database.
+
+    The default is `unsay.db` in the folder `UNSAY_HOME`, or in the platform's folder for user data.
+    Nothing is opened or created.
+    """
     home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
     return str(Path(home) / "unsay.db") if db is None else db
 
 
 def history_file() -> Path:
-    """Return the file of what was typed in chats, beside the default database."""
+    """Return the path of the file with all texts typed in chats; it need not exist.
+
+    It is beside the default database, also for a chat in another database.
+    """
     return Path(location(None)).with_name("chat_history.jsonl")

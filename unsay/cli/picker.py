@@ -58,7 +58,7 @@ def _numbered(title: str, rows: Sequence[Row]) -> int | None:
 
 
 class _List:
-    """The list while it is open."""
+    """The list of `choose` while it is open on the terminal."""
 
     def __init__(self, title: str, rows: Sequence[Row], hint: str, start: int) -> None:
         self._title, self._rows, self._hint = title, rows, hint

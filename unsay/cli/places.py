@@ -15,10 +15,11 @@ QUESTION_CHARS = 200
 
 
 def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
-    """Return each place as its row's text and the argument of `/rollback`, oldest first.
+    """Return the places that a chat offers to roll back to, oldest first.
 
-    A place is before an answered turn, or a named checkpoint. A checkpoint after which nothing
-    comes is left out.
+    Each is the text of its row and the argument of `/rollback`: a number of turns, or a
+    checkpoint's id. A place is before an answered turn, or at a named checkpoint. A checkpoint
+    after the last answer is left out.
     """
     answered = [turn for turn in seen.turns if turn.answer is not None]
     names = {each["name"] for each in seen.checkpoints}
@@ -40,7 +41,11 @@ def _checkpoint(made: Checkpoint, words: Labels) -> tuple[str, str]:
 
 
 def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
-    """Yield in words what a rollback would remove."""
+    """Yield the lines that tell a person what a rollback would remove.
+
+    First the place and the counts. Then, where there are any, the questions (indented),
+    checkpoints, tool calls and effects that cannot be undone.
+    """
     counts = {"turns": seen.turns, "messages": len(seen.message_ids), **asdict(seen.tokens)}
     yield words.preview.format(where=seen.at)
     yield words.preview_removed.format(**counts)

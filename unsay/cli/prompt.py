@@ -37,7 +37,7 @@ PASTE_SECONDS = 0.05
 class Commands(Completer):
     """Completes slash commands, with what they do, and the names of checkpoints.
 
-    `choices` are completed instead while the chat waits for a decision.
+    While the chat waits for a decision, other lines are completed with `choices`.
     """
 
     def __init__(
@@ -50,9 +50,11 @@ class Commands(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
-        """Yield completions of a line that begins with a slash: commands, or names of checkpoints.
+        """Yield what can complete the text before the cursor; prompt_toolkit calls this.
 
-        Any other line has none.
+        After `/rollback` and a space these are checkpoints, after a slash commands, and in any
+        other text the `choices` of a decision. If the chat does not wait for a decision, other text
+        has none.
         """
         del complete_event
         line = document.text_before_cursor
@@ -76,7 +78,7 @@ def described_commands(language: Language) -> list[tuple[str, str]]:
 
 
 def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
-    """Return the checkpoints' names or ids with their topics; none for a new thread."""
+    """Return each checkpoint's name (or id, if unnamed) and its topic; empty for a new thread."""
     try:
         marks = conversation.checkpoints()
     except UnknownThreadError:
@@ -85,26 +87,26 @@ def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 class ThreadHistory(History):
-    """What was typed in all chats; what is added belongs to one thread."""
+    """The history of a chat's prompt: it shows the texts of all chats, and adds to one thread."""
 
     def __init__(self, path: Path, thread_id: str) -> None:
         super().__init__()
         self._path, self._thread_id = path, thread_id
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the texts, newest first."""
+        """Return the texts of all chats, newest first; prompt_toolkit calls this."""
         return typed_texts(self._path)
 
     def store_string(self, string: str) -> None:
-        """Add a text."""
+        """Add a text that was sent to the history file; prompt_toolkit calls this."""
         add_text(self._path, self._thread_id, string)
 
 
 class Keyboard:
     """Reads one message after another with prompt_toolkit.
 
-    Enter sends, Alt-Enter adds a line, a paste of several lines is one text, and Esc Esc is the
-    text `/rollback`; what was typed before it is in `typed`.
+    Enter sends, Alt-Enter adds a line, and a paste of several lines is one text. Esc Esc sends the
+    text `/rollback`, and keeps in `typed` what stood in the prompt.
     """
 
     def __init__(
@@ -128,9 +130,11 @@ class Keyboard:
         )
 
     def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
-        """Return a message, which begins with `prefill`; `choices` is what a decision may be.
+        """Show the prompt and return what a person enters.
 
-        Raises `EOFError` after Ctrl-D, and `KeyboardInterrupt` after Ctrl-C.
+        `prefill` is in the prompt at first and can be changed. `choices` are shown and completed
+        while a decision is due. Raises `EOFError` after Ctrl-D, and `KeyboardInterrupt` after
+        Ctrl-C.
         """
         self.typed, self._completer.choices = "", choices
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
@@ -159,9 +163,10 @@ class Keyboard:
 
 @contextmanager
 def keys_kept() -> Iterator[None]:
-    """Keep the keys that are pressed while nothing is read for the next prompt.
+    """Within the block, keep keys that are pressed during an answer for the next prompt.
 
-    They are not echoed into the answer, and Enter arrives as Enter. Ctrl-C works.
+    They are not echoed into the answer, and Enter arrives as Enter. Ctrl-C works. Standard input
+    must be a terminal; afterwards it is as it was.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -193,7 +198,10 @@ class PlainReader:
         self._interactive = interactive
 
     def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
-        """Return a message; `EOFError` at the end, `UnicodeDecodeError` if it is not UTF-8 text."""
+        """Return a message; `EOFError` at the end, `UnicodeDecodeError` if it is not UTF-8 text.
+
+        On a terminal `prefill` and `choices` are shown before it; neither is part of the message.
+        """
         if not self._interactive:
             return input()
         if prefill:

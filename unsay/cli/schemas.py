@@ -29,7 +29,7 @@ from unsay.types import Checkpoint, Event, Forgotten, Pin
 
 
 class Budget(TypedDict):
-    """The use of one limit; `share` is from 0."""
+    """The use of one limit; `share` is a fraction from 0, and above 1 the limit is exceeded."""
 
     layer: Layer
     unit: Unit
@@ -66,7 +66,7 @@ class Usage(TypedDict):
 
 
 class Recalled(TypedDict):
-    """One message that a search found; `why` names the rule, `words` those that match."""
+    """One message that a search found; `why` names the rule, `words` are the words that match."""
 
     message_id: str
     turn: int
@@ -89,7 +89,7 @@ class Compared(TypedDict):
 
 
 class Again(TypedDict):
-    """The answer of another model, `model`; the rest is as in `recorded`."""
+    """The answer of another model to a replayed request; all but `model` is as in `recorded`."""
 
     model: str
     answer: str
@@ -202,7 +202,10 @@ SOMETIMES: Mapping[str, Mapping[str, Any]] = {"threads": PAGE, "runs": THREAD}
 
 
 def model_of(command: str) -> type[BaseModel] | None:
-    """Return the model of a command's object; `None` if the command prints none."""
+    """Return a pydantic model of the object that a command prints with `--json`.
+
+    `command` can name an option too, as the keys of `OBJECTS` do. `None` if it is not one of them.
+    """
     own = OBJECTS.get(command)
     if own is None:
         return None
@@ -214,6 +217,9 @@ def model_of(command: str) -> type[BaseModel] | None:
 
 
 def schema_of(command: str) -> dict[str, Any] | None:
-    """Return the JSON Schema of a command's object; `None` if the command prints none."""
+    """Return the JSON Schema of the object that a command prints with `--json`.
+
+    `None` if the command is not a key of `OBJECTS`.
+    """
     model = model_of(command)
     return None if model is None else model.model_json_schema(mode="serialization")

@@ -27,7 +27,10 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Spinner:
-    """One line that says what the program does and for how many seconds; erased before other text."""
+    """One line that says what the program does and for how many seconds; erased before other text.
+
+    It is not drawn unless standard output is a terminal that can move its cursor.
+    """
 
     def __init__(self) -> None:
         self._enabled = sys.stdout.isatty() and not is_dumb()
@@ -36,13 +39,16 @@ class Spinner:
         self._cells = 0
 
     def start(self, activity: str) -> None:
-        """Say something else from now on; an empty text says nothing."""
+        """Set what the line says, and count its seconds from now; an empty text draws no line.
+
+        It is drawn at the next `tick`. The same text as before changes nothing.
+        """
         if activity != self._activity:
             self.clear()
             self._activity, self._since = activity, time.monotonic()
 
     def tick(self) -> None:
-        """Draw the line again."""
+        """Draw the line with its seconds; nothing if it is empty or the terminal cannot show it."""
         if not (self._enabled and self._activity):
             return
         seconds = time.monotonic() - self._since
@@ -52,7 +58,7 @@ class Spinner:
         self._cells = cells_of(line)
 
     def clear(self) -> None:
-        """Erase the line."""
+        """Erase the line until the next `tick`."""
         if self._cells:
             self._put("")
             self._cells = 0
@@ -65,7 +71,7 @@ class Spinner:
 
 
 class Screen:
-    """Shows the events of one turn after another."""
+    """Shows turns as their events come, in the chat, the demo and commands such as `say`."""
 
     def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
         """Show drafts as they arrive if `live`, and notes on standard error if `notes_apart`."""
@@ -98,15 +104,15 @@ class Screen:
 
     @property
     def draft(self) -> str:
-        """What arrived of an answer that is not complete; empty before its first words."""
+        """The part of an unfinished answer that is on the screen; empty if there is none."""
         return self._draft.strip()
 
     def begin(self) -> None:
-        """Say that the model is asked."""
+        """Say from the next `tick` on that the program waits for the model."""
         self._spinner.start(self.labels.asking)
 
     def tick(self) -> None:
-        """Draw again what changes with the time."""
+        """Draw the line about the activity again; called ten times a second during a turn."""
         self._spinner.tick()
 
     def show(self, event: Event) -> None:
@@ -121,7 +127,10 @@ class Screen:
         self._spinner.start(self._activity_after(event))
 
     def _activity_after(self, event: Event) -> str:
-        """Return what the program does after an event; empty while words arrive."""
+        """Return what the program does after an event; empty while words of an answer arrive.
+
+        The line of a draft is ended before the answer is judged or a tool runs.
+        """
         if event.kind == "token" and self._live:
             return ""
         if event.kind == "judging":
@@ -133,7 +142,10 @@ class Screen:
         return "" if self._is_open else self.labels.asking
 
     def reply(self, reply: Reply) -> None:
-        """Show how a turn ended, unless its words are on the screen already."""
+        """Show the end of a turn: the answer, unless it is on the screen already, and its score.
+
+        For a decision the descriptions of what a person decides about follow.
+        """
         if not self._live:
             click.echo(reply.text)
         elif self._draft.strip() != reply.text.strip():
@@ -168,7 +180,11 @@ class Screen:
         click.echo(click.style(line, dim=True), err=self._notes_apart)
 
     def last_turns(self, turns: Sequence[TimelineTurn]) -> None:
-        """Show the newest turns of a thread that is opened: questions, answers and scores."""
+        """Show the newest turns of a thread that is opened: questions, answers and scores.
+
+        There are at most `LAST_TURNS`, after a note with the number of earlier ones. Long texts are
+        cut.
+        """
         if len(turns) > LAST_TURNS:
             self.note(self.labels.earlier_turns.format(count=len(turns) - LAST_TURNS))
         for turn in turns[-LAST_TURNS:]:

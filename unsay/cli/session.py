@@ -41,7 +41,9 @@ SETTINGS = {"system": "system_prompt"}
 
 @contextmanager
 def existing_database(db: str | None) -> Iterator[Database | None]:
-    """Open the database; `None` where the default one does not exist: reading creates none.
+    """Open the database for the block, but create none.
+
+    Yields `None` if the default database does not exist.
 
     Raises:
         NotFoundError: The user named a file that does not exist.
@@ -62,10 +64,10 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
 
 @contextmanager
 def listed_database(db: str | None) -> Iterator[Database]:
-    """Open the database to list it; an empty one where the default one does not exist.
+    """Open the database for the block, to list it.
 
-    Raises the errors of `existing_database`, such as `NotFoundError` for a file that does not
-    exist.
+    If the default database does not exist, it is an empty one in memory. Raises the errors of
+    `existing_database`, such as `NotFoundError` for a file that does not exist.
     """
     with existing_database(db) as found, closing(found or open_database(":memory:")) as database:
         yield database
@@ -73,7 +75,10 @@ def listed_database(db: str | None) -> Iterator[Database]:
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A thread of an open database, and how a command prints its result."""
+    """A thread of an open database, and how a command prints its result.
+
+    `existing_thread` makes it.
+    """
 
     database: Database
     thread_id: str
@@ -81,16 +86,16 @@ class Opened:
 
     @cached_property
     def conversation(self) -> Conversation:
-        """The conversation; commands that only read it or roll it back need no model."""
+        """The conversation, without a model: most commands only read it or roll it back."""
         return Conversation.open(self.database, thread=self.thread_id)
 
     @property
     def labels(self) -> Labels:
-        """The fixed texts of the screens, in the language of the newest user message."""
+        """The texts for a person, in the language of the newest user message."""
         return Labels(newest_language(self.conversation.messages())).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
-        """Print the thread's id and the fields as JSON, or for a person the words."""
+        """Print a command's result with the thread's id, as the function `show` does."""
         show(words, as_json=self.as_json, **{"thread_id": self.thread_id, **fields})
 
 
@@ -98,11 +103,16 @@ class Opened:
 def existing_thread(
     db: str | None, thread: str | None, *, as_json: bool = False, names_thread: bool = False
 ) -> Iterator[Opened]:
-    """Open an existing thread; without an id the newest, whose id is noted on standard error.
+    """Open a thread for the block; `None` is the newest one, whose id is noted on standard error.
 
-    A command whose output `names_thread` gets no such note.
+    A command whose output `names_thread` gets no note. An id is not checked here: verbs of the
+    conversation raise `UnknownThreadError` for one that does not exist.
 
-    Raises `UnknownThreadError` if there is no database or no thread yet.
+    Raises:
+        UnknownThreadError: There is no default database, or `thread` is `None` and no thread
+            exists.
+        NotFoundError: The user named a database file that does not exist.
+        StorageError: The database cannot be opened.
     """
     with existing_database(db) as database:
         if database is None:
@@ -125,10 +135,10 @@ def existing_thread(
 def on_thread(
     check: Callable[..., None] | None = None, *, names_thread: bool = False
 ) -> Callable[[Command], Command]:
-    """Turn a function of an opened thread into a command.
+    """Turn a function that takes an `Opened` thread into a command that opens it.
 
-    `check` refuses options that exclude each other before anything is opened. `names_thread` and the
-    errors are those of `existing_thread`.
+    `check` is called with the options before anything is opened, to refuse those that exclude each
+    other. `names_thread` and the errors are those of `existing_thread`.
     """
 
     def decorate(command: Command) -> Command:
@@ -150,10 +160,11 @@ TICK_SECONDS = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Speaker:
-    """A conversation that a person speaks in; `tick` is called ten times a second during a turn.
+    """A conversation that a person speaks in, made by `speaking`.
 
-    Each turn is a task on one event loop: Ctrl-C cancels a task where it waits, while a blocking
-    run ends only when its model has answered. A model's connections belong to that loop.
+    `tick` is called ten times a second during a turn. Each turn is a task on one event loop: Ctrl-C
+    cancels a task where it waits, while a blocking run ends only when its model has answered. A
+    model's connections belong to that loop.
     """
 
     database: Database
@@ -166,22 +177,33 @@ class Speaker:
     def say(
         self, words: str, show: Show, turn_id: str | None = None, answer: str | None = None
     ) -> None:
-        """Answer a message, and show every event; the last is the reply.
+        """Answer a message, and call `show` with every event; the last one has the reply.
 
-        `turn_id` and `answer` are those of `Conversation.say`.
+        `turn_id`, `answer` and the errors are those of `Conversation.stream`.
         """
         self._run(_shown(self.twin.stream(words, turn_id=turn_id, answer=answer), show))
 
     def resume(self, decision: Any, show: Show) -> None:
-        """Resume a turn that stopped, with a person's decision if it waits for one; show its events."""
+        """Resume a turn that stopped, and call `show` with every event; the last one has the reply.
+
+        The errors are those of `Conversation.resume`. `decision` is a person's decision as
+        `decision_of` returns it, or `None` if none is due.
+        """
         self._run(_shown(self.twin.stream_resumed(decision), show))
 
     def retry(self, show: Show) -> None:
-        """Ask the last question again; show the reply. `NothingToUndoError` without one."""
+        """Ask the last question again, and call `show` once, with the reply.
+
+        The errors are those of `Conversation.retry`, such as `NothingToUndoError` without a
+        question.
+        """
         show(reply_event(self._run(self.twin.retry())))
 
     def edit(self, turn: int, text: str, show: Show) -> None:
-        """Answer an edited question; show the reply. `UnknownTurnError` without such a turn."""
+        """Replace the question of a turn, and call `show` once, with the reply to the new question.
+
+        The errors are those of `Conversation.edit`, such as `UnknownTurnError`.
+        """
         show(reply_event(self._run(self.twin.edit(turn, text))))
 
     def _run(self, turn: Coroutine[Any, Any, T]) -> T:
@@ -200,7 +222,10 @@ class Speaker:
         return self.runner.run(ticking())
 
     def stopped_question(self) -> str | None:
-        """Return the question of a turn that was stopped; `None` if every question has an answer."""
+        """Return the question of a turn that was stopped before its answer.
+
+        `None` if every question has an answer, or if the turn waits for a decision.
+        """
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
         snapshot = self.conversation.graph.get_state(config)
         messages = snapshot.values.get("messages", [])
@@ -222,9 +247,10 @@ class Speaker:
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
     def labels(self, words: str | None = None) -> Labels:
-        """Return the labels in the language of the settings.
+        """Return the texts for a person in the language of the settings.
 
-        With `language="auto"` it is the language of `words`, or for `None` of the newest message.
+        With `language="auto"` it is the language of `words`; for `None` that of the newest user
+        message.
         """
         if self.settings.language != "auto":
             return Labels(self.settings.language)
@@ -249,16 +275,21 @@ def speaking(
     mcp: str | None = None,
     **named: str | None,
 ) -> Iterator[Speaker]:
-    """Open a thread to speak in.
+    """Open a thread to speak in, for the block.
 
-    With `begins`, `None` as the `thread` begins a new one. Without it, `db` must exist and `None`
-    is the newest thread. `tools` and `mcp` are the values of the options. `named` may have `model`,
-    `judge_model` and `system`, which replace the configured ones.
+    Args:
+        db: The database, as in `location`. Without `begins` it must exist.
+        thread: The thread's id. `None` is the newest thread, or with `begins` a new one.
+        begins: Whether the database and the thread may be new.
+        tools: Values of `--tools`.
+        mcp: The value of `--mcp`.
+        **named: `model`, `judge_model` and `system`, which replace configured ones unless `None`.
 
     Raises:
         InputError: A tool cannot be imported, or a server's tools cannot be listed.
         MissingModelError: There is no model; nothing was created.
-        UnknownThreadError: Without `begins`, the database has no thread yet.
+        NotFoundError: Without `begins`, the named database file does not exist.
+        UnknownThreadError: Without `begins`, there is no thread yet.
         StorageError: The database cannot be opened.
     """
     given = {SETTINGS.get(name, name): each for name, each in named.items() if each is not None}
@@ -287,13 +318,16 @@ def speaking(
 
 
 def event_object(event: Event) -> dict[str, Any]:
-    """Return an event with the same four fields for every kind; `data` holds a reply's fields."""
+    """Return an event as a JSON object, with the same fields for every kind.
+
+    A reply's own fields are in `data`.
+    """
     data = dict(event.data) if event.reply is None else asdict(event.reply)
     return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
 
 
 def readable(words: str) -> str:
-    """Return the text; `InputError` if it comes from bytes that are not UTF-8."""
+    """Return the text unchanged; `InputError` if it comes from bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError as error:
@@ -302,9 +336,10 @@ def readable(words: str) -> str:
 
 
 def decision_of(words: str) -> dict[str, Any]:
-    """Return what to resume with for `approve`, `reject`, `edit: ANSWER`, or other words.
+    """Return what a turn is resumed with for a decision that a person typed.
 
-    Other words, also none, ask the model for another answer.
+    `approve`, `reject` and `edit:ANSWER` are decisions. All other words, also none, are
+    instructions for another attempt.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}

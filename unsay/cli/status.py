@@ -9,7 +9,10 @@ BETWEEN = " · "
 
 
 def status_of(conversation: Conversation, words: Labels) -> str:
-    """Return the line; for a thread without answers or one that cannot be read, its id."""
+    """Return the chat's bottom line: the topic, and the use of the context window and the budgets.
+
+    For a thread without answers, or one that cannot be read, it is the thread's id.
+    """
     try:
         status = conversation.status()
     except UnsayError:

@@ -36,7 +36,11 @@ class Wrap:
     """
 
     def __init__(self, *, columns: int, indent: int = 0) -> None:
-        """Begin a line whose first `indent` cells the caller fills; in all others they stay free."""
+        """Begin a first line whose `indent` cells the caller has filled.
+
+        Every later line begins with `indent` spaces. A line has at most `columns` cells, with the
+        indent.
+        """
         self._columns = max(columns, indent + 2)
         self._indent = indent
         self._column = indent
@@ -45,7 +49,7 @@ class Wrap:
         self.rows = 0
 
     def feed(self, text: str) -> str:
-        """Return the text that can be printed after this piece."""
+        """Take the next piece of the text, and return what can be printed now."""
         return "".join(self._take(char) for char in text)
 
     def _take(self, char: str) -> str:
@@ -72,7 +76,7 @@ class Wrap:
         return cells_of(char) > 0 and cells_of(self._word + char) == apart
 
     def end(self) -> str:
-        """Return the word that was held; an empty text without one."""
+        """Return the held word after its blanks or a line break; empty if no word is held."""
         word, self._word = self._word, ""
         if not word:
             return ""
@@ -98,7 +102,10 @@ class Wrap:
 
 
 def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
-    r"""Return a whole text in lines.
+    r"""Return a text broken into lines of at most `columns` cells.
+
+    Every line but the first begins with `indent` spaces. The first is shorter by as many cells,
+    because the caller prints something before it.
 
     >>> wrapped("何も変更していません。", columns=10)
     '何も変更し\nていませ\nん。'
@@ -112,17 +119,17 @@ UNBOUNDED = 1_000_000
 
 
 def is_dumb() -> bool:
-    """Return whether the terminal can only show text, and cannot move its cursor."""
+    """Return whether the terminal cannot move its cursor, by `TERM`; also if that is not set."""
     return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
 
 
 def columns() -> int:
-    """Cells in a line of the terminal as it is now; 80 where there is none."""
+    """Return the cells in a line of the terminal as it is now; 80 without a terminal."""
     return shutil.get_terminal_size().columns
 
 
 def room() -> int:
-    """Cells in a line of standard output, without a limit where it is no terminal."""
+    """Return the cells in a line of standard output; `UNBOUNDED` if it is not a terminal."""
     return columns() if sys.stdout.isatty() else UNBOUNDED
 
 
@@ -131,28 +138,34 @@ GAP = " │ "
 
 
 def clean(text: str) -> str:
-    r"""Return the text without characters that control a terminal; lines and indents stay.
+    r"""Return the text without characters that control a terminal; line breaks and indents stay.
 
     Control characters become U+FFFD, a carriage return too. A tab becomes 1 to 4 spaces, up to the
-    next multiple of four characters. Marks that change the direction of writing are dropped.
-    Characters are composed (NFC), so that each takes the cells that it seems to take.
+    next multiple of four characters. Invisible marks, such as those that change the direction of
+    writing, are dropped. Characters are composed (NFC), so that each takes the cells that it seems
+    to take.
 
     >>> clean("one\x1b[31m\ttwo\n  three")
     'one�[31m    two\n  three'
+    >>> clean("a\tb")
+    'a   b'
     """
     lines = unicodedata.normalize("NFC", text).expandtabs(4)
     return "".join(char if char == "\n" else printable(char) for char in lines)
 
 
 def block(text: str, *, columns: int | None = None, indent: int = 2) -> str:
-    """Return a text in lines that fit standard output, or `columns` cells, all indented."""
+    """Return a text, cleaned, in indented lines of at most `columns` cells.
+
+    `None` is the width of standard output. Line breaks of the text stay, except at its end.
+    """
     cells = room() if columns is None else columns
     words = wrapped(clean(text).rstrip("\n"), columns=cells, indent=indent)
     return "\n".join(line.rstrip() for line in f"{' ' * indent}{words}".split("\n"))
 
 
 def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) -> str:
-    """Return two texts next to each other, each under its heading of one line."""
+    """Return two texts beside each other in `columns` cells, each under its heading of one line."""
     width = (columns - cells_of(GAP)) // 2
     left, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
     first, second = (one_line(head, width) for head in heads)
@@ -162,7 +175,7 @@ def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) ->
 
 
 def padded(line: str, cells: int) -> str:
-    """Return a line with blanks added, so that it takes this many cells."""
+    """Return a line with blanks added until it has this many cells; a longer line is unchanged."""
     return line + " " * (cells - cells_of(line))
 
 
@@ -177,7 +190,10 @@ LEAST_CELLS = 16
 def gathered(
     read: Callable[[str | None, int], Slice[T]], *, limit: int | None, cursor: str | None
 ) -> Slice[T]:
-    """Return one page after a cursor, or without a limit everything from the cursor on."""
+    """Return one page of at most `limit` rows; if `limit` is `None`, all rows after the cursor.
+
+    `read` returns the page after a cursor, with at most as many rows as its second argument.
+    """
     page = read(cursor, MOST if limit is None else limit)
     lines = list(page.items)
     while limit is None and page.cursor is not None:
@@ -187,7 +203,10 @@ def gathered(
 
 
 def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
-    """Say how to get the next page where there is one, and that a list is empty."""
+    """Note on standard error the cursor of the next page, if there is one.
+
+    If the page is empty, the text `empty` is noted.
+    """
     if cursor is not None:
         note(f"more rows: --cursor {cursor}")
     if not page:
@@ -200,13 +219,16 @@ def moment(at: str) -> str:
 
 
 def line(head: str, words: str) -> str:
-    """Return a table's line: the columns, then as much of a text as fits."""
+    """Return a table's line: the columns in `head`, then as much of the text `words` as fits."""
     cells = columns() - cells_of(head) - 2 if sys.stdout.isatty() else PIPED_CELLS
     return f"{head}  {one_line(words, max(LEAST_CELLS, cells))}".rstrip()
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield each row with its cells as wide as the widest of their column."""
+    """Yield each row as one line; every column is as wide as its widest cell.
+
+    All rows must have the same number of cells.
+    """
     widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(padded, row, widths))

@@ -31,7 +31,11 @@ TITLE_CELLS = 60
 
 
 def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print the threads that match what is `asked`; the errors are those of `listed_database`."""
+    """Print the threads of a database.
+
+    `asked` holds filters of `search_sessions` by name; if it is empty, all threads are listed.
+    Raises the errors of `listed_database` and `search_sessions`.
+    """
     with listed_database(db) as database:
         found = _found(database, asked)
 
@@ -86,7 +90,7 @@ def tokens(opened: Opened) -> None:
 
 
 def usage_dict(totals: Usage) -> dict[str, Any]:
-    """Return a thread's totals as plain JSON; costs in millionths."""
+    """Return a thread's usage as plain JSON; costs are in millionths of the currency."""
     window = totals.window
     used = None if window is None else {"size": window.window, "parts": dict(window.parts)}
     spent = {name: asdict(getattr(totals.spent, name)) for name in (*PURPOSES, "total")}
