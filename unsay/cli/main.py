@@ -23,10 +23,7 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """The group `unsay`: it imports a command's module when the command runs.
-
-    An error is printed as one line instead of a traceback.
-    """
+    """The group `unsay`: it imports a command's module when the command runs."""
 
     def main(
         self,
@@ -86,10 +83,7 @@ def cli(context: click.Context) -> None:
 
 
 class Number(click.FloatRange):
-    """Click's type for a number from `least` to `most`; `None` for `most` is no upper bound.
-
-    Its error names the option, the numbers that it takes, and the value that was given.
-    """
+    """Click's type for a number from `least` to `most`; `None` for `most` is no upper bound."""
 
     def __init__(self, kind: type[int | float], *, least: int, most: int | None = None) -> None:
         super().__init__(least, most)
@@ -98,7 +92,7 @@ class Number(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | float:
-        """Return the number; `UsageError` if the value is not a number or is out of bounds."""
+        """Return the number; `UsageError` names the option and the value that it does not take."""
         noun = "a whole number" if self._kind is int else "a number"
         bounds = (
             f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
