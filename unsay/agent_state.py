@@ -35,7 +35,8 @@ def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
     """Return a model whose agent takes and gives all channels of its input and output.
 
     Without this, a channel of the output alone, such as `todos`, could not be given back to the
-    agent. A model that is not an agent is returned unchanged.
+    agent. Its async tools can then be called from blocking code too. The given agent is not
+    changed; a model that is not an agent is returned as it is.
     """
     if not _is_agent(inner_of(model)):
         return model
@@ -123,9 +124,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def report_unkept(model: object, name: str) -> None:
-    """Log the channels of an agent that are not kept from one turn to the next, with the reason.
+    """Log a warning for each channel of an agent that is not kept from turn to turn.
 
     `name` is the argument with which the model was given. A model that is not an agent is skipped.
+    Called when the graph is built.
     """
     graph: Any = inner_of(model) if isinstance(model, Runnable) else model
     if not _is_agent(graph):
@@ -173,17 +175,20 @@ def agent_state(message: BaseMessage) -> dict[str, Any]:
 
 
 def with_agent_state(messages: Sequence[AnyMessage], state: Mapping[str, Any]) -> list[AnyMessage]:
-    """Return the messages with an agent's state stored at the last; unchanged if either is empty."""
+    """Return the messages; a copy of the last one has an agent's state in its annotation.
+
+    Without messages or with an empty state nothing is added.
+    """
     if not messages or not state:
         return list(messages)
     return [*messages[:-1], annotate(messages[-1], **{NAME: dict(state)})]
 
 
 def state_after(model: Runnable[Any, Any], reply: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the channels of an agent's reply with their JSON values, as `state_before` reads them.
+    """Yield the name and JSON value of each channel of an agent's reply, for `state_before`.
 
-    Instead of the value of a channel that cannot be kept, the error is yielded. A model that is not
-    an agent has none.
+    Channels without a value are skipped. For a channel that cannot be kept, its error is yielded
+    instead. Nothing is yielded for a model that is not an agent, or a reply that is not a mapping.
     """
     graph = inner_of(model)
     if not isinstance(reply, Mapping) or not _is_agent(graph):
@@ -207,12 +212,15 @@ def _plain(name: str, value: Any, kind: Any) -> Any:
 
 
 def structured_value(value: Any) -> Any:
-    """Return an agent's structured reply as JSON values."""
+    """Return an agent's structured reply, such as a pydantic object, as JSON values.
+
+    Raises `ValueError` if JSON cannot hold it.
+    """
     return TypeAdapter(Any).dump_python(value, mode="json")
 
 
 def without_state(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages without the stored states, as an agent is sent them."""
+    """Return the messages without the stored states; an agent is sent them in this form."""
     return [_without_state(each) if agent_state(each) else each for each in messages]
 
 

@@ -47,19 +47,19 @@ class Call:
 
 
 def off_loop(work: Callable[[], Any]) -> Call:
-    """Make a call of blocking work; on an event loop the work runs in a thread."""
+    """Return a `Call` of blocking work; on an event loop the work runs in a Python thread."""
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
 def user_call(
     function: Callable[..., Any], *args: Any, timeout_seconds: float | None = None
 ) -> Call:
-    """Make a call of a user's function, sync or async, that never blocks an event loop.
+    """Return a `Call` of a user's function, sync or async, that never blocks an event loop.
 
-    On an event loop a sync function runs in a Python thread. Without one an async function runs on
-    an event loop of its own. Context variables are those of the caller. Unsay's own
-    strategies and detectors are called directly, without a timeout: they neither block nor hang, and
-    a thread for each call cost a tenth of a turn.
+    On an event loop a sync function runs in a Python thread; in blocking code an async function
+    runs on an event loop of its own. Both see the caller's context variables. `timeout_seconds` is
+    that of `Call`. Unsay's own strategies and detectors are called directly, without a timeout:
+    they neither block nor hang, and a thread for each call cost a tenth of a turn.
     """
     if is_own(function):
         return Call(blocking=lambda: function(*args), awaitable=lambda: _direct(function, *args))
@@ -78,25 +78,30 @@ def user_call(
 
 
 async def _direct(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that never blocks in the event loop's own thread."""
     return function(*args)
 
 
 def is_own(function: Callable[..., Any]) -> bool:
-    """Return whether a method is one of unsay's own strategies or detectors, which are pure."""
+    """Return whether a function is a method of unsay's own strategies or detectors, which are pure.
+
+    `False` for a user's subclass of one, and for a plain function.
+    """
     owner = type(getattr(function, "__self__", None)).__module__
     return owner.startswith(("unsay.context.", "unsay.judging."))
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return whether a function or a callable object returns a coroutine."""
+    """Return whether a function or a callable object is declared with `async def`."""
     call = getattr(function, "__call__", None)  # noqa: B004 - its kind is asked for
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def run_on_own_loop(awaited: Awaitable[T]) -> T:
-    """Return the result of an awaitable; a new event loop in another thread runs it.
+    """Wait for an awaitable and return its result; a new event loop in another thread runs it.
 
-    It is for blocking code, also inside an event loop's thread.
+    It is for blocking code, and works also in an event loop's thread, which it blocks. Errors of
+    the awaitable are raised.
     """
 
     async def wait() -> T:
@@ -115,7 +120,10 @@ def utc_now() -> datetime:
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run a step to its end with blocking calls; return its result, or raise the step's error."""
+    """Run a step to its end with blocking calls; return its result, or raise the step's error.
+
+    An error of a call is raised inside the step, at its `yield`.
+    """
     result: Any = None
     error: Exception | None = None
     try:
@@ -135,7 +143,10 @@ def drive(steps: Steps[T]) -> T:
 
 
 async def adrive(steps: Steps[T]) -> T:
-    """Run a step to its end on the running event loop; return its result, or raise its error."""
+    """Run a step to its end on the running event loop; return its result, or raise its error.
+
+    An error of a call is raised inside the step, at its `yield`.
+    """
     result: Any = None
     error: Exception | None = None
     try:

@@ -34,9 +34,10 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A person's decision about a turn whose drafts all failed.
+    """A person's decision about a turn whose drafts all failed; `read_decision` makes it.
 
-    Deliver the best draft, an edited answer (`text`) or nothing, or try again guided by `text`.
+    `approve` delivers the best draft, `edit` delivers `text`, `reject` nothing, and `respond` makes
+    another attempt with `text` as advice.
     """
 
     kind: Kind
@@ -44,9 +45,10 @@ class Decision:
 
 
 def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
-    """Interrupt the run until `read` accepts a person's answer; return the result of `read`.
+    """Interrupt the run to ask a person; return what `read` makes of the answer.
 
-    If `read` raises `InputError`, its text becomes the description of the next request.
+    The first call ends the run. When it is resumed, the node runs again from its start. If `read`
+    raises `InputError`, the person is asked again, with the error's text as the description.
     """
     # LangGraph replays the node from its start on resume and gives each `interrupt` its old answer,
     # so the loop reaches the open question again.
@@ -59,7 +61,7 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def refuse_undecided(snapshot: StateSnapshot) -> None:
-    """Raise `ConflictError` if the thread waits for a person's decision."""
+    """Raise `ConflictError` if the thread of a LangGraph state waits for a person's decision."""
     if snapshot.interrupts:
         raise ConflictError(
             "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
@@ -68,7 +70,7 @@ def refuse_undecided(snapshot: StateSnapshot) -> None:
 
 
 def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """Return the request that asks a person about rejected drafts.
+    """Return the request that asks a person about rejected drafts, of which the turn must have one.
 
     It shows the best draft, its score, the reasons, and the possible decisions.
     """
@@ -83,7 +85,10 @@ def person_request(state: State, texts: Texts) -> dict[str, Any]:
 def rollback_request(
     state: State, removed: Sequence[AnyMessage], reason: str, texts: Texts
 ) -> dict[str, Any]:
-    """Return the request that asks a person whether an automatic rollback may remove `removed`."""
+    """Return the request that asks a person whether an automatic rollback may remove `removed`.
+
+    It shows the `reason` and, if the turn has rejected drafts, the best one.
+    """
     rejections = state["turn"]["rejections"]
     args: dict[str, Any] = {
         "turns": len(answers_by_turn(removed)),
@@ -155,7 +160,7 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """Read a yes or no for each of `count` actions; one answer counts for all.
+    """Read a yes or no for each of `count` actions, in their order; a single answer counts for all.
 
     Raises `InputError` for another number of answers, or if one is neither yes nor no.
     """
@@ -170,7 +175,10 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
 
 
 def _first(answer: Any) -> Mapping[str, Any]:
-    """Return an answer's first decision as a mapping; empty if the answer has another form."""
+    """Return an answer's first decision as a mapping; a name becomes its `type`.
+
+    Empty if the answer has another form.
+    """
     if isinstance(answer, str):
         return {"type": answer}
     if isinstance(answer, Mapping) and "decisions" in answer:

@@ -52,12 +52,13 @@ from unsay.types import Language, PendingCompensation, Provider
 class StepLog:
     """Changes that one step made, in order, for the event log, the compensations and the budget.
 
-    Operations add to the log of their `Scope`; it is read when the step is committed. `new_events`
-    come before the events of the step's own messages, `later_events` behind them. `returned` has
-    the ids of messages that are in the event log already, `pending_compensations` the stored calls
-    to undo, `spent` the tokens of calls beside the answer, by purpose, and `calls` a hash of each
-    tool call that the step's draft made, by the key of `Compensation`. `summaries_paused` says that
-    a summary failed in this turn or a short time ago, `summary_failed` that one failed in this step.
+    Each `Scope` has a log. Operations add to it, and it is read when the step is committed.
+    `new_events` come before the events of the step's own messages, `later_events` behind them.
+    `returned` has the ids of messages that are in the event log already, `changes` what left the
+    transcript or returned to it, `pending_compensations` the stored calls to undo, and `spent` the
+    tokens of calls beside the answer, by purpose. `calls` is for a thread without a store: a hash
+    of each tool call of the draft, by the key of `Compensation`. `summaries_paused` says that a
+    summary failed in this turn or a short time ago, `summary_failed` that one failed in this step.
     """
 
     new_events: list[NewEvent] = field(default_factory=list)
@@ -137,11 +138,11 @@ class Services:
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
-        """The model with the tools bound."""
+        """`model` with the graph's tools bound; errors are those of `model` and `with_tools`."""
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        """Return the model with the graph's tools bound, if there are any.
+        """Return a copy of a model with the graph's tools bound; without tools the model itself.
 
         Raises `ConfigurationError` if there are tools and the model is no chat model.
         """
@@ -168,11 +169,14 @@ class Services:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The answering model's tokenizer; `None` if its vocabulary is not installed."""
+        """The answering model's tokenizer; `None` if `tiktoken` or its vocabulary is not installed."""
         return encoder_of(vocabulary_of(self.model_name))
 
     def sole(self, make: Callable[[Settings], T]) -> T:
-        """Return `make(settings)`, made once for this graph, such as the queue that its calls share."""
+        """Return `make(settings)`, such as the queue that all calls of this graph share.
+
+        Only the first call makes it; later calls return the same object.
+        """
         value: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
         return value
 
@@ -183,7 +187,10 @@ class Services:
 
     @cached_property
     def judge(self) -> Runnable[Any, Any] | None:
-        """The judge; `None` if only the local rules can judge."""
+        """The model that judges: the configured one, else the chat model that answers.
+
+        `None` if none is configured and an agent answers: then only the local checks judge.
+        """
         chosen = self.judge_like or self.settings.judge_model
         if chosen is not None:
             return resolve_model(chosen, self.settings)
@@ -209,13 +216,16 @@ class Services:
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:
-        """The model that only summarizes; `None` if there is none."""
+        """The model that was configured for summaries; `None` if none was."""
         chosen = self.summarizer_like or self.settings.summarizer_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
     @property
     def summarizer(self) -> Runnable[Any, Any] | None:
-        """The model that summarizes; `None` if summaries can only be made without a model."""
+        """The model that summarizes: `own_summarizer`, else the chat model that answers.
+
+        `None` if neither exists; a missing answering model raises no error here.
+        """
         with suppress(MissingModelError):  # a reader of a thread needs no model
             chat = self.model if is_chat_model(self.model) else None
             return self.own_summarizer or chat
@@ -261,7 +271,11 @@ class Scope:
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
-        """Return the scope of the current run of the graph, which only a node has."""
+        """Return the scope of the node that is running; only a node can call this.
+
+        The settings include those of the run's context. Raises `ConfigurationError` if a setting
+        there is invalid, `InputError` if a label is.
+        """
         runtime = get_runtime(Context)
         context = context_of(runtime.context)
         thread_id = config.get("configurable", {}).get("thread_id")
@@ -310,7 +324,10 @@ class Scope:
         self.stream_writer({"unsay": event, **data})
 
     def report_failure(self, event: str, error: Exception) -> None:
-        """Log and stream that a user's part failed, such as a judge; the turn continues."""
+        """Log a warning, and stream the `event`, that a part of the user's failed, such as a judge.
+
+        `error` is not raised: the turn continues.
+        """
         reason = f"{type(error).__name__}: {error}"[:500]
         LOG.warning(
             "event=%s thread=%r reason=%r a part of yours failed", event, self.thread_id, reason
@@ -318,7 +335,10 @@ class Scope:
         self.emit(event, error=reason)
 
     def resolve(self, part: Part) -> Call:
-        """Return a call that makes one of the `Services` on first use, off the event loop."""
+        """Return a call whose result is that attribute of `services`, which is made on first use.
+
+        On an event loop it is made in a thread, because making a model can be slow.
+        """
         return off_loop(lambda: getattr(self.services, part))
 
     def ask(
@@ -334,8 +354,9 @@ class Scope:
     ) -> Call:
         """Return a call of a model, judge, agent or graph with `value`, for a step to yield.
 
-        `quiet` and `aside` are those of `labeled`, `configurable` is added to the configuration, and `handler` receives the callbacks of
-        everything inside. After `timeout_seconds` the step gets a `TimeoutError`.
+        `quiet` and `aside` are those of `labeled`, `configurable` is added to the configuration,
+        and `handler` receives the callbacks of everything inside. After `timeout_seconds` the step
+        gets a `TimeoutError`; `None` sets no limit. No budget is checked: `ask_model` does that.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.

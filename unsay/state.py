@@ -66,7 +66,11 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
 
 
 def _messages_in(write: Any) -> Iterator[BaseMessage]:
-    """Yield the messages of a write; anything else is skipped, since the write is stored."""
+    """Yield the messages of a write, also those given as dicts or text.
+
+    Anything else is skipped: the write is stored already, and an error would make the thread
+    unusable.
+    """
     for item in write if isinstance(write, list) else [write]:
         if isinstance(item, BaseMessage):
             yield item
@@ -112,10 +116,10 @@ def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessa
 
 
 class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
-    """The transcript's channel: stores additions, and snapshots ever more rarely.
+    """The transcript's channel: it stores what was added, and from time to time a snapshot of all.
 
-    A snapshot is stored after a quarter as many updates as there are messages, so that the size of all
-    snapshots together is proportional to the transcript.
+    A snapshot is stored after a quarter as many updates as there are messages, so that the size of
+    all snapshots together is proportional to the transcript.
     """
 
     __slots__ = ("_floor",)
@@ -136,11 +140,11 @@ class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
         self._floor = floor
 
     def copy(self) -> Self:
-        """Return a copy of the channel, with its least `snapshot_frequency`; the messages are shared."""
+        """Return a copy of the channel with the same least `snapshot_frequency`."""
         return self._with_floor(super().copy())
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel with a stored value, and the same least `snapshot_frequency` as this."""
+        """Return a channel with a stored value and this one's least `snapshot_frequency`."""
         return self._with_floor(super().from_checkpoint(checkpoint))
 
     def _with_floor(self, other: Self) -> Self:
@@ -299,13 +303,16 @@ class Update(Working, total=False):
 
 
 def without_removal_check(state: State) -> State:
-    """Return a state for which `offloaded_of` never assumes that a host removed all messages."""
+    """Return a state for which `offloaded_of` never assumes that a host removed all messages.
+
+    It is a copy, for states that unsay itself changed.
+    """
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state
 
 
 def with_update(state: State, update: Update) -> State:
-    """Return the state after an update that unsay itself made; an empty one changes nothing."""
+    """Return the state as it will be after an update of unsay itself; `state` is not changed."""
     if not update:
         return state
     if "messages" not in update:
@@ -315,13 +322,19 @@ def with_update(state: State, update: Update) -> State:
 
 
 class StateDraft:
-    """A state to which a node applies several updates; `update` is their sum, for the node to return."""
+    """A state to which a node applies several updates; the node returns their sum, `update`.
+
+    The given state is not changed.
+    """
 
     def __init__(self, state: State) -> None:
         self.state, self.update = without_removal_check({"messages": [], **state}), Update()
 
     def apply(self, update: Update) -> None:
-        """Apply the next update; its messages are written after the earlier ones."""
+        """Add an update to `state` and `update`.
+
+        Its messages are written after the earlier ones; of other channels its values replace them.
+        """
         self.state = with_update(self.state, update)
         writes = [*self.update.get("messages", []), *update.get("messages", [])]
         self.update = {**self.update, **update}

@@ -32,7 +32,7 @@ WHOLE = ("args", "result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reversal:
-    """How to undo the calls of one tool; `reversible` makes it from its arguments."""
+    """How to undo the calls of one tool; `reversible` makes it and explains the fields."""
 
     undo: Callable[..., Any] | None = None
     confirm: bool = False
@@ -41,7 +41,11 @@ class Reversal:
     retrieval: bool = False
 
     def undo_sync(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call, an asynchronous `undo` on a new event loop; errors of `undo` are raised."""
+        """Call `undo` with the arguments and the result of a call; errors of `undo` are raised.
+
+        An asynchronous `undo` runs on a new event loop in another thread. This blocks until it
+        ends.
+        """
         outcome = self._call_undo(args, result)
         if inspect.isawaitable(outcome):
             # In a new thread, because `asyncio.run` refuses a thread in which a loop runs already.
@@ -49,10 +53,7 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Undo a call on an event loop; an `undo` that blocks runs in another thread.
-
-        Errors of `undo` are raised.
-        """
+        """Do on an event loop what `undo_sync` does; a blocking `undo` runs in another thread."""
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return
@@ -61,7 +62,10 @@ class Reversal:
             await outcome
 
     def describe_call(self, tool: str, args: Mapping[str, Any], result: str | None) -> str:
-        """Return a call in words: by `describe`, or if that fails by name and arguments."""
+        """Return a call in words for a person: by `describe`, else its tool's name and arguments.
+
+        An error of `describe` is not raised: the name and the arguments are returned.
+        """
         plain = f"{tool}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
         try:
             if isinstance(self.describe, str):
@@ -159,7 +163,7 @@ def risky(target: T) -> T:
 
 
 def is_risky(target: Any) -> bool:
-    """Return whether a tool or its function is marked as `risky`."""
+    """Return whether `risky` marked a tool or the function of a tool."""
     return any(getattr(each, RISKY, False) for each in _holders(target))
 
 
@@ -178,7 +182,7 @@ def _holders(target: Any) -> tuple[Any, ...]:
 
 
 def reversal_of(target: Any) -> Reversal | None:
-    """Return how to undo a tool's calls; `None` if that was never declared."""
+    """Return how to undo a tool's calls; `None` if that was never declared, or for `None`."""
     reversals = (getattr(each, KEY, None) for each in _holders(target))
     return next((each for each in reversals if isinstance(each, Reversal)), None)
 
@@ -196,7 +200,7 @@ def offers(tools: Iterable[BaseTool], name: str) -> bool:
 
 
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's arguments with the defaults of the others, so that an undo receives all.
+    """Return a call's arguments and the defaults of those that it left out, for its undo.
 
     Only defaults that are text, numbers, booleans or `None` are added, since the others cannot be
     stored.
@@ -211,7 +215,7 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """Return those of the call's arguments that an undo or a description takes."""
+    """Return those of a call's arguments (and `args`, `result`) that a function takes."""
     wanted = inspect.signature(function).parameters.values()
     given = {**args, "args": dict(args), "result": result}
     if any(param.kind is param.VAR_KEYWORD for param in wanted):
@@ -243,9 +247,9 @@ def _parameters(target: Any) -> set[str] | None:
 
 
 def is_hand_off(call: Mapping[str, Any]) -> bool:
-    """Return whether an agent of a supervisor or a swarm hands over by a tool call.
+    """Return whether a tool call only hands the conversation to another agent, so needs no undo.
 
-    The call has no arguments and no effects outside of the conversation.
+    The tools of LangGraph's supervisors and swarms are known by their names and lack of arguments.
     """
     return not call["args"] and call["name"].startswith(("transfer_to_", "transfer_back_to_"))
 

@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 
 
 def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:
-    """Return the callbacks with one more handler, which also hears everything inside the call."""
+    """Return a copy of the callbacks with one more handler, which also hears everything inside."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [*(callbacks or []), handler]
     manager = callbacks.copy()
@@ -48,7 +48,7 @@ def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callback
 
 
 def labeled(config: RunnableConfig, *, quiet: bool, aside: str | None) -> RunnableConfig:
-    """Return the configuration of a model call, with its tags and its name in traces.
+    """Return a copy of a configuration for a model call, with its tags and its name in traces.
 
     `quiet` keeps its messages out of the `messages` stream. `aside` names a call beside the answer,
     such as `judge`; `None` is the answer, whose call has the model's own name.
@@ -64,7 +64,10 @@ def labeled(config: RunnableConfig, *, quiet: bool, aside: str | None) -> Runnab
 
 
 def _without_messages(callbacks: Callbacks) -> Callbacks:
-    """Return the callbacks without the `messages` stream, which shows agents in spite of the tag."""
+    """Return a copy of the callbacks without LangGraph's `messages` stream.
+
+    An agent's messages would reach it in spite of the tag `nostream`.
+    """
     if not isinstance(callbacks, BaseCallbackManager):
         return callbacks
     manager = callbacks.copy()
@@ -75,10 +78,10 @@ def _without_messages(callbacks: Callbacks) -> Callbacks:
 
 
 def send_score(config: RunnableConfig, score: float | None, *, of_graph: bool) -> None:
-    """Send a score to LangSmith as feedback on a run, if LangSmith traces the run.
+    """Queue a score to be sent to LangSmith as feedback on a run, if LangSmith traces the run.
 
-    A background thread sends it later, so that no turn waits for LangSmith. A score that cannot be
-    sent is logged and dropped. `None`, the score of a verdict that is unscored, is not sent.
+    A background thread sends it, so that no turn waits for LangSmith. A score that cannot be sent
+    is logged and dropped. `None`, the score of a verdict that is unscored, is not sent.
 
     Args:
         config: Of the node that gives the score.
@@ -115,9 +118,10 @@ def _feedback(tracer: LangChainTracer, node: Any, run_id: UUID, score: float) ->
 
 @lru_cache(maxsize=64)  # not without bound: it keeps the clients
 def _project_id(client: Any, project: str) -> UUID:
-    """Return the id of a project, and wait for it: LangSmith makes it when the first run arrives.
+    """Return the id of a project at LangSmith, which makes it when the first run arrives.
 
-    Raises LangSmith's error if the project does not exist after `ATTEMPTS`.
+    Blocks up to 6 seconds until it exists, then raises LangSmith's error. Only called in the
+    sender's thread.
     """
     for _ in range(ATTEMPTS - 1):
         with suppress(LangSmithNotFoundError):
@@ -134,7 +138,7 @@ class Sender:
         self._thread: Thread | None = None
 
     def put(self, send: Callable[[], None]) -> None:
-        """Let the thread call a function later; if too many wait, the function is dropped."""
+        """Queue a function that sends a score; if too many wait, log a warning and drop it."""
         try:
             self._waiting.put_nowait(send)
         except Full:
@@ -144,7 +148,7 @@ class Sender:
             self._thread.start()
 
     def drain(self, seconds: float) -> None:
-        """Wait until all is sent, at most this many seconds; what is left is still sent later."""
+        """Wait until all is sent, at most this many seconds. Called when Python exits."""
         with self._waiting.all_tasks_done:
             self._waiting.all_tasks_done.wait_for(
                 lambda: not self._waiting.unfinished_tasks, seconds
