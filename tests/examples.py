@@ -1,7 +1,7 @@
 """The examples of the documentation, and how one of them is run as a reader runs it.
 
 The word behind a block's language says how it is run: without one in the process of the tests,
-`full` as a script, and any other name beside the server of that name in `tests/hosts/test_pages.py`.
+`full` as a script, and any other name beside the server of that name in `tests/hosts/test_documented_examples.py`.
 """
 
 import re

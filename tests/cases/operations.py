@@ -8,7 +8,7 @@ import pytest
 from tests.cases import (
     budgets,
     config,
-    ledgers,
+    event_logs,
     reminders,
     sessions,
     snapshots,
@@ -162,7 +162,7 @@ def checkpoint_restore(case: Case, folder: Path) -> Seen:
 
 OPERATIONS: dict[str, Operation] = {
     **transcripts.OPERATIONS,
-    **ledgers.OPERATIONS,
+    **event_logs.OPERATIONS,
     **sessions.OPERATIONS,
     **reminders.OPERATIONS,
     **snapshots.OPERATIONS,

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Serve, found
-from tests.cli.talk import ANSWERS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
+from tests.cli.scripted_conversation import (
+    ANSWERS,
+    DRAFTS,
+    LISTS,
+    NESTED,
+    ON_LISTS,
+    ON_NESTED,
+    SCORES,
+    age,
+)
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import JAPANESE, Paid
 from tests.http.openai_server import Asked

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_NESTED
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_NESTED
 from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 

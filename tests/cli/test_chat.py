@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.scripted_conversation import (
+    ANSWERS,
+    CARS,
+    DRAFTS,
+    LISTS,
+    NESTED,
+    ON_LISTS,
+    ON_NESTED,
+    SCORES,
+)
 from unsay.cli.loading import load_files
 
 TOOLS = '''

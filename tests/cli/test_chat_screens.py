@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Serve
-from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.scripted_conversation import (
+    ANSWERS,
+    CARS,
+    DRAFTS,
+    LISTS,
+    NESTED,
+    ON_LISTS,
+    ON_NESTED,
+    SCORES,
+)
 from tests.cli.tmux import Tmux
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
 

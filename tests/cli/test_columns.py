@@ -35,7 +35,7 @@ def test_words_cannot_steer_the_terminal(text: str, expected: str) -> None:
     assert expected == clean(text)
 
 
-def test_marks_take_no_cells() -> None:
+def test_combining_marks_take_no_cells() -> None:
     """A letter with a combining mark is as wide as the letter."""
     shown = side_by_side(("", ""), ("x\u0304", "y"), columns=103)
     assert f"x\u0304{' ' * 49}{GAP}y" == shown.split("\n")[1]

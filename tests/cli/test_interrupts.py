@@ -11,7 +11,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_LISTS
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS
 from tests.http.openai_server import Asked, OpenAIServer, Said
 from unsay.cli.main import cli
 from unsay.cli.paths import location

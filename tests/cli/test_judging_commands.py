@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from tests.cli.conftest import Run, Serve, found
-from tests.cli.talk import DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
 from unsay.settings import load_settings
 
 

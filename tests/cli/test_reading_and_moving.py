@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.talk import ANSWERS, LISTS, NESTED, age
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, age
 from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.cli.conftest import Run
-from tests.cli.talk import CARS, LISTS, NESTED, ON_LISTS, ON_NESTED
+from tests.cli.scripted_conversation import CARS, LISTS, NESTED, ON_LISTS, ON_NESTED
 from tests.cli.terminal import Terminal
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
 from unsay.conversation.conversation import Conversation

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.talk import ANSWERS, LISTS, NESTED
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.history.runs import open_run
@@ -103,7 +103,7 @@ def test_no_run_fits(run: Run, database: Path) -> None:
     assert (0, "", "No run matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
 
-def test_a_damaged_ledger_hides_no_run(run: Run, database: Path) -> None:
+def test_a_damaged_event_log_hides_no_run(run: Run, database: Path) -> None:
     """The questions stand in the event log; without it the runs are listed all the same."""
     opened = open_database(database)
     for item in opened.store.search(event_log_namespace("talk")):

@@ -4,7 +4,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES, age
+from tests.cli.scripted_conversation import (
+    ANSWERS,
+    CARS,
+    DRAFTS,
+    LISTS,
+    NESTED,
+    ON_LISTS,
+    ON_NESTED,
+    SCORES,
+    age,
+)
 from unsay.conversation.conversation import Conversation
 
 

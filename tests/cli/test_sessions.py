@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, LISTS
+from tests.cli.scripted_conversation import ANSWERS, LISTS
 from tests.cli.terminal import Terminal
 from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge

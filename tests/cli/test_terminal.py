@@ -3,7 +3,16 @@ import threading
 import pytest
 
 from tests.cli.conftest import Serve
-from tests.cli.talk import ANSWERS, CARS, DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
+from tests.cli.scripted_conversation import (
+    ANSWERS,
+    CARS,
+    DRAFTS,
+    LISTS,
+    NESTED,
+    ON_LISTS,
+    ON_NESTED,
+    SCORES,
+)
 from tests.cli.terminal import PROMPT, Terminal
 from tests.http.openai_server import Asked
 

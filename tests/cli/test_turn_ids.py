@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.talk import ANSWERS, LISTS, NESTED, ON_LISTS
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS
 
 
 def test_a_turn_id_makes_a_message_one_turn(run: Run, serve: Serve) -> None:

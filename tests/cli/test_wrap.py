@@ -70,7 +70,7 @@ def test_no_line_ends_within_what_is_drawn_as_one(text: str, expected: list[str]
     assert expected == wrapped(text, columns=4).split("\n") == streamed.split("\n")
 
 
-def test_a_cut_line_keeps_to_its_cells() -> None:
+def test_a_shortened_line_keeps_to_its_cells() -> None:
     """A text that is cut for a table ends between two drawn characters."""
     assert f"{FAMILY * 2}…" == one_line(FAMILY * 5, 5)
 

@@ -142,7 +142,7 @@ class Differential(Script, RuleBasedStateMachine):
         """The model cannot be reached; another process resumes the turn, or does not."""
         line, question = self.lines[name], self._question(name, "")
         conversation = self._talk(name, who)
-        self.actors[name].rehearse([("unreachable",)])
+        self.actors[name].prepare([("unreachable",)])
         with pytest.raises(ModelError):
             conversation.say(question)
         line.ask(question)
@@ -217,7 +217,7 @@ class Differential(Script, RuleBasedStateMachine):
         if "R1" in KNOWN and self.lines[name].waiting():
             return
         answer = self._answer(name, 0.9)
-        self.actors[name].rehearse([("answer", answer[0], None)])
+        self.actors[name].prepare([("answer", answer[0], None)])
         line, conversation = self.lines[name], self._talk(name, who)
         self._both(name, partial(line.retry, answer[0]), conversation.retry)
 
@@ -227,7 +227,7 @@ class Differential(Script, RuleBasedStateMachine):
         if self.lines[name].waiting():
             return
         question, answer = self._question(name, ""), self._answer(name, 0.9)
-        self.actors[name].rehearse([("answer", answer[0], None)])
+        self.actors[name].prepare([("answer", answer[0], None)])
         line, conversation = self.lines[name], self._talk(name, who)
         real = partial(conversation.edit, turn, question)
         self._both(name, partial(line.edit, turn, question, answer[0]), real)
@@ -385,7 +385,7 @@ class Differential(Script, RuleBasedStateMachine):
     ) -> None:
         """A turn with these drafts."""
         conversation = self._talk(name, who)
-        self.actors[name].rehearse([("answer", text, None) for text, _ in drafts])
+        self.actors[name].prepare([("answer", text, None) for text, _ in drafts])
         reply = conversation.say(words)
         assert ("answer" if drafts else "notice") == reply.kind
 

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from tests.graph.differential import MAX_ROLLBACKS
-from tests.graph.troupe import Troupe
+from tests.graph.scripted_parts import ScriptedParts
 from unsay.errors import ConflictError, InputError, NotFoundError
 from unsay.messages.content import text_of
 
@@ -26,17 +26,17 @@ LEADS = ("", "", "NEW: ", "BACK: ")
 """How a question begins; the detector goes by it."""
 
 SCORES = {0.1: "A BAD", 0.6: "A MIDDLING", 0.9: "A fine"}
-"""How an answer begins that gets a score; see `Troupe.judge`."""
+"""How an answer begins that gets a score; see `ScriptedParts.judge`."""
 
 PROCESSES = 2
 """How many hold the database open at the same time."""
 
 
-class Actors(Troupe):
+class Actors(ScriptedParts):
     """The people of one thread; what they are shown is kept, the judge's pages too."""
 
     def judge(self, messages: Any) -> Any:
-        """See `Troupe.judge`."""
+        """See `ScriptedParts.judge`."""
         self.views.append(list(messages))
         return super().judge(messages)
 

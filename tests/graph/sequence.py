@@ -12,10 +12,18 @@ from langgraph.errors import EmptyInputError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
+from tests.graph.invariants import Invariants, Scene, as_bytes, runs_of, settle, snapshot_of
 from tests.graph.kit import config
+from tests.graph.scripted_parts import (
+    ANSWERS,
+    KNOWN,
+    Crash,
+    NamelessError,
+    ScriptedParts,
+    beats,
+    in_memory,
+)
 from tests.graph.steps import OFTEN, STEPS, Step, step
-from tests.graph.troupe import ANSWERS, KNOWN, Crash, NamelessError, Troupe, beats, in_memory
-from tests.graph.verities import Scene, Verities, as_bytes, runs_of, settle, snapshot_of
 from tests.graph.ways import Ways
 from tests.transcripts import wild_transcripts
 from unsay.conversation.conversation import Conversation
@@ -142,18 +150,18 @@ class Stage(Ways):
     def __init__(self, path: Path | None) -> None:
         self.path, self.settings, self.kind = path, SETTINGS[0], KINDS[0]
         self.memory = None if path else in_memory()
-        self.troupe, self.verities = Troupe(), Verities()
+        self.scripted, self.invariants = ScriptedParts(), Invariants()
         self.last, self.injected = WORDS[0], 0
         self.conversation = self._open()
         self.config = config("t")
 
     def _open(self) -> Conversation:
         database = self.memory or open_database(str(self.path))
-        self.troupe.guard(database)
+        self.scripted.guard(database)
         limits = {"max_tool_result_bytes": 1_000, "max_tool_steps": 4, "summaries": "local"}
         settings = {**limits, **self.settings}
         return Conversation.open(
-            database, thread="t", settings=settings, **self.troupe.parts(self.kind)
+            database, thread="t", settings=settings, **self.scripted.parts(self.kind)
         )
 
     def _graph(self) -> HostGraph:
@@ -169,13 +177,13 @@ class Stage(Ways):
 
     def leave(self) -> None:
         """The process ends."""
-        self.troupe.fuse = None
+        self.scripted.fuse = None
         if self.memory is None:
             self.conversation.close()
 
     def happen(self, one: Step) -> None:
         """Let one thing happen, and check what must hold afterwards."""
-        self.troupe.begin()
+        self.scripted.begin()
         before, runs = snapshot_of(self.conversation), runs_of(self.conversation)
         raised = self._ended_in(one)
         inner = one.given["inner"] if one.name == "crash" else one
@@ -184,10 +192,10 @@ class Stage(Ways):
             before=before,
             runs=runs,
             kind=self.kind,
-            views=self.troupe.views,
+            views=self.scripted.views,
             raised=raised,
         )
-        self.verities.check(self.conversation, scene)
+        self.invariants.check(self.conversation, scene)
 
     def _ended_in(self, one: Step) -> BaseException | None:
         """What a step was refused with, or the end of the process; `None` when it ended well."""
@@ -198,11 +206,11 @@ class Stage(Ways):
                 raise
             return error
         except Crash as crash:
-            self.troupe.fuse = None
+            self.scripted.fuse = None
             self.reopen(self.settings, self.kind)
             return crash
         finally:
-            self.troupe.fuse = None
+            self.scripted.fuse = None
         return None
 
     @step(
@@ -214,7 +222,7 @@ class Stage(Ways):
     def say(self, words: str, beats: Sequence[Any], documents: Sequence[str]) -> None:
         """Somebody says something."""
         self.last = words
-        self.troupe.rehearse(beats)
+        self.scripted.prepare(beats)
         self.conversation.say(words, documents=documents)
 
     @step(beats=beats())
@@ -226,7 +234,7 @@ class Stage(Ways):
     def stream(self, words: str, beats: Sequence[Any]) -> None:
         """Somebody says something and watches."""
         self.last = words
-        self.troupe.rehearse(beats)
+        self.scripted.prepare(beats)
         for _ in self.conversation.stream(words):
             pass
 
@@ -271,30 +279,30 @@ class Stage(Ways):
     @step(beats=beats())
     def resume(self, beats: Sequence[Any]) -> None:
         """Resume a turn that stopped."""
-        self.troupe.rehearse(beats)
+        self.scripted.prepare(beats)
         self.conversation.resume()
 
     @step(decision=st.sampled_from(DECISIONS), beats=beats())
     def decide(self, decision: Any, beats: Sequence[Any]) -> None:
         """A person decides about drafts that failed."""
-        self.troupe.rehearse(beats)
+        self.scripted.prepare(beats)
         self.conversation.resume(decision)
 
     @step(3, after=st.integers(0, 30), inner=st.deferred(lambda: some_step(without=ENDS)))
     def crash(self, after: int, inner: Step) -> None:
         """The process dies at one of its writes or calls while something happens."""
-        self.troupe.fuse = after
+        self.scripted.fuse = after
         getattr(self, inner.name)(**inner.given)
 
     @step(place=st.integers(0, 9), words=st.sampled_from((None, *WORDS)))
     def resend(self, place: int, words: str | None) -> None:
         """A front end sends a message again that it sent before, with the same id."""
-        known = sorted(self.verities.said)
+        known = sorted(self.invariants.said)
         if not known:
             raise NothingThereError
         name = known[place % len(known)]
-        text = words or self.verities.said[name]
-        self.verities.let_go(name)
+        text = words or self.invariants.said[name]
+        self.invariants.let_go(name)
         value = {"messages": [HumanMessage(text, id=name)]}
         self._graph().invoke(value, self.config)
 
@@ -302,7 +310,7 @@ class Stage(Ways):
     def clear(self) -> None:
         """A host empties the transcript."""
         for message in self.conversation.messages():
-            self.verities.let_go(message.id or "")
+            self.invariants.let_go(message.id or "")
         self.conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
 
     @step(back=st.integers(0, 12))
@@ -311,7 +319,7 @@ class Stage(Ways):
         past = list(self.conversation.graph.get_state_history(self.config))
         if not past:
             raise NothingThereError
-        self.verities.forget()
+        self.invariants.forget()
         then = past[min(back, len(past) - 1)]
         self._graph().update_state(then.config, None, as_node="__end__")
 
@@ -320,7 +328,7 @@ class Stage(Ways):
         """Somebody wants the thread gone; only a file can forget."""
         if self.memory is not None:
             raise NothingThereError
-        self.verities.forget()
+        self.invariants.forget()
         self.conversation.purge()
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
@@ -339,21 +347,21 @@ class Stage(Ways):
     @step(messages=wild_transcripts(max_size=4, thoughts=()), beats=beats())
     def invoke(self, messages: Sequence[AnyMessage], beats: Sequence[Any]) -> None:
         """A host runs the graph with its own messages."""
-        self.troupe.rehearse(beats)
+        self.scripted.prepare(beats)
         self._graph().invoke({"messages": self._named(messages)}, self.config)
 
     @step(place=st.integers(0, 9))
     def remove(self, place: int) -> None:
         """A host takes a message off the transcript."""
         name = self._message(place).id or ""
-        self.verities.let_go(name)
+        self.invariants.let_go(name)
         self.conversation.add([RemoveMessage(id=name)])
 
     @step(place=st.integers(0, 9))
     def replace(self, place: int) -> None:
         """A host puts other words in the place of a message."""
         old = self._message(place)
-        self.verities.let_go(old.id or "")
+        self.invariants.let_go(old.id or "")
         self.conversation.add([old.model_copy(update={"content": "The host's words."})])
 
     @step(name=st.sampled_from(NAMES))
@@ -418,7 +426,7 @@ class Stage(Ways):
         try:
             act()
         finally:
-            if self.troupe.fuse is None:
+            if self.scripted.fuse is None:
                 assert before == as_bytes(self.conversation.messages())
 
     @step(event_id=st.sampled_from((None, "mine", "yours")))

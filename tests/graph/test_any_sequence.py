@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from langchain_core.messages import AIMessage, HumanMessage
 
+from tests.graph.scripted_parts import ANSWERS, KNOWN
 from tests.graph.sequence import Step, play, sequences
-from tests.graph.troupe import ANSWERS, KNOWN
 from tests.transcripts import REDACTED
 
 FILES = 4

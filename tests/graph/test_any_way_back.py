@@ -13,8 +13,8 @@ from tests.graph.back_kit import (
     state,
 )
 from tests.graph.kit import Numbered, config, scores
-from tests.graph.test_ledger_of_the_graph import checked
-from tests.unit.ledger_kit import as_stored
+from tests.graph.test_event_log_of_the_graph import checked
+from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,

@@ -17,8 +17,8 @@ from tests.graph.back_kit import (
     words,
 )
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
-from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
-from tests.unit.ledger_kit import as_stored
+from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
+from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     InputError,

@@ -17,7 +17,7 @@ from tests.graph.back_kit import (
     words,
 )
 from tests.graph.kit import Numbered, scores
-from tests.graph.test_ledger_of_the_graph import checked
+from tests.graph.test_event_log_of_the_graph import checked
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import (
@@ -134,7 +134,7 @@ def test_a_fork_does_not_take_the_name_of_a_listed_thread(opened: Opening) -> No
     assert "Mine" == item.value["title"]
 
 
-def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
+def test_branches_lists_everything_that_was_removed(opened: Opening) -> None:
     """The live branch first, then removed ones, the newest first, then forks; each once."""
     conversation = opened(Paid(), scores(0.9, 0.1, 0.9, 0.9))
     conversation.say("q1")
@@ -164,7 +164,7 @@ def test_branches_lists_every_line_that_was_left(opened: Opening) -> None:
     assert str(found[0]).startswith("live  live  2 turns, 4 messages, 22 tokens")
 
 
-def test_two_lines_compared(opened: Opening) -> None:
+def test_two_branches_compared(opened: Opening) -> None:
     """What both begin with, what each has alone, their scores, topics and prices."""
     conversation = opened(Paid(), scores(0.9, 0.7, 0.8, 1.0), detector=SHIFTS)
     for question in ("q1", "NEW: 天気", "q3"):
@@ -192,7 +192,7 @@ def test_two_lines_compared(opened: Opening) -> None:
     assert "score mean 0.95, last 1.00" in str(found)
 
 
-def test_any_line_can_be_compared(opened: Opening) -> None:
+def test_any_branch_can_be_compared(opened: Opening) -> None:
     """A checkpoint, a branch whose base was removed, another thread, and the branch itself."""
     conversation = three(opened)
     conversation.checkpoint("end")

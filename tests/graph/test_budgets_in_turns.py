@@ -263,7 +263,7 @@ def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
     assert "spider" in state["topics"][0]["summary"]
 
 
-def test_what_stands_beside_the_answers_is_booked_by_purpose(opened: Opening) -> None:
+def test_other_calls_than_answers_are_counted_by_purpose(opened: Opening) -> None:
     """Judges, summaries, titles; it survives a rollback, and a fork begins at zero."""
     said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
     verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)

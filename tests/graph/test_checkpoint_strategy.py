@@ -53,21 +53,21 @@ def marks(state: dict[str, Any]) -> list[tuple[str, str | None, int]]:
     return [(c["reason"], words.get(c["message_id"]), c["turn"]) for c in state["checkpoints"]]
 
 
-def test_no_reason_marks_nothing() -> None:
+def test_no_reason_adds_no_checkpoint() -> None:
     """Without a reason no checkpoint is ever made."""
     state = say(graph(), "Hello", "From now on give short answers.", "To Kyoto?", "To Mars?")
 
     assert [] == state.get("checkpoints", [])
 
 
-def test_a_score_marks_good_answers_alone() -> None:
+def test_a_score_adds_checkpoints_at_good_answers_only() -> None:
     """An answer at the threshold is marked, one under it is not."""
     state = say(graph("score", judge=scores(0.9, 0.6)), "Hello", "Thanks")
 
     assert [("score", f"ai: {GOOD}", 1)] == marks(state)
 
 
-def test_an_instruction_marks_the_answer_to_it() -> None:
+def test_an_instruction_adds_a_checkpoint_at_its_answer() -> None:
     """Who goes back there has just given the instruction and has it answered."""
     made = graph("instruction")
     say(made, "Hello", "From now on give short answers.", "Thanks")
@@ -92,7 +92,7 @@ def test_retrieved_words_give_no_instruction(tmp_path: Path) -> None:
         assert () == conversation.checkpoints()
 
 
-def test_a_tool_step_marks_its_result_and_the_end_of_its_turn() -> None:
+def test_a_tool_step_adds_checkpoints_at_its_result_and_the_end_of_its_turn() -> None:
     """Both places may split a transcript; a rollback without a target goes to the end of a turn."""
     made = graph("tool_step")
     state = say(made, "Hello", "To Kyoto?", "Thanks")
@@ -106,7 +106,7 @@ def test_a_tool_step_marks_its_result_and_the_end_of_its_turn() -> None:
     assert ["ai: ", "tool: 10:15", "ai: It leaves: 10:15."] == said(back["messages"])[3:6]
 
 
-def test_a_failed_tool_marks_the_place_before_its_turn() -> None:
+def test_a_failed_tool_adds_a_checkpoint_before_its_turn() -> None:
     """One can go back to just before the error."""
     made = graph("error")
     state = say(made, "Hello", "To Mars?")
@@ -128,7 +128,7 @@ def test_a_failed_tool_in_a_rejected_draft_counts() -> None:
 
 
 @pytest.mark.parametrize("again", ["Thanks", "Hello again"], ids=["said again", "something else"])
-def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) -> None:
+def test_a_failed_model_adds_a_checkpoint_before_its_turn(tmp_path: Path, again: str) -> None:
     """The next answer, of the same turn or of another, marks where the conversation stood."""
     failing = [True]
 
@@ -155,7 +155,7 @@ def test_a_model_that_failed_marks_the_place_before(tmp_path: Path, again: str) 
         assert conversation.messages()[1].id == annotation["message_id"]
 
 
-def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:
+def test_one_place_has_one_checkpoint_with_the_most_important_reason() -> None:
     """An answer that is good, used a tool and follows an instruction is marked once."""
     made = graph("score", "instruction", "tool_step")
 
@@ -166,7 +166,7 @@ def test_one_place_has_one_mark_with_the_most_telling_reason() -> None:
     assert state["checkpoints"][2]["score"] is not None
 
 
-def test_a_failed_answer_is_marked_for_no_reason() -> None:
+def test_a_failed_answer_never_becomes_a_checkpoint() -> None:
     """The best of bad drafts is delivered, and is no good point."""
     made = graph("instruction", "score", judge=lambda _: 0.1, max_rollbacks=0)
 
@@ -176,7 +176,7 @@ def test_a_failed_answer_is_marked_for_no_reason() -> None:
     assert [] == state.get("checkpoints", [])
 
 
-def test_an_order_marks_without_any_reason() -> None:
+def test_a_person_adds_a_checkpoint_without_any_reason() -> None:
     """A person's `/checkpoint` always makes one."""
     state = say(graph(), "Hello", "/checkpoint good start")
 

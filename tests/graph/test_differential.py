@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.graph.machine import MACHINES, Differential
-from tests.graph.troupe import in_memory
+from tests.graph.scripted_parts import in_memory
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 

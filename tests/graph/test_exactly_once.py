@@ -441,7 +441,7 @@ async def test_async_code_gets_the_same(tmp_path: Path, model: Paid) -> None:
     assert ["Hello"] == model.asked
 
 
-def test_a_turn_that_was_sealed_is_found_by_its_run(opens: Opens, model: Paid) -> None:
+def test_a_turn_that_was_offloaded_is_found_by_its_run(opens: Opens, model: Paid) -> None:
     """Messages that were offloaded long ago are found in the store."""
     shifts = {f"Topic {n}": "new" for n in range(20)}
     conversation = opens(

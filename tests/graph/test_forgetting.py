@@ -253,7 +253,7 @@ def test_nobody_returns_to_a_forgotten_topic(opened: Opening) -> None:
     assert "BACK to apples" in sent(conversation)
 
 
-def test_summaries_are_made_anew(opened: Opening) -> None:
+def test_summaries_are_made_again(opened: Opening) -> None:
     """A summary that told of a message tells nothing of it, and again when it is restored."""
     conversation = topics(opened)
     conversation.forget(ids(conversation)[0])
@@ -275,7 +275,7 @@ def test_the_first_message_of_a_topic(opened: Opening) -> None:
     assert 1 == seen.count("draft 1")  # in the summary of the other topic
 
 
-def test_folds_tell_nothing_of_what_is_forgotten(opened: Opening) -> None:
+def test_summaries_leave_out_what_is_forgotten(opened: Opening) -> None:
     """A summary of older messages that mentioned one is made again without it."""
     settings = {
         "topics": "off",
@@ -309,7 +309,7 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
     assert "1890" not in view
 
 
-def test_sealed_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> None:
+def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> None:
     """A topic that was offloaded and is forgotten is not recalled."""
     conversation = opened(detector=SHIFTS, settings=WINDOW)
     conversation.say("The zanzibar treaty of 1890?")
@@ -360,7 +360,7 @@ def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
     assert "What is a garden?" == entry(conversation).title
 
 
-def test_a_sealed_message_is_forgotten_and_restored(opened: Opening) -> None:
+def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None:
     """An offloaded message is rolled back, forgotten, offloaded again, and restored."""
     conversation = opened(detector=Listener(), settings=WINDOW)
     for number in range(6):
@@ -379,7 +379,7 @@ def test_a_sealed_message_is_forgotten_and_restored(opened: Opening) -> None:
     assert transcript == conversation.messages()[: len(transcript)]
 
 
-def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
+def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
     """A pinned message is in every view, wherever it lies; unpinned it is not."""
     conversation = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
     conversation.say("The answer is 42, remember?")
@@ -400,7 +400,7 @@ def test_a_pin_holds_through_topics_and_sealing(opened: Opening) -> None:
     assert () == conversation.pins()
 
 
-def test_a_pin_on_what_is_sealed_already(opened: Opening) -> None:
+def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
     """A pin on an offloaded message brings it back with its call."""
     model = caller()
     settings = {**WINDOW, "recall_tokens": 0}
@@ -686,7 +686,7 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
 
 
-def test_orders_about_sealed_turns(opened: Opening) -> None:
+def test_commands_about_offloaded_turns(opened: Opening) -> None:
     """The numbers are those of the timeline, for offloaded turns as well."""
     conversation = opened(detector=SHIFTS, settings=WINDOW)
     for number in range(6):

@@ -73,7 +73,7 @@ def test_topics_that_were_left_are_judged_beside_their_words(tmp_path: Path) -> 
     assert "trains" not in asked[0]
 
 
-def test_folds_are_judged_beside_what_they_leave_out(tmp_path: Path) -> None:
+def test_summaries_are_judged_with_what_they_leave_out(tmp_path: Path) -> None:
     """Each summary of a compaction replaces messages, and each message has at most one summary."""
     small = ScriptedChat(script=answer, profile={"max_input_tokens": 1_000})
     strategy = ThreeStage(primers=1, recents=4)

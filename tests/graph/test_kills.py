@@ -168,7 +168,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def rehearse(
+def prepare(
     server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Script], Rehearsed]:
     """Finds out how a script goes."""
@@ -208,10 +208,10 @@ def _rehearsed(server: Server, script: Script, root: Path) -> Rehearsed:
 
 @TABLE
 def test_a_thread_survives_a_kill(
-    server: Server, rehearse: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
+    server: Server, prepare: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
 ) -> None:
     """Nothing committed is lost, nothing is doubled or paid twice, and the thread works."""
-    rehearsed = rehearse(script)
+    rehearsed = prepare(script)
     share = GOLDEN * (1 + SCRIPTS.index(script)) % 1
     at = ceil(share * rehearsed.instants)
     killed = kill(server, script, rehearsed, at, tmp_path / "killed")
@@ -222,10 +222,10 @@ def test_a_thread_survives_a_kill(
 @pytest.mark.timeout(1800)
 @TABLE
 def test_a_thread_survives_a_kill_at_any_write(
-    server: Server, rehearse: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
+    server: Server, prepare: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
 ) -> None:
     """The same at instants all over the script, until a process runs through."""
-    rehearsed = rehearse(script)
+    rehearsed = prepare(script)
     step = ceil(rehearsed.instants / KILLS)
     first = 1 + sum(map(ord, str(script))) % step
     for at in range(first, rehearsed.instants + 1, step):

@@ -182,7 +182,7 @@ def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
     assert [q for q in QUESTIONS if not any(q in each for each in words(conversation))] == []
 
 
-def test_the_ledger_tells_of_all(opened: Opening) -> None:
+def test_the_event_log_has_everything(opened: Opening) -> None:
     """The event log gives the whole transcript, byte for byte, from packed pages as well."""
     conversation = opened(settings=SMALL, detector=SHIFTS)
     for number in range(30):
@@ -226,7 +226,7 @@ def test_the_topic_under_way_is_told_of(opened: Opening) -> None:
     assert "Question 0?" in model.texts()[0]
 
 
-def test_system_messages_stay_in_every_view(opened: Opening) -> None:
+def test_system_messages_stay_in_every_context(opened: Opening) -> None:
     """The host's instructions are sent however long ago they were given."""
     model = Numbered()
     conversation = opened(model=model, settings=SMALL, detector=SHIFTS)
@@ -488,7 +488,7 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
     assert "The wedding costs 5,000." in model.texts()[0]
 
 
-def test_a_gap_in_the_ledger_does_not_end_the_talk(opened: Opening) -> None:
+def test_a_gap_in_the_event_log_does_not_end_the_conversation(opened: Opening) -> None:
     """A thread whose event log lost a page works; a reader of the log gets an error."""
     conversation = opened(settings=SMALL, detector=SHIFTS)
     conversation.say("Question 0?")

@@ -152,7 +152,7 @@ def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None
     assert (1,) == rules_of(call.context)["forgotten"]
 
 
-def test_sealed_messages_are_told_as_such(opened: Opening) -> None:
+def test_offloaded_messages_are_shown_as_such(opened: Opening) -> None:
     """On a long thread the places count the whole transcript, and the old ones are offloaded."""
     conversation = opened(detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
@@ -210,7 +210,7 @@ def test_what_nobody_knows_is_refused(
         conversation.context(turn, attempt=attempt)
 
 
-def test_a_thread_that_does_not_exist_has_no_view(opened: Opening) -> None:
+def test_a_thread_that_does_not_exist_has_no_context(opened: Opening) -> None:
     """Nothing was said, so nothing was sent."""
     with pytest.raises(UnknownThreadError):
         opened().context()
@@ -226,7 +226,7 @@ def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
     assert max(sizes) < 400
 
 
-async def test_the_view_and_the_tokens_for_async_code(tmp_path: Any) -> None:
+async def test_the_context_and_the_tokens_for_async_code(tmp_path: Any) -> None:
     """Both forms of a conversation tell the same."""
     path = tmp_path / "t.db"
     model, judge = Paid(), scores()

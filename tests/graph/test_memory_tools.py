@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_told_to_the_model(
     assert told in text_of(newest)
 
 
-def test_a_view_says_how_to_get_the_rest(tmp_path: Path) -> None:
+def test_a_context_says_how_to_get_the_rest(tmp_path: Path) -> None:
     """Where a large result is left out the id of its call and the tool are named; without it not."""
     for memory, named in (("auto", True), ("off", False)):
         folder = tmp_path / memory

@@ -43,7 +43,7 @@ def test_a_command_is_answered_without_a_model(command: str, expected: str, lang
     assert len(model.inputs) == 2
 
 
-def test_a_command_is_answered_in_the_language_of_the_talk() -> None:
+def test_a_command_is_answered_in_the_language_of_the_conversation() -> None:
     """An order in Latin letters does not turn a Japanese conversation English."""
     graph = make(Numbered())
     say(graph, "こんにちは。京都について教えてください。")
@@ -190,7 +190,7 @@ def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
     assert ["human: q1", "human: q2", "human: /undo"] == transcript(graph)[::2]
 
 
-def test_a_failed_turn_whose_cut_is_lost_still_leaves_a_usable_thread() -> None:
+def test_a_failed_turn_whose_branch_is_lost_still_leaves_a_usable_thread() -> None:
     """A store that lost a branch does not block the conversation."""
     graph = interrupted()
     for ref in graph.get_state(config()).values["branches"]:

@@ -49,7 +49,7 @@ def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     )
 
 
-def test_between_folds_each_request_begins_with_the_one_before(tmp_path: Path) -> None:
+def test_between_compactions_each_request_begins_with_the_one_before(tmp_path: Path) -> None:
     """Only where something is compacted does a request not go on from the last one."""
     model = ScriptedChat(script=answer)
     folds: list[Any] = []

@@ -65,7 +65,7 @@ def quoted(view: list[BaseMessage]) -> str:
 
 
 @pytest.mark.parametrize("language", FACTS)
-def test_a_sealed_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, language: str) -> None:
+def test_an_offloaded_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, language: str) -> None:
     """An old message outside every context comes just before the question that needs it."""
     fact, question = FACTS[language]
     model = Numbered()
@@ -120,7 +120,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
     assert FACTS["en"][0] not in quoted(model.inputs[-1])
 
 
-def test_an_order_finds_what_was_said_and_the_next_view_shows_it(tmp_path: Path) -> None:
+def test_a_command_finds_what_was_said_and_the_next_context_shows_it(tmp_path: Path) -> None:
     """`/recall` answers with quotes, turn and reason; the next question's view has them, the one after not."""
     model = Numbered()
     with opened(tmp_path, model) as conversation:

@@ -11,7 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
-from tests.unit.ledger_kit import as_stored
+from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
@@ -210,7 +210,7 @@ async def test_it_is_the_same_in_async_code(tmp_path: Path, model: Any) -> None:
         assert [same.replay(turn=turn, model=model) for turn in (1, 2)] == mine
 
 
-def test_a_succeeded_turn_is_planned_anew(tmp_path: Path) -> None:
+def test_a_succeeded_turn_is_planned_again(tmp_path: Path) -> None:
     """It is the view that its model was sent, with the folds of then; the last turn by default."""
     chat = ScriptedChat(replies=ENGLISH)
     alone = {"summaries": "local"}

@@ -15,7 +15,7 @@ from tests.graph.back_kit import (
     words,
 )
 from tests.graph.kit import Numbered, said, scores
-from tests.graph.test_ledger_of_the_graph import ASK, broken, checked, trains
+from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
 from unsay.messages.content import text_of
 from unsay.messages.validation import faults
@@ -23,7 +23,7 @@ from unsay.operations.rollback import EXPANDED
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 
-def test_a_cut_returns_and_what_stood_there_goes(opened: Opening) -> None:
+def test_a_branch_returns_and_what_was_there_goes(opened: Opening) -> None:
     """Restoring a branch swaps two lines; undo and redo swap them again."""
     conversation = three(opened)
     first = conversation.messages()
@@ -57,7 +57,7 @@ def test_a_rollback_names_its_branch(opened: Opening) -> None:
     assert before == conversation.messages()
 
 
-def test_a_cut_far_back_still_returns(opened: Opening) -> None:
+def test_a_branch_far_back_still_returns(opened: Opening) -> None:
     """All branches are kept, not only those that the state names."""
     conversation = opened()
     conversation.say("q0")
@@ -123,7 +123,7 @@ def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
 
 
 @pytest.mark.parametrize("name", ["topic-1", "label"])
-def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: str) -> None:
+def test_a_compacted_topic_is_shown_until_the_topic_changes(opened: Opening, name: str) -> None:
     """Restored messages are in contexts again, until the next change of topic."""
     model = Numbered()
     conversation = opened(model, detector=SHIFTS)
@@ -143,7 +143,7 @@ def test_a_folded_topic_is_shown_until_the_talk_leaves(opened: Opening, name: st
     checked(conversation)
 
 
-def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
+def test_an_opened_topic_closes_with_an_undo(opened: Opening) -> None:
     """Undo folds it again, redo shows it, and it cannot be shown twice."""
     model = Numbered()
     conversation = opened(model, detector=SHIFTS)
@@ -167,7 +167,7 @@ def test_an_unfolded_topic_folds_with_an_undo(opened: Opening) -> None:
     checked(conversation)
 
 
-def test_unfolded_topics_are_bounded(opened: Opening) -> None:
+def test_opened_topics_are_bounded(opened: Opening) -> None:
     """Only the newest few are shown beside the current one."""
     conversation = opened(detector=SHIFTS)
     for number in range(EXPANDED + 3):
@@ -316,7 +316,7 @@ def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
     assert 3 == conversation.restore("topic-1").turns
 
 
-def test_the_beginning_of_a_cuts_id_is_enough(opened: Opening) -> None:
+def test_the_beginning_of_a_branch_id_is_enough(opened: Opening) -> None:
     """As long as no other begins so."""
     conversation = three(opened)
     conversation.rollback(turns=1)

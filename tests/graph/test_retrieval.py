@@ -209,7 +209,7 @@ async def test_the_same_on_an_event_loop() -> None:
     assert PAGES["canberra"] in text_of(state["messages"][-1])
 
 
-def test_metadata_of_a_tool_marks_it_as_well() -> None:
+def test_metadata_of_a_tool_declares_it_as_well() -> None:
     """A tool of someone else's is marked by LangChain's own metadata."""
     library = Library()
 
@@ -226,7 +226,7 @@ def test_metadata_of_a_tool_marks_it_as_well() -> None:
     assert ["chief town", "capital Australia"] == library.queries
 
 
-def test_a_tool_without_the_mark_is_not_judged() -> None:
+def test_a_tool_that_is_not_declared_is_not_judged() -> None:
     """Other tools' results are left as they are."""
     judge = RecordingJudge()
 

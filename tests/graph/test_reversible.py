@@ -411,7 +411,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         assert [] == drive(inner.snapshot()).values["pending_compensations"]
 
 
-def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> None:
+def test_a_draft_whose_action_must_be_confirmed_asks_before_the_next_attempt() -> None:
     """A judge alone cannot have it taken back."""
     chat = drafting((step("Paris", "book_dear"), "Fish."), GOOD)
     made = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
@@ -426,7 +426,7 @@ def test_a_draft_whose_deed_must_be_confirmed_asks_before_the_next_attempt() -> 
     assert f"ai: {GOOD}" == transcript(made)[-1]
 
 
-def test_the_last_drafts_dear_deed_is_asked_about_before_another_is_delivered() -> None:
+def test_the_last_drafts_costly_action_is_asked_about_before_another_is_delivered() -> None:
     """The turn stops without an answer; after resuming, no tool is called a second time."""
     drafts = [
         "I am not sure about this trip.",

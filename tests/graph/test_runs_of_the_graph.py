@@ -169,7 +169,7 @@ def test_phases_are_announced_as_they_are_stored() -> None:
     assert ["prompted", *told, "completed"] == store.phases
 
 
-def test_the_line_is_written_before_the_work_it_names() -> None:
+def test_a_run_is_listed_before_its_work_begins() -> None:
     """While the model thinks, its run is there and plans."""
     seen: list[list[tuple[str, str, int]]] = []
 

@@ -267,7 +267,7 @@ def test_a_task_with_an_impossible_name_is_refused() -> None:
         graph.invoke({"messages": [("user", "Hello")], "start_task": 3}, config())
 
 
-def test_the_first_task_is_marked_where_a_host_asks_for_it() -> None:
+def test_the_first_task_has_a_checkpoint_where_a_host_asks_for_it() -> None:
     """With `checkpoint_on` set, the beginning is a task's start; a rollback to it empties the thread."""
     talk = Conversation.open(
         ":memory:",

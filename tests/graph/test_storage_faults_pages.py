@@ -170,7 +170,7 @@ def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
 
 @pytest.mark.parametrize("keep", [0.0, 0.2, 0.5, 0.8, 0.99, 1.0])
 @pytest.mark.parametrize("damage", ["cut", "flip"])
-def test_a_damaged_journal_takes_whole_turns_and_the_thread_goes_on(
+def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
     damage: str, keep: float, tmp_path: Path
 ) -> None:
     """Without proof in the journal nothing was committed: the transcript is an earlier one."""

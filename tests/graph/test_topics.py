@@ -76,7 +76,7 @@ def test_forgetting_never_touches_the_record() -> None:
     assert len(state["messages"]) == 6
 
 
-def test_a_view_keeps_its_prefix_while_the_topic_lasts() -> None:
+def test_a_context_keeps_its_prefix_while_the_topic_lasts() -> None:
     """Between folds each view begins with the view before it, message for message."""
     chat = ScriptedChat(default="A reply with some words in it.")
     detector = ScriptedDetector(shifts={"new": "new"})
@@ -98,7 +98,7 @@ def test_a_view_keeps_its_prefix_while_the_topic_lasts() -> None:
         pytest.param(lambda _: "  ", "The user asked: one", id="empty-summary"),
     ],
 )
-def test_a_fold_has_a_summary(summarizer: object, expected: str) -> None:
+def test_a_compaction_has_a_summary(summarizer: object, expected: str) -> None:
     """The compacted topic is summarized, by the local summary where a summarizer fails."""
     calls: list[list[BaseMessage]] = []
 
@@ -141,7 +141,7 @@ def test_topics_off_shows_the_whole_record() -> None:
     assert [m.content for m in chat.calls[-1]] == [m.content for m in state["messages"][:-1]]
 
 
-def test_a_new_task_marks_its_start() -> None:
+def test_a_new_task_has_a_checkpoint_at_its_start() -> None:
     """A new topic makes a checkpoint where the old one ended."""
     chat = ScriptedChat(default="A reply with some words in it.")
     detector = ScriptedDetector(shifts={"new": "new"})

@@ -105,7 +105,7 @@ def test_a_rejected_draft_is_retried_with_the_reason_and_without_the_draft() -> 
     chat.assert_all_used()
 
 
-def test_the_cut_keeps_the_rejected_draft() -> None:
+def test_the_branch_keeps_the_rejected_draft() -> None:
     """What was rolled back is in the store, whole."""
     chat = ScriptedChat(replies={"q": ["Nonsense about fish.", "A better answer."]})
     graph = make(chat, ScriptedJudge(scores={"fish": 0.1}))
@@ -119,7 +119,7 @@ def test_the_cut_keeps_the_rejected_draft() -> None:
     assert ["Nonsense about fish."] == [m.content for m in unpack(item.value)["drafts"]]
 
 
-def test_without_a_store_the_state_carries_the_cut() -> None:
+def test_without_a_store_the_state_carries_the_branch() -> None:
     """A host without a store still keeps what was taken back."""
     graph = make(Numbered(), scores(0.1, 0.9), store=None)
 

@@ -69,7 +69,7 @@ async def test_four_turns_with_an_undo() -> None:
     assert not seen & {"turn", "branches", "event_log", "operations", "topics"}
 
 
-async def test_an_edited_message_is_answered_anew() -> None:
+async def test_an_edited_message_is_answered_again() -> None:
     """The adapter writes the whole earlier state back, and goes on from there."""
     page = Page()
     await page.say("One?")

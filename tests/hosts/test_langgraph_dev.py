@@ -351,7 +351,7 @@ async def test_a_paused_run_says_what_it_waits_for(thread: Thread, llmock: LLMoc
     assert (paused["key"], "completed") == (line["key"], line["value"]["status"])
 
 
-async def test_the_ledger_and_the_cuts_lie_in_the_servers_store(
+async def test_the_event_log_and_the_branches_are_in_the_servers_store(
     thread: Thread, llmock: LLMock
 ) -> None:
     """A page for the draft that failed and one for the answer, chained to the state's end."""

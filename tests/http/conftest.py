@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import TALKS, SeedConversation
+from tests.http.seed_conversation import CONVERSATIONS, SeedConversation
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], OpenAI
         server.__exit__()
 
 
-@pytest.fixture(params=TALKS, ids=lambda talk: talk.language)
-def seed_talk(request: pytest.FixtureRequest) -> SeedConversation:
+@pytest.fixture(params=CONVERSATIONS, ids=lambda talk: talk.language)
+def seed_conversation(request: pytest.FixtureRequest) -> SeedConversation:
     """The seed article's conversation, in each language."""
     talk: SeedConversation = request.param
     return talk

@@ -140,7 +140,7 @@ async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAISer
     }
 
 
-def test_what_servers_report_is_booked_and_priced(
+def test_what_servers_report_is_counted_and_priced(
     serve: Callable[[Script], OpenAIServer], tmp_path: Path
 ) -> None:
     """Each tool step and each verdict, by its own model's price."""

@@ -8,7 +8,7 @@ from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Fail, Match, Reply
 
 from tests.http.replies import ANSWER, QUESTION, answers, bodies, grades
-from tests.http.seed_talk import ENGLISH
+from tests.http.seed_conversation import ENGLISH
 from unsay import AsyncConversation, Conversation
 from unsay.errors import MissingModelError
 from unsay.history.threads import list_threads

@@ -139,7 +139,7 @@ REMINDERS = [
         pytest.param({"reminders": REMINDERS}, id="reminders"),
     ],
 )
-def test_a_succeeded_turn_planned_anew_is_what_was_posted(
+def test_a_succeeded_turn_planned_again_is_what_was_posted(
     serve: Serve, tmp_path: Path, form: str, options: Any
 ) -> None:
     """With unchanged settings and no folds each turn's payload is its body, and is not exact."""

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import SeedConversation
+from tests.http.seed_conversation import SeedConversation
 from unsay import AsyncConversation, Conversation, build_graph
 from unsay.conversation.results import Event
 
@@ -45,15 +45,15 @@ def told(chunks: Iterable[Any], event: str) -> list[Any]:
 
 
 def test_tokens_arrive_one_by_one(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """An answer comes in several pieces before the reply that holds the whole of it."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[0]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[0]
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         events = list(conversation.stream(question))
     pieces = [event.text for event in events if event.kind == "token"]
-    assert seed_talk.answers[question] == "".join(pieces) == events[-1].text
+    assert seed_conversation.answers[question] == "".join(pieces) == events[-1].text
     assert len(pieces) > 5
     assert ["topic", "phase", "judging", "verdict", "checkpoint", "reply"] == [
         event.kind for event in events if event.kind != "token"
@@ -61,53 +61,53 @@ def test_tokens_arrive_one_by_one(
 
 
 def test_taken_back_names_the_struck_draft(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Both drafts are streamed under their own id, and the first one's is the one taken back."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[2]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[2]
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         events = list(conversation.stream(question))
     shown = drafts(events)
-    assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
     assert list(shown) == [*taken_back, events[-1].message_id]
 
 
 async def test_taken_back_names_the_struck_draft_in_async_code(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """`AsyncConversation.stream` tells the same as `Conversation.stream`."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[2]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[2]
     async with AsyncConversation.open(
         tmp_path / "t.db", model="answerer", settings=JUDGED
     ) as conversation:
         events = [event async for event in conversation.stream(question)]
     shown = drafts(events)
-    assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
     assert list(shown) == [*taken_back, events[-1].message_id]
 
 
 def test_held_stream_sends_no_token_of_a_failed_draft(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """With `stream="held"` the text on the stream is the delivered answer alone."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[2]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[2]
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=HELD) as conversation:
         events = list(conversation.stream(question))
-    assert [seed_talk.answers[question]] == list(drafts(events).values())
-    assert seed_talk.poisoned[:30] not in repr(events)
+    assert [seed_conversation.answers[question]] == list(drafts(events).values())
+    assert seed_conversation.poisoned[:30] not in repr(events)
 
 
 def test_hosts_of_the_plain_graph_see_both_drafts(
-    serve: Serve, seed_talk: SeedConversation
+    serve: Serve, seed_conversation: SeedConversation
 ) -> None:
     """`stream_mode=["messages", "custom"]` shows the drafts, and which one was taken back."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[2]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[2]
     graph = build_graph("answerer", settings=JUDGED, checkpointer=InMemorySaver())
     chunks = list(
         graph.stream(
@@ -117,16 +117,16 @@ def test_hosts_of_the_plain_graph_see_both_drafts(
         )
     )
     shown = streamed(chunks)
-    assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
     assert told(chunks, "draft_rejected") == list(shown)[:1]
 
 
 async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
-    serve: Serve, seed_talk: SeedConversation
+    serve: Serve, seed_conversation: SeedConversation
 ) -> None:
     """`astream` shows what `stream` shows."""
-    serve(seed_talk.script)
-    question = seed_talk.questions[2]
+    serve(seed_conversation.script)
+    question = seed_conversation.questions[2]
     graph = build_graph("answerer", settings=JUDGED, checkpointer=InMemorySaver())
     chunks = [
         each
@@ -137,18 +137,20 @@ async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
         )
     ]
     shown = streamed(chunks)
-    assert [seed_talk.poisoned, seed_talk.answers[question]] == list(shown.values())
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
     assert told(chunks, "draft_rejected") == list(shown)[:1]
 
 
-def test_judge_is_never_heard_on_the_stream(serve: Serve, seed_talk: SeedConversation) -> None:
+def test_judge_is_never_heard_on_the_stream(
+    serve: Serve, seed_conversation: SeedConversation
+) -> None:
     """No message chunk of the judge reaches a host, only its verdict as a custom event."""
-    serve(seed_talk.script)
+    serve(seed_conversation.script)
     graph = build_graph("answerer", settings=JUDGED)
-    value = {"messages": [("user", seed_talk.questions[0])]}
+    value = {"messages": [("user", seed_conversation.questions[0])]}
     chunks = list(graph.stream(value, stream_mode=["messages", "custom"]))
     words = "".join(str(c[0].content) for mode, c in chunks if mode == "messages")
-    assert seed_talk.answers[seed_talk.questions[0]] == words
+    assert seed_conversation.answers[seed_conversation.questions[0]] == words
     assert ["verdict"] == [c["unsay"] for m, c in chunks if m == "custom" and "score" in c][:1]
 
 

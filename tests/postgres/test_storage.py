@@ -202,7 +202,9 @@ def test_a_restart_in_the_middle_of_a_turn_is_told(machine: Machine, url: str) -
         )
 
 
-def test_a_connection_lost_in_the_middle_of_a_turn_is_made_anew(machine: Machine, url: str) -> None:
+def test_a_connection_lost_in_the_middle_of_a_turn_is_made_again(
+    machine: Machine, url: str
+) -> None:
     """As long as the lease's connection lives, the turn continues over another."""
 
     def branches(_: Any) -> AIMessage:
@@ -270,7 +272,7 @@ def _rows(machine: Machine, url: str, thread: str) -> int:
     return rows.count((thread,))
 
 
-def test_the_ledger_makes_the_record_again_byte_for_byte(url: str) -> None:
+def test_the_event_log_gives_the_same_transcript_byte_for_byte(url: str) -> None:
     """After turns, a rollback and an undo, another process replays the same transcript."""
     with Conversation.open(
         url, thread="t", model=Numbered(), judge=scores(0.9, 0.1, 0.9)

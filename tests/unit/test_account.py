@@ -86,7 +86,7 @@ def test_one_key_asked_for_by_many_is_held_once() -> None:
     assert [700, 700, 700] == used(drive(account.read()))
 
 
-def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
+def test_a_usage_account_that_cannot_be_stored_is_not_believed() -> None:
     """The booking may be made again under its key, and counts once."""
     rows: list[UsageAccount] = []
     broken = True
@@ -110,7 +110,7 @@ def test_a_book_that_cannot_be_kept_is_not_believed() -> None:
     assert 150 == account_of(rows[0], "session", PLACE)["tokens"]
 
 
-def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
+def test_a_question_reserves_nothing_until_the_answer_makes_room() -> None:
     """The call that was asked about then goes through."""
     limits, account = replace(HARD, mode="ask"), opened()
     call = partial(account.reserve, limits, Amount(tokens=1_500), key="k", place=PLACE)
@@ -123,7 +123,9 @@ def test_a_question_books_nothing_until_the_answer_makes_room() -> None:
 
 
 @pytest.mark.parametrize("driver", [drive, lambda steps: asyncio.run(adrive(steps))])
-def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[Any], Any]) -> None:
+def test_a_usage_account_is_in_the_store_until_its_thread_is_purged(
+    driver: Callable[[Any], Any],
+) -> None:
     """Each thread has a separate account, for any id."""
     database, account = open_database(":memory:"), opened()
     store = database.store
@@ -144,7 +146,7 @@ def test_a_book_lies_in_the_store_until_its_thread_is_purged(driver: Callable[[A
     database.close()
 
 
-def test_a_book_goes_on_where_it_was() -> None:
+def test_a_usage_account_continues_where_it_was() -> None:
     """As the store kept it."""
     store = InMemoryStore()
     drive(opened(store).settle(Amount(tokens=900), key="k", place=PLACE))

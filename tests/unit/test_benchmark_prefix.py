@@ -83,7 +83,7 @@ def test_any_earlier_request_is_kept(prefix: ModuleType) -> None:
     assert found[2] == prefix.COUNT(one) // 128 * 128
 
 
-def test_made_up_talk_is_the_same_every_time(prefix: ModuleType) -> None:
+def test_made_up_conversation_is_the_same_every_time(prefix: ModuleType) -> None:
     """Return N turns with different ids, each 16th with a tool."""
     turns = prefix.made_up(40)
     assert turns == prefix.made_up(40)
@@ -97,7 +97,7 @@ def drawn(prefix: ModuleType, strategy: Any, turns: int = 60, **more: bool) -> A
     return prefix._ours(prefix.made_up(turns), strategy, 4_000, **more)
 
 
-def test_a_fold_keeps_the_prefix_and_a_sliding_window_does_not(prefix: ModuleType) -> None:
+def test_a_compaction_keeps_the_prefix_and_a_sliding_window_does_not(prefix: ModuleType) -> None:
     """Three stages have most of their tokens in the cache, a window that slides hardly any."""
     folds = drawn(prefix, ThreeStage())
     slides = drawn(prefix, SlidingWindow(window_size=16))

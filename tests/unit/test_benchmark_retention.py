@@ -124,7 +124,9 @@ def test_labelled_threads_are_joined(retention: ModuleType, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.375])
-def test_views_stay_within_their_share(retention: ModuleType, tmp_path: Path, share: float) -> None:
+def test_contexts_stay_within_their_share(
+    retention: ModuleType, tmp_path: Path, share: float
+) -> None:
     """A view costs no more than its share of the conversation, counted as a whole."""
     (talk,) = retention.talks(written(tmp_path / "a.jsonl", conversation()))
     budget = int(share * retention.COUNTER.count(talk.messages))

@@ -68,7 +68,7 @@ def test_memory_has_no_file(storage: ModuleType, capsys: pytest.CaptureFixture[s
     assert not {"disk_over_raw", "rollback_kb", "open_ms", "file_bytes"} & names
 
 
-def test_too_short_a_talk_is_refused(
+def test_a_conversation_that_is_too_short_is_refused(
     storage: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A conversation that is too short to be gone back in is refused."""
@@ -84,13 +84,13 @@ def test_a_figure_that_is_missing_is_a_dash(storage: ModuleType) -> None:
     assert ["open_ms", "1.50", "(2)", "-"] == storage.table(both).splitlines()[1].split()
 
 
-def test_talk_is_the_same_every_time(traffic: ModuleType) -> None:
+def test_conversation_is_the_same_every_time(traffic: ModuleType) -> None:
     """Two conversations of one seed are one conversation, and a shorter one is its beginning."""
     longer = list(traffic.Speech().exchanges(60))
     assert list(traffic.Speech().exchanges(40)) == longer[:40]
 
 
-def test_talk_is_what_it_is_said_to_be(traffic: ModuleType) -> None:
+def test_conversation_is_as_described(traffic: ModuleType) -> None:
     """Questions and answers have their length, one answer in 40 fails first, none comes again."""
     exchanges = list(traffic.Speech().exchanges(80))
     answers = [exchange.drafts[-1] for exchange in exchanges]

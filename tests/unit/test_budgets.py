@@ -87,7 +87,7 @@ def test_each_layer_has_a_limit_of_its_own(
     assert ("refused" if exceeded else "granted") == found.outcome
 
 
-def test_a_task_and_its_agents_start_anew() -> None:
+def test_a_task_and_its_agents_start_again() -> None:
     """The next task finds its own budget whole; the session's is what both have spent."""
     book = spent((300, PLACE), (300, SAME_TASK))
 
@@ -185,7 +185,7 @@ def test_what_is_held_counts_where_it_is_held(place: AccountKey, held: list[int]
     assert held == used(book, place)
 
 
-def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
+def test_what_a_call_came_to_over_its_estimate_is_counted() -> None:
     """The money is spent; the next call finds it so and is refused."""
     held = reserve(new_usage_account(), HARD, tokens(200), key="k", place=PLACE).account
     over = settle(held, tokens(700), key="k", place=PLACE)
@@ -194,7 +194,7 @@ def test_what_a_call_came_to_over_its_estimate_is_booked() -> None:
     assert "refused" == check(over, HARD, tokens(0), place=PLACE).outcome
 
 
-def test_a_held_call_is_booked_where_it_was_held() -> None:
+def test_a_held_call_is_counted_where_it_was_held() -> None:
     """A caller that reports the usage need not know the task."""
     held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).account
 
@@ -202,7 +202,7 @@ def test_a_held_call_is_booked_where_it_was_held() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_a_key_is_held_and_booked_once(times: int) -> None:
+def test_a_key_is_held_and_counted_once(times: int) -> None:
     """However often a step is run again."""
     book = new_usage_account()
     for _ in range(times):
@@ -453,7 +453,7 @@ def _gauge(gauges: Sequence[Gauge], layer: Layer) -> Gauge:
 
 
 @given(calls=CALLS, limits=LIMITS)
-def test_a_book_is_json_and_never_changed(
+def test_a_usage_account_is_json_and_never_changed(
     calls: list[tuple[int, float, AccountKey]], limits: Limits
 ) -> None:
     """Every function gives a new book and leaves the old one as it was."""

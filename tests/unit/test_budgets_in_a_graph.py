@@ -241,7 +241,7 @@ def test_steps_that_fail_hold_nothing(run: Run) -> None:
     assert [100, 0] == bench.used
 
 
-def test_threads_of_one_graph_share_no_book() -> None:
+def test_threads_of_one_graph_share_no_usage_account() -> None:
     """Nor does any book stay open when no call is under way."""
     bench = Bench()
     graph = bench.graph()
@@ -254,7 +254,7 @@ def test_threads_of_one_graph_share_no_book() -> None:
     assert {} == dict(bench.services.sole(Accounts)._open)
 
 
-async def test_calls_of_one_thread_share_its_book() -> None:
+async def test_calls_of_one_thread_share_its_usage_account() -> None:
     """At one time they are granted no more than there is; every one is kept."""
     bench = Bench(session_budget_tokens=2_000, budget_mode="hard")
     inside, most = 0, 0

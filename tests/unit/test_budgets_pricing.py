@@ -183,7 +183,7 @@ def test_what_langchain_adds_up_is_taken_apart(usage: Usage) -> None:
 
 
 @given(usages=st.lists(USAGES, max_size=6), price=st.floats(0, 1_000))
-def test_booked_costs_lie_at_most_a_millionth_a_call_over_the_bill(
+def test_counted_costs_are_at_most_a_millionth_a_call_over_the_price(
     usages: list[Usage], price: float
 ) -> None:
     """And never under it by more than the rounding of the bill itself."""

@@ -79,7 +79,7 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
     assert [f"t{index}" for index in range(len(days))][::-1] == [each.thread_id for each in listed]
 
 
-def test_a_line_of_earlier_days_is_an_active_session() -> None:
+def test_an_old_entry_is_an_active_session() -> None:
     """What a line lacks has its default, and what a newer unsay added is left out."""
     store = InMemoryStore()
     drive(steps(put_item(store, THREADS, "t", {**VALUE, "mood": "fine"})))
@@ -104,7 +104,7 @@ def test_a_line_of_earlier_days_is_an_active_session() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_line_of_ours_is_left_out(value: dict[str, object]) -> None:
+def test_a_foreign_or_damaged_entry_is_left_out(value: dict[str, object]) -> None:
     """Foreign and damaged lines hide themselves, and nothing else."""
     store = InMemoryStore()
     drive(steps(put_item(store, THREADS, "bad", value), put_item(store, THREADS, "t", VALUE)))

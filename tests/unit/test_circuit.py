@@ -26,7 +26,7 @@ def test_failures_in_a_row_open_it() -> None:
     assert ["closed", "closed", "closed", "open"] == states
 
 
-def test_an_answer_between_failures_counts_them_anew() -> None:
+def test_an_answer_between_failures_restarts_the_count() -> None:
     """They must be in a row."""
     circuit = Circuit(policy=POLICY).failed(1).failed(2).succeeded(3).failed(4).failed(5)
 
@@ -71,7 +71,7 @@ def test_probes_that_answer_close_it() -> None:
     assert "closed" == closed.failed(66.0).failed(67.0).state(67.0)
 
 
-def test_a_probe_that_fails_opens_it_anew() -> None:
+def test_a_probe_that_fails_opens_it_again() -> None:
     """It stays open for the whole time again, after any result of another probe."""
     again = OPEN.admit(63.0).admit(63.0).succeeded(64.0).failed(65.0)
 

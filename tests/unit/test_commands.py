@@ -164,7 +164,7 @@ def test_a_long_timeline_lists_the_newest_turns() -> None:
     assert ["4. 1.00  question 4", f"{total}. 1.00  question {total}"] == [lines[0], lines[-1]]
 
 
-def test_a_question_stays_on_its_line() -> None:
+def test_a_question_stays_on_one_line() -> None:
     """Braces are words, and line breaks and length are taken out."""
     messages = [HumanMessage("{turn}\n" + "x" * 100, id="q"), AIMessage("a", id="a")]
 

@@ -329,7 +329,7 @@ def test_an_entry_comes_back_as_it_was(args: dict[str, Any], result: str | None)
     assert entry == unpack(pack(entry))
 
 
-async def test_the_journal_keeps_one_entry_a_call() -> None:
+async def test_the_store_keeps_one_entry_for_each_call() -> None:
     """Written together, read together, each in its last state; blocking and not."""
     store = InMemoryStore()
     first, second = (Entry(compensation=compensation(key), status="pending") for key in "12")
@@ -351,7 +351,7 @@ def iter_of(call: Any) -> Any:
     yield call
 
 
-async def test_the_journal_is_not_embedded() -> None:
+async def test_the_entries_are_not_embedded() -> None:
     """A store that embeds what it keeps is asked to embed nothing of the journal."""
     embedded: list[str] = []
 

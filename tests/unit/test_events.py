@@ -13,7 +13,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from tests.unit.ledger_kit import STAMP, VALUES, as_stored, events_of, messages
+from tests.unit.events_kit import STAMP, VALUES, as_stored, events_of, messages
 from unsay.errors import EventLogGapError
 from unsay.events.event_types import (
     Stamp,
@@ -146,7 +146,7 @@ def test_a_chunk_is_the_message_that_a_record_makes_of_it() -> None:
     assert merge_messages([], [chunk]) == [message_from(events_of(chunk, stamp=STAMP))]
 
 
-def test_a_mark_without_a_verdict_stays_in_its_message() -> None:
+def test_an_annotation_without_a_verdict_stays_in_its_message() -> None:
     """A notice's note is no verdict event."""
     noted = annotate(AIMessage("hi", id="a"), kind="notice")
 

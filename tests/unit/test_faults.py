@@ -140,7 +140,7 @@ def test_our_own_errors_stay_themselves() -> None:
     assert error is explain(error)
 
 
-def test_a_long_story_is_cut_short() -> None:
+def test_a_long_text_is_shortened() -> None:
     """A server that sends pages of HTML does not fill the screen."""
     found = explain(replied(502, "<html>" * 1000))
 

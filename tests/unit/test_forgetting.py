@@ -151,7 +151,7 @@ def span(first: str, through: str, *kept: str, summary: str | None = None) -> Sp
         ),
     ],
 )
-def test_folds_tell_nothing_of_what_is_forgotten(
+def test_summaries_leave_out_what_is_forgotten(
     before: Span, forgotten: str, expected: Span | None
 ) -> None:
     """A summary that mentions something forgotten is dropped; a span keeps the rest."""
@@ -162,7 +162,7 @@ def test_folds_tell_nothing_of_what_is_forgotten(
     assert ([] if expected is None else [expected]) == made["spans"]
 
 
-def test_folds_of_topics_and_of_results() -> None:
+def test_compactions_of_topics_and_of_results() -> None:
     """Each topic's compaction covers its own messages; the shortened range ends at the rest."""
     of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
     compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
@@ -244,7 +244,7 @@ def _topics_of(
 
 
 @given(forgettings(), st.data())
-def test_folds_hide_what_they_hid(
+def test_compactions_still_hide_what_they_hid(
     drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]], data: st.DataObject
 ) -> None:
     """A span without a summary hides of what is left what it hid before."""

@@ -173,7 +173,7 @@ def test_threads_and_an_event_loop_share_a_gate() -> None:
 
 
 @both
-def test_a_full_line_refuses(driver: Driver) -> None:
+def test_a_full_queue_refuses(driver: Driver) -> None:
     """At once, with the numbers and what may be done."""
     door = gate(waiting=0)
     busy = door.through({"m": call(1)})
@@ -203,7 +203,7 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
     assert WaitQueue(places=1, max_waiting=8) == door.queue
 
 
-def test_a_task_that_is_cancelled_leaves_the_line() -> None:
+def test_a_task_that_is_cancelled_leaves_the_queue() -> None:
     """Whether it waited or was inside; the next one goes in."""
     door, crowd = gate(), Crowd()
 

@@ -333,7 +333,7 @@ def test_what_was_recalled_stays_under_its_rule() -> None:
     assert 1 == view.unplaced
 
 
-def test_sealed_words_that_are_shown_were_sent() -> None:
+def test_offloaded_words_that_are_shown_were_sent() -> None:
     """What was fetched for a topic that is shown counts as sent, in its own place."""
     transcript, earlier = talk("u"), AIMessage("so", id="old1")
     asked = _shown(transcript, [earlier, *transcript], before=3, offloaded_places={"old1": 2})

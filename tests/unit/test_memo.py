@@ -22,7 +22,7 @@ from langchain_core.messages import (
     ToolMessageChunk,
 )
 
-from tests.unit.ledger_kit import SAMPLES, VALUES, as_stored, messages
+from tests.unit.events_kit import SAMPLES, VALUES, as_stored, messages
 from unsay.storage.items import Memo, clone
 from unsay.storage.sqlite_checkpointer import CompressedSerializer
 

@@ -25,7 +25,7 @@ def asked(**changes: Any) -> paging.Window:
 
 
 @pytest.mark.parametrize("limit", [0, -1, MOST + 1, 1.5, True, "10", None], ids=repr)
-def test_a_page_has_1_to_1000_lines(limit: Any) -> None:
+def test_a_page_has_1_to_1000_rows(limit: Any) -> None:
     """Any other length is refused with both bounds."""
     with pytest.raises(InputError, match="from 1 to 1000"):
         asked(limit=limit)

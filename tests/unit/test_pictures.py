@@ -204,7 +204,7 @@ def test_checkpoint_at_a_question_is_kept() -> None:
     assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(seen).splitlines()[-1]
 
 
-def test_many_cuts_in_one_place() -> None:
+def test_many_branches_in_one_place() -> None:
     """Of many branches in one place the newest are shown, and the others are counted."""
     branches = tuple(branch("a1", "undo", f"step {n}") for n in range(20))
     seen = timeline(turn(1), branches=branches)
@@ -258,7 +258,7 @@ def test_shapes_stay_on_the_paper(seen: Timeline) -> None:
             assert all(0 <= y <= height for y in down)
 
 
-def test_marks_differ_in_shape() -> None:
+def test_symbols_differ_in_shape() -> None:
     """Failed turns are another shape and another colour, and unscored ones are hollow."""
     expected = {("circle", "#0b5cad"): 2, ("path", "#b3261e"): 1, ("circle", "#ffffff"): 2}
     assert expected == fills_of(score_svg(FULL)) == fills_of(tree_svg(FULL))

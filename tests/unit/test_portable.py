@@ -165,7 +165,7 @@ def test_absent_fields_are_left_alone() -> None:
     assert {**live(), "title": "old"} == load_snapshot(live(), snapshot, ["title", "messages"])
 
 
-def test_marks_follow_the_record_that_comes_back() -> None:
+def test_checkpoints_follow_the_transcript_that_comes_back() -> None:
     """Where only the transcript changes, no checkpoint or summary refers to a missing message."""
     old = HumanMessage("old", id="a")
     snapshot = Portable(created_at=NOW, data={"messages": [old]})

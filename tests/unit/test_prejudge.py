@@ -468,7 +468,7 @@ def test_short_answers_may_come_again() -> None:
     assert not found.decided
 
 
-def test_an_answer_may_stay_with_the_talk() -> None:
+def test_an_answer_may_stay_with_the_earlier_topic() -> None:
     """What shares words only with an earlier exchange is not off topic."""
     earlier = (("Which river crosses the most countries?", RIVER_ANSWER),)
     answer = "Ten countries share the Danube, and most of them have capitals or ports along it."

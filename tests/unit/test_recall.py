@@ -154,7 +154,7 @@ def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None
     assert Recalled() == recall(question, summarized, budget_tokens=1_000, count=ten_each)
 
 
-def test_nothing_folded_recalls_nothing() -> None:
+def test_nothing_compacted_recalls_nothing() -> None:
     """Without compacted messages there is nothing to recall."""
     assert Recalled() == recall("boat", [], budget_tokens=100, count=ten_each)
 
@@ -267,7 +267,7 @@ def test_bars_that_cannot_be_are_refused(changed: dict[str, float], said: str) -
         Bars(**changed)
 
 
-TALKS = {
+CONVERSATIONS = {
     "en": ("We keep a parrot called Biscuit.", "Parrots eat seeds.", "How is the weather today?"),
     "ja": ("鸚鵡の名前はビスケットです。", "鸚鵡の名前は色々あります。", "今日の天気はどうですか?"),
 }
@@ -278,7 +278,7 @@ CHAT = {
 }
 
 
-@pytest.mark.parametrize("language", TALKS)
+@pytest.mark.parametrize("language", CONVERSATIONS)
 @pytest.mark.parametrize(
     ("bars", "about_weather"),
     [
@@ -290,7 +290,7 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
     language: str, bars: Bars, about_weather: int
 ) -> None:
     """With a bar a question that shares no telling word with anything recalls nothing."""
-    fact, _, weather = TALKS[language]
+    fact, _, weather = CONVERSATIONS[language]
     transcript = talk(*CHAT[language], fact, *CHAT[language])
     found = [
         recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=bars)
@@ -300,13 +300,13 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
     assert about_weather == min(1, len(found[1].messages))
 
 
-@pytest.mark.parametrize("language", TALKS)
+@pytest.mark.parametrize("language", CONVERSATIONS)
 @pytest.mark.parametrize(("gain", "expected"), [(0.0, 1), (0.25, 1), (1.5, 0)])
 def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
     language: str, gain: float, expected: int
 ) -> None:
     """Where a message that is shown has the question's words, one with fewer is not recalled."""
-    fact, other, _ = TALKS[language]
+    fact, other, _ = CONVERSATIONS[language]
     transcript = talk(*CHAT[language], other, *CHAT[language], fact)
     recalled = recall(
         ASKED[language],

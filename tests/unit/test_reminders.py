@@ -332,7 +332,9 @@ MAKERS: dict[str, Callable[[int], list[AnyMessage]]] = {
     "answer": lambda n: [AIMessage(f"answer {n}", id=f"{n}")],
     "tools": _tools,
 }
-TALKS = st.tuples(st.booleans(), st.lists(st.sampled_from(sorted(MAKERS)), max_size=10)).map(
+CONVERSATIONS = st.tuples(
+    st.booleans(), st.lists(st.sampled_from(sorted(MAKERS)), max_size=10)
+).map(
     lambda drawn: [
         *([SystemMessage("Be brief.", id="s")] if drawn[0] else []),
         *(message for n, kind in enumerate(drawn[1]) for message in MAKERS[kind](n)),
@@ -345,7 +347,7 @@ def _without_content(message: AnyMessage) -> dict[str, Any]:
     return message.model_dump(exclude={"content"})
 
 
-@given(talk=TALKS, shown=SHOWN)
+@given(talk=CONVERSATIONS, shown=SHOWN)
 def test_injection_changes_two_contents_at_most(
     talk: list[AnyMessage], shown: list[Reminder]
 ) -> None:
@@ -368,7 +370,7 @@ def test_injection_changes_two_contents_at_most(
     assert [1] * len(shown) == [whole.count(each.text) for each in shown]
 
 
-@given(talk=TALKS, shown=SHOWN)
+@given(talk=CONVERSATIONS, shown=SHOWN)
 def test_what_was_there_stays_in_the_prefix(talk: list[AnyMessage], shown: list[Reminder]) -> None:
     """A message with a reminder begins with the whole message that later views show."""
     rest = inject(talk, shown, ENGLISH)[-len(talk) :] if talk else []

@@ -381,7 +381,7 @@ def test_thinking_goes_with_its_author(messages: list[AnyMessage], expected: Any
         ),
     ],
 )
-def test_view_that_any_provider_accepts(
+def test_context_that_any_provider_accepts(
     messages: list[AnyMessage], expected: list[AnyMessage]
 ) -> None:
     """The user begins, one system message leads, roles take turns and nothing is empty."""
@@ -435,7 +435,7 @@ def test_opening_without_words_is_refused(opening: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @given(messages=ANY)
-def test_conformed_view_has_no_fault(provider: Provider, messages: list[AnyMessage]) -> None:
+def test_conformed_context_has_no_fault(provider: Provider, messages: list[AnyMessage]) -> None:
     """For any input, the provider would accept the output."""
     view = conform([*messages, _ask("and now?")], opening=OPENING, provider=provider)
 
@@ -444,7 +444,7 @@ def test_conformed_view_has_no_fault(provider: Provider, messages: list[AnyMessa
 
 
 @given(messages=st.one_of(valid_transcripts(thinking=False), wild_transcripts(thoughts=())))
-def test_view_for_no_provider_in_particular_suits_all(messages: list[AnyMessage]) -> None:
+def test_context_for_no_provider_in_particular_suits_all(messages: list[AnyMessage]) -> None:
     """Without thinking, one context works for every provider."""
     view = conform([*messages, _ask("and now?")], opening=OPENING)
 
@@ -456,7 +456,7 @@ def test_view_for_no_provider_in_particular_suits_all(messages: list[AnyMessage]
     [("anthropic", (SIGNED, REDACTED)), ("bedrock", (SIGNED, REASONED)), ("gemini", (SIGNED,))],
 )
 @given(data=st.data())
-def test_conformed_view_has_no_fault_with_thinking(
+def test_conformed_context_has_no_fault_with_thinking(
     provider: Provider, thoughts: tuple[dict, ...], data: st.DataObject
 ) -> None:
     """A view whose assistant always thought is accepted while thinking is on."""
@@ -489,7 +489,7 @@ def test_conform_is_idempotent(provider: Provider | None, messages: list[AnyMess
 
 
 @given(messages=ANY, more=ANY)
-def test_prefix_of_a_view_is_stable(messages: list[AnyMessage], more: list[AnyMessage]) -> None:
+def test_prefix_of_a_context_is_stable(messages: list[AnyMessage], more: list[AnyMessage]) -> None:
     """What comes after a finished answer changes nothing before it, so caches stay good."""
     later = [m for m in more if m.type not in ("system", "tool")]
     grown = [*messages, HumanMessage("and now?"), *later]

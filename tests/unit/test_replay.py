@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore
 
-from tests.unit.ledger_kit import MARKS, SAMPLES, STAMP, as_stored, events_of
+from tests.unit.events_kit import MARKS, SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import drive
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events import event_types as ev

@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from tests.unit.ledger_kit import SAMPLES, as_stored, messages
+from tests.unit.events_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
 from unsay.generation.failed_calls import UNKEPT, RequestRecorder, payload_of
 from unsay.history.failed_requests import (
@@ -138,7 +138,7 @@ def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
     assert [] == drive(list_requests(store, other))
 
 
-def test_a_witness_that_saw_nothing_has_the_view() -> None:
+def test_a_recorder_that_saw_nothing_has_the_context() -> None:
     """For a function in place of a model the request is the view."""
     recorder = RequestRecorder()
     recorder.begin(SENT)

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored, events_of
+from tests.unit.events_kit import SAMPLES, STAMP, as_stored, events_of
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import EventConflictError, EventLogGapError, InputError
 from unsay.events.event_types import Stamp, distinct, make_event, planner_note
@@ -122,7 +122,7 @@ def test_what_was_written_is_read(store: BaseStore, loop: bool) -> None:  # noqa
     assert len(events) == head["count"]
 
 
-def test_an_empty_ledger_has_no_pages(store: BaseStore) -> None:
+def test_an_empty_event_log_has_no_pages(store: BaseStore) -> None:
     """Before anything happened there is nothing to read."""
     assert [] == drive(read_pages(store, THREAD, EMPTY))
 

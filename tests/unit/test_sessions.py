@@ -64,7 +64,7 @@ async def test_a_session_has_one_life(thread_id: str, store: BaseStore, do: Do) 
     assert [found] == list_threads(store)
 
 
-async def test_a_line_of_earlier_days_is_a_session(store: BaseStore, do: Do) -> None:
+async def test_an_old_entry_is_a_session(store: BaseStore, do: Do) -> None:
     """A thread that was listed before there were sessions is active, and can end."""
     store.put(THREADS, "t", OLD_LINE)
 
@@ -75,7 +75,7 @@ async def test_a_line_of_earlier_days_is_a_session(store: BaseStore, do: Do) -> 
     assert ("ended", OLD_LINE["created_at"]) == (ended.status, ended.created_at)
 
 
-async def test_a_damaged_line_is_begun_anew(store: BaseStore, do: Do) -> None:
+async def test_a_damaged_entry_is_replaced(store: BaseStore, do: Do) -> None:
     """A thread whose line cannot be read stays usable."""
     store.put(THREADS, "t", {**OLD_LINE, "labels": 5})
 

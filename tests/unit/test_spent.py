@@ -51,7 +51,7 @@ def test_what_a_message_cost_follows_its_model(
     assert (micros, micros / 1_000_000) == (found.micros, found.cost)
 
 
-def test_what_was_booked_under_a_purpose_is_read() -> None:
+def test_what_was_counted_for_a_purpose_is_read() -> None:
     """A purpose that nothing was booked under cost nothing."""
     booked: Any = {"judge": {"input": 5, "output": 2, "total": 7, "micros": 9}}
     assert Tokens(input=5, output=2, total=7, micros=9) == tokens_in(booked, "judge")

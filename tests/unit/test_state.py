@@ -166,7 +166,7 @@ def test_same_words_said_twice_are_two_messages() -> None:
     assert ["yes", "yes", "yes"] == [message.content for message in transcript]
 
 
-def test_an_id_freed_and_needed_again_is_found_anew() -> None:
+def test_an_id_freed_and_needed_again_is_found_again() -> None:
     """After a removal the place's own id may be taken by the message that moved up."""
     transcript = merge_messages([], ["x", "y", "y"])
     again = merge_messages(transcript, [RemoveMessage(id=transcript[0].id or ""), "y"])

@@ -342,7 +342,7 @@ def test_each_topic_has_its_own_context(
     assert {"topic"} >= {each.why for each in plan.left_out}
 
 
-def test_a_topic_finds_its_own_fold_again() -> None:
+def test_a_topic_finds_its_own_compaction_again() -> None:
     """What was compacted in it is compacted still when the conversation returns."""
     within = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=1, proactive=Proactive(threshold=0.3)
@@ -360,7 +360,7 @@ def test_a_topic_finds_its_own_fold_again() -> None:
     assert first.compaction["topics"]["trains"] == third.compaction["topics"]["trains"]
 
 
-def test_the_fold_of_a_topic_that_is_gone_is_dropped() -> None:
+def test_the_compaction_of_a_topic_that_is_gone_is_dropped() -> None:
     """The state names only topics that the thread still tells apart."""
     compaction: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
     strategy = TopicScoped(within=SlidingWindow(window_size=1))

@@ -76,14 +76,14 @@ STRATEGIES: dict[str, Strategy] = {
 
 EACH_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
 ANY_STRATEGY = st.sampled_from(sorted(STRATEGIES)).map(STRATEGIES.__getitem__)
-TALKS = valid_transcripts(max_turns=5)
+CONVERSATIONS = valid_transcripts(max_turns=5)
 ENDS = st.sampled_from(["- a summary", "", "a summary that is longer than everything " * 90])
 
 
 @st.composite
 def plan_contexts(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, a window that is soon full, a summarizer."""
-    messages = [_longer(each) for each in draw(TALKS)]
+    messages = [_longer(each) for each in draw(CONVERSATIONS)]
     names = ids(messages)
     few = st.sets(st.sampled_from(names), max_size=2) if names else st.just(set())
     starts = [m.id for m in messages if m.type == "human"]
@@ -124,7 +124,7 @@ ANSWERED = frozenset({"no_thinking_at_end"})
 
 @EACH_STRATEGY
 @given(now=plan_contexts())
-def test_a_view_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
+def test_a_context_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
     """For any omission, providers accept the rest, except for what they never accept."""
     for plan in _plans(strategy, now):
         for provider in PROVIDERS:
@@ -182,7 +182,7 @@ def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> Non
 
 
 @given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
+def test_a_compaction_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
     """What the state keeps makes the same view in the next process."""
     for plan in _plans(strategy, now):
         after = plan.after
@@ -193,7 +193,7 @@ def test_a_fold_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
 
 @EACH_STRATEGY
 @given(now=plan_contexts(), more=valid_transcripts(max_turns=2, pending=True))
-def test_between_folds_a_view_only_grows(
+def test_between_compactions_a_context_only_grows(
     strategy: Strategy, now: PlanContext, more: list[AnyMessage]
 ) -> None:
     """With the same compaction the next context begins with the bytes of the last one."""
@@ -226,7 +226,7 @@ def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanCon
 
 
 @given(strategy=ANY_STRATEGY, now=plan_contexts(), branch=st.integers(0, 20))
-def test_a_rollback_leaves_a_view_of_what_is_left(
+def test_a_rollback_leaves_a_context_of_what_is_left(
     strategy: Strategy, now: PlanContext, branch: int
 ) -> None:
     """A compaction from before a rollback tells nothing of what was taken back."""

@@ -199,7 +199,7 @@ def test_local_summaries_run_together_when_there_are_too_many() -> None:
     assert len(told) <= LOCAL_CHARS + 3
 
 
-def test_a_summary_much_longer_than_asked_is_cut() -> None:
+def test_a_summary_much_longer_than_asked_is_shortened() -> None:
     """It is shorter than what it replaces, and still no room for it was planned."""
     now = plan_context(talk("uau", words="x" * 900), ask=Summarizer(replies=["- fact " * 200]).ask)
     plan = drive(compact_with_model(now, now.messages, summaries.Summarizer(tokens=50), why="test"))
@@ -280,7 +280,7 @@ def test_a_summary_is_asked_to_have_400_tokens() -> None:
     assert [False, True] == ["90 tokens" in text_of(each[-1]) for each in model.requests]
 
 
-def test_a_step_across_the_line_is_not_taken_from_the_preserved() -> None:
+def test_a_tool_step_across_the_split_is_not_taken_from_the_preserved() -> None:
     """The split moves back rather than into what stays."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=3, proactive=FULL)
     now = plan_context(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)

@@ -73,7 +73,7 @@ def test_recents_give_way_where_they_leave_none() -> None:
     assert plan.after.utilization <= 0.375
 
 
-def test_a_fold_that_gains_little_waits() -> None:
+def test_a_compaction_that_gains_little_waits() -> None:
     """What must stay may fill the window; no summary is paid for then."""
     model = Summarizer()
     pins = frozenset(f"m{i}" for i in range(5, 60))
@@ -83,7 +83,7 @@ def test_a_fold_that_gains_little_waits() -> None:
     assert [] == model.requests
 
 
-def test_a_fold_lasts() -> None:
+def test_a_compaction_lasts() -> None:
     """The next calls find nothing to do until the window has filled again."""
     model = Summarizer()
     strategy = ThreeStage(recents=4, summary_tokens=50)
@@ -125,7 +125,7 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
     assert ids(messages) == ids(plan.messages)
 
 
-def test_fresh_giants_are_truncated_where_folding_is_not_enough() -> None:
+def test_new_large_results_are_truncated_where_compaction_is_not_enough() -> None:
     """A result that fills the window alone does not stop the conversation."""
     messages = [*talk("uaua"), *steps("x" * 8_000)]
     now = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
@@ -162,7 +162,7 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
     assert goals[1] <= 0.1875
 
 
-def test_a_short_talk_of_long_messages_is_reduced_too() -> None:
+def test_a_short_conversation_of_long_messages_is_reduced_too() -> None:
     """Recents give way, then primers; the question stays."""
     now = plan_context(talk("uauau", words="x" * 9_000), overflows=1, ask=Summarizer().ask)
     first = drive(reduce_context(ThreeStage(), now))
@@ -174,7 +174,7 @@ def test_a_short_talk_of_long_messages_is_reduced_too() -> None:
     assert [SUMMARY_ID, "m4"] == ids(second.messages)
 
 
-def test_an_overflow_that_shorter_results_undo_folds_nothing() -> None:
+def test_an_overflow_that_shorter_results_undo_compacts_nothing() -> None:
     """Where the window is known and the view fits it then, all that was said stays."""
     model = Summarizer()
     messages = [*TALK, *steps("x" * 3_000)[1:]]
@@ -187,7 +187,7 @@ def test_an_overflow_that_shorter_results_undo_folds_nothing() -> None:
 
 
 @pytest.mark.parametrize("shape", ["u", "s", "ua"])
-def test_a_talk_that_cannot_be_parted_is_let_be(shape: str) -> None:
+def test_a_conversation_that_cannot_be_split_is_left_as_it_is(shape: str) -> None:
     """However full the window is."""
     now = plan_context(talk(shape, words="x" * 900), window_tokens=100, ask=Summarizer().ask)
 

@@ -100,7 +100,7 @@ def human(words: Any) -> HumanMessage:
         ),
     ],
 )
-def test_a_talk_has_the_language_of_its_newest_words(
+def test_a_conversation_has_the_language_of_its_newest_words(
     messages: list[AnyMessage], language: Language
 ) -> None:
     """The newest message of the user that has words decides, and without one an answer."""

@@ -118,7 +118,7 @@ def test_the_command_prints_one_object(
     assert [str(path)] == list(printed["files"])
 
 
-def test_a_line_that_is_none_is_named(
+def test_an_unreadable_line_is_named(
     tokens: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An unreadable entry is reported with its file and line."""

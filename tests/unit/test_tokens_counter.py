@@ -202,14 +202,14 @@ def test_the_last_report_says_what_the_next_prompt_costs() -> None:
     assert 1_000 + 3 + MESSAGE_TOKENS == TokenCounter(encode=words).project(messages)
 
 
-def test_a_talk_without_reports_is_counted() -> None:
+def test_a_conversation_without_reports_is_counted() -> None:
     """Where no model reported anything, the next prompt is the sum of what is in it."""
     counter = TokenCounter(encode=words)
 
     assert counter.count(talk(2), [weather]) == counter.project(talk(2), [weather])
 
 
-def test_a_view_that_goes_on_from_a_reported_one_costs_the_report_and_what_was_added() -> None:
+def test_a_context_that_continues_a_reported_one_costs_the_report_and_what_was_added() -> None:
     """A prompt is known once it was reported, with any hidden parts."""
     sent = talk(3)
     counter = TokenCounter(encode=words).observe(sent, {"input_tokens": 5_000}, [weather])
@@ -228,7 +228,7 @@ def test_a_view_that_goes_on_from_a_reported_one_costs_the_report_and_what_was_a
         pytest.param([], id="nothing"),
     ],
 )
-def test_a_view_that_was_changed_is_counted_anew(view: list[BaseMessage]) -> None:
+def test_a_context_that_was_changed_is_counted_again(view: list[BaseMessage]) -> None:
     """A report says nothing of a prompt that does not begin as the reported one did."""
     counter = TokenCounter(encode=words).observe(talk(3), {"input_tokens": 5_000})
 
@@ -265,7 +265,7 @@ def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
     assert counter.count(messages) == pytest.approx(exact.count(messages), rel=0.1)
 
 
-def test_a_correction_follows_the_talk() -> None:
+def test_a_correction_follows_the_conversation() -> None:
     """Where a conversation changes its language, what was learned of the first is forgotten."""
     counter, sent, reported = TokenCounter(encode=words), list[BaseMessage](), 0
     ratios: list[float] = []

@@ -176,7 +176,9 @@ def test_nonsense_is_unscored(reply: Any) -> None:
     threshold=st.floats(min_value=0, max_value=1),
     reason=st.text(),
 )
-def test_judge_and_rules_draw_the_same_line(score: float, threshold: float, reason: str) -> None:
+def test_judge_and_rules_use_the_same_threshold(
+    score: float, threshold: float, reason: str
+) -> None:
     """A score fails exactly when it is below the threshold, from any judge."""
     outcome = "failed" if score < threshold else "passed"
     found = PreVerdict(score=score, decided=True, reason=reason)

@@ -36,7 +36,7 @@ def test_who_waits_longest_moves_up() -> None:
     assert (frozenset({1, 3}), (4,)) == (moved.running, moved.waiting)
 
 
-def test_who_gives_up_frees_a_place_in_the_line() -> None:
+def test_who_gives_up_frees_a_place_in_the_queue() -> None:
     """No caller enters for it."""
     moved = line(1, 2, 3, 4).left(3)
 
@@ -44,7 +44,7 @@ def test_who_gives_up_frees_a_place_in_the_line() -> None:
     assert "waiting" == moved.joined(5).reception(5)
 
 
-def test_a_line_of_none_refuses_whoever_does_not_get_in() -> None:
+def test_a_queue_without_places_refuses_whoever_does_not_get_in() -> None:
     """No caller waits."""
     assert "refused" == line(1, 2, places=1, max_waiting=0).reception(2)
 
@@ -63,7 +63,7 @@ def test_who_is_not_there_cannot_leave() -> None:
         ({"places": True, "max_waiting": 1}, "places True: write"),
     ],
 )
-def test_a_line_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
+def test_a_queue_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
     """The message shows the value."""
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         WaitQueue(**values)

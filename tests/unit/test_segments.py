@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from tests.transcripts import wild_transcripts
-from tests.unit.ledger_kit import SAMPLES, as_stored, messages
+from tests.unit.events_kit import SAMPLES, as_stored, messages
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import thread_namespace

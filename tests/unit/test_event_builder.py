@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from tests.unit.ledger_kit import SAMPLES, STAMP, as_stored, events_of
+from tests.unit.events_kit import SAMPLES, STAMP, as_stored, events_of
 from unsay.errors import EventConflictError, TranscriptError
 from unsay.events import EventBuilder
 from unsay.events.event_types import make_event, planner_note
@@ -118,7 +118,7 @@ def test_every_event_says_where_and_when() -> None:
     ]
 
 
-def test_the_events_give_the_same_messages_in_another_ledger() -> None:
+def test_the_events_give_the_same_messages_in_another_event_log() -> None:
     """An event log continues where its events end, open calls included."""
     book = searched()
     again = event_log(events=book.events)

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
-from tests.unit.ledger_kit import as_stored
+from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import (
@@ -229,7 +229,7 @@ def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
     assert ["human: q1", "human: q2"] == said(spoken(conversation.messages()))[::2]
 
 
-def test_a_fold_is_told(opened: Opening) -> None:
+def test_a_compaction_is_on_the_stream(opened: Opening) -> None:
     """A change of subject tells which topic views leave out, and up to which message."""
     conversation = opened(
         ScriptedChat(replies=ENGLISH), ScriptedJudge(), settings={"summaries": "local"}
@@ -598,7 +598,7 @@ def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
-async def test_a_plain_graph_keeps_a_ledger_in_memory(form: str) -> None:
+async def test_a_plain_graph_keeps_an_event_log_in_memory(form: str) -> None:
     """A host's graph over an in-memory store writes the same pages, blocking or not."""
     graph = make(Numbered(), scores(0.9, 0.1, 0.9))
     for text in ("q1", "q2", "/undo"):
@@ -638,7 +638,7 @@ def rows(about: str) -> str:
     return f"{about}: {ROWS}"
 
 
-def test_a_large_tool_result_is_left_out_of_views_alone(opened: Opening) -> None:
+def test_a_large_tool_result_is_left_out_of_contexts_alone(opened: Opening) -> None:
     """The model sees the beginning; transcript, event log and `tool_result` have the whole."""
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}, "id": "c1"}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks, "And": "Well, that is all there is to say of it."})

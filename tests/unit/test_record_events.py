@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from tests.unit.ledger_kit import messages
+from tests.unit.events_kit import messages
 from unsay.effects import drive
 from unsay.events.transcript_replay import replay
 from unsay.judging.topic_detector import LexicalDetector
@@ -140,7 +140,7 @@ def test_what_was_emptied_stays_so() -> None:
     assert after["messages"] == replay(told(after, store)).messages
 
 
-def test_what_is_sealed_stays_so() -> None:
+def test_what_is_offloaded_stays_offloaded() -> None:
     """A step on a longer transcript changes nothing of its older part."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(4)), store)
@@ -156,7 +156,7 @@ def test_the_ends_are_few() -> None:
     assert len(ends) == len({*ends}) == 10
 
 
-def test_an_edit_stands_behind_what_is_sealed() -> None:
+def test_an_edit_is_after_what_is_offloaded() -> None:
     """The event log replaces what the state has, and keeps the rest of the transcript."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(8)), store)
@@ -171,7 +171,7 @@ def test_an_edit_stands_behind_what_is_sealed() -> None:
     ).messages
 
 
-def test_words_that_the_ledger_has_are_not_told_twice() -> None:
+def test_texts_that_the_event_log_has_are_not_added_twice() -> None:
     """What entered and was put back in the same step is in the event log already."""
     store = InMemoryStore()
     state = stepped(State(), Update(messages=transcript(4)), store)

@@ -63,7 +63,7 @@ DEEDS = {
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_undo_and_redo_are_of_the_last_deed(deed: str) -> None:
+def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
     conversation = opened()
     conversation.pin(turn=1)

@@ -179,7 +179,7 @@ def _drawn_topic(
 
 
 @given(plan_contexts())
-def test_what_was_sealed_returns_as_it_was(at: PlanContext) -> None:
+def test_what_was_offloaded_returns_as_it_was(at: PlanContext) -> None:
     """Messages, topics, checkpoints and what a person opened are as before, to the last field."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     before = shown(at.state)
@@ -209,7 +209,7 @@ def test_any_place_can_be_reached(at: PlanContext, data: Any) -> None:
 
 
 @given(plan_contexts())
-def test_sealing_in_steps_is_taken_back_at_once(at: PlanContext) -> None:
+def test_offloading_in_steps_is_reversed_at_once(at: PlanContext) -> None:
     """A transcript that is offloaded, continued and offloaded again comes back whole."""
     run = scope(InMemoryStore(), live_messages=at.limit)
     more = talked(9, 8, 9, turns=3)
@@ -258,12 +258,12 @@ def test_what_stays(state: State, settings: dict[str, Any]) -> None:
     assert Update() == drive(offload(current, run))
 
 
-def test_nothing_is_sealed_without_a_store() -> None:
+def test_nothing_is_offloaded_without_a_store() -> None:
     """Where nothing could hold the pages, the state holds the transcript."""
     assert Update() == drive(offload(talked(1, 2, 3, turns=5), scope(None)))
 
 
-def test_the_oldest_folded_part_goes() -> None:
+def test_the_oldest_compacted_part_is_offloaded() -> None:
     """Half a window stays, and the summary covers the rest."""
     run = scope(InMemoryStore(), live_messages=8)
     now = offloaded_by(asked(talked(1, 2, 3, turns=2)), run)
@@ -306,7 +306,7 @@ def test_what_waits_for_a_verdict_stays() -> None:
     assert ["b3", *(m.id for m in brought[7:]), "pending"] == [m.id for m in now["messages"]]
 
 
-def test_a_long_record_is_sealed_bit_by_bit() -> None:
+def test_a_long_transcript_is_offloaded_bit_by_bit() -> None:
     """A turn writes no more than some pages of some messages, one behind the other."""
     run = scope(InMemoryStore())
     state = asked(talked(*range(1, 11), turns=120))
@@ -365,7 +365,7 @@ def test_what_a_person_opened_stays_open() -> None:
     assert state["expanded"] == drive(load_all(now, run))["expanded"]
 
 
-def test_checkpoints_know_that_they_are_sealed() -> None:
+def test_checkpoints_know_that_they_are_offloaded() -> None:
     """Those whose message is gone say so; the others are as before."""
     run = scope(InMemoryStore())
     state = asked(talked(1, 2, 3, turns=2))

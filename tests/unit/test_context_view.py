@@ -201,7 +201,7 @@ def summarized(*summaries: str) -> str:
         ),
     ],
 )
-def test_the_model_is_sent_a_view(
+def test_the_model_is_sent_a_context(
     transcript: list[AnyMessage], segments: list[Segment], topics: list[Topic], expected: View
 ) -> None:
     """The current topic word for word, the others compacted, our own words left out."""
@@ -313,7 +313,7 @@ TOPICS = [topic("x", "Of x."), topic("y", "Of y."), topic("z")]
 
 
 @given(shape=SHAPES, starts=STARTS, prompt=st.sampled_from([None, "", "You are unsay."]))
-def test_every_message_of_the_topic_is_in_the_view_once(
+def test_every_message_of_the_topic_is_in_the_context_once(
     shape: list[str], starts: list[tuple[int, str]], prompt: str | None
 ) -> None:
     """All that was said on the current topic, in order; the pending question last."""
@@ -390,7 +390,7 @@ def _renamed(talk: list[AnyMessage]) -> list[AnyMessage]:
         pytest.param([("rice", "b1")], ["b1", "b2"], id="a topic that is gone"),
     ],
 )
-def test_an_unfolded_topic_is_shown_while_the_talk_stays(
+def test_an_opened_topic_is_shown_while_the_topic_stays(
     expanded: list[tuple[str, str]], words: list[str]
 ) -> None:
     """Its messages are in their place, and no summary replaces them."""

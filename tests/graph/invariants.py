@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, message_
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import StateSnapshot
 
-from tests.graph.troupe import KNOWN, Crash
+from tests.graph.scripted_parts import KNOWN, Crash
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
@@ -20,10 +20,18 @@ from unsay.messages.validation import DIALECTS, faults
 from unsay.model_factory import PROVIDERS
 from unsay.types import Provider
 
-TALKS = frozenset({"say", "again", "stream", "spoil", "command"})
+CONVERSATIONS = frozenset({"say", "again", "stream", "spoil", "command"})
 """The steps by which somebody says something: they are never refused without a cause."""
 
-RUNS = TALKS - {"command"} | {"retry", "resume", "decide", "resend", "invoke", "order", "go_on"}
+RUNS = CONVERSATIONS - {"command"} | {
+    "retry",
+    "resume",
+    "decide",
+    "resend",
+    "invoke",
+    "order",
+    "go_on",
+}
 """The steps that run the graph."""
 
 GOES_ON = frozenset({"resume", "decide", "go_on"})
@@ -55,7 +63,7 @@ class Scene:
     """What the step ended in; `None` when it ended well."""
 
 
-class Verities:
+class Invariants:
     """What was seen of a thread so far, and what follows from it."""
 
     def __init__(self) -> None:
@@ -142,7 +150,7 @@ def _unopened(scene: Scene) -> bool:
 
 def _check_refusal(scene: Scene) -> None:
     """Only a pending decision blocks a new message."""
-    if scene.name in TALKS and not scene.before.interrupts:
+    if scene.name in CONVERSATIONS and not scene.before.interrupts:
         assert not isinstance(scene.raised, ConflictError | InputError | NotFoundError)
 
 

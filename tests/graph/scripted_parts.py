@@ -82,7 +82,7 @@ class Player(ScriptedChat):
         return self.kind
 
 
-class Troupe:
+class ScriptedParts:
     """The people of one thread, and what the model was sent."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Troupe:
         """A new step."""
         self.told, self.views = [], []
 
-    def rehearse(self, told: Sequence[Any]) -> None:
+    def prepare(self, told: Sequence[Any]) -> None:
         """Say what the model does in this step."""
         self.told = list(told)
 

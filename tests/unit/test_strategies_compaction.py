@@ -205,7 +205,7 @@ def test_spans_of_topics_go_too() -> None:
     assert [] == compaction["topics"]["x"]["spans"]
 
 
-def test_japanese_views_are_headed_in_japanese() -> None:
+def test_japanese_contexts_are_headed_in_japanese() -> None:
     """The catalogue of the conversation's language is used."""
     plan = without(plan_context(talk("uaua")), 0, 1, summary="- 要点")
     view = render(plan.after.messages, plan.compaction, pins=(), texts=Texts("ja"))

@@ -114,7 +114,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_a_cut_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
+def test_a_branch_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
     """Every possible transcript is read back unchanged, from text and from the file."""
     before = branch(message, drafts=(message,))
     after = kept(before)
@@ -156,7 +156,7 @@ def test_half_a_character_does_not_stop_a_rollback() -> None:
     assert ["?!"] == [message.content for message in after["messages"]]
 
 
-def test_a_cut_of_nothing_is_kept() -> None:
+def test_an_empty_branch_is_kept() -> None:
     """Empty lists are lists again."""
     empty = replace_tail(
         LiveBranch(messages=()), None, label=Label(kind="undo", reason="", created_at="")
@@ -211,7 +211,7 @@ def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
     ("inline", "body"),
     [pytest.param(True, {"body"}, id="no store"), pytest.param(False, set(), id="a store")],
 )
-def test_a_reference_names_its_cut(*, inline: bool, body: set[str]) -> None:
+def test_a_reference_names_its_branch(*, inline: bool, body: set[str]) -> None:
     """The state names a branch with its size, and carries it only where no store does."""
     whole = branch(
         HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c"))
@@ -246,7 +246,7 @@ def test_references_are_bounded(*, inline: bool, limit: int) -> None:
     assert [f"branch-{index}" for index in range(3, limit + 3)] == [ref["id"] for ref in refs]
 
 
-def test_a_cut_made_again_replaces_itself() -> None:
+def test_a_branch_made_again_replaces_itself() -> None:
     """A node run twice leaves one reference, the newest."""
     refs = [reference(branch(name=each), inline=False) for each in ("one", "two")]
 

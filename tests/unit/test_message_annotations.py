@@ -26,7 +26,7 @@ ANSWER = AIMessage("4", id="a", response_metadata={"finish_reason": "stop"})
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}
 
 
-def test_a_mark_is_added_beside_the_words() -> None:
+def test_an_annotation_is_added_to_a_message() -> None:
     """Notes gather on a copy; the message, its id and its other metadata stay."""
     once = annotate(ANSWER, turn=1, score=0.5)
     twice = annotate(once, score=0.7, topic="Kyoto")
@@ -48,7 +48,7 @@ def test_a_mark_is_added_beside_the_words() -> None:
 
 
 @pytest.mark.parametrize("foreign", [None, "notice", 1, ["kind"]])
-def test_a_foreign_value_under_our_key_is_no_mark(foreign: Any) -> None:
+def test_a_foreign_value_under_our_key_is_not_an_annotation(foreign: Any) -> None:
     """What another program wrote there is not read, and is overwritten by the first note."""
     message = AIMessage("4", response_metadata={KEY: foreign})
 

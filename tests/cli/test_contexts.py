@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import RemoveMessage
 
 from tests.cli.conftest import Run
-from tests.cli.talk import DRAFTS, LISTS, NESTED
+from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import SHIFTS
 from unsay.context.sliding import SlidingWindow
@@ -38,7 +38,7 @@ def conversation(home: Path) -> Conversation:
         return made
 
 
-def test_a_view_tells_each_call(run: Run, conversation: Conversation) -> None:
+def test_a_context_shows_each_call(run: Run, conversation: Conversation) -> None:
     """The rejected and the delivered draft are shown, each with its request."""
     del conversation
     text = run("timeline", "--context", "3").stdout
@@ -53,7 +53,7 @@ def test_a_view_tells_each_call(run: Run, conversation: Conversation) -> None:
     assert "  Reported by the model: " in second
 
 
-def test_a_view_for_programs(run: Run, conversation: Conversation) -> None:
+def test_a_context_for_programs(run: Run, conversation: Conversation) -> None:
     """Places, ids and tokens of each call as JSON."""
     del conversation
     found = json.loads(run("timeline", "--context", "3", "--json").stdout)
@@ -66,7 +66,7 @@ def test_a_view_for_programs(run: Run, conversation: Conversation) -> None:
     assert last["context"]["parts"]["recents"] > 0
 
 
-def test_a_view_in_japanese(run: Run, home: Path) -> None:
+def test_a_context_in_japanese(run: Run, home: Path) -> None:
     """The words are in the language of the question."""
     with fill(home, "日本", *JAPANESE):
         text = run("timeline", "--context", "3", "--thread", "日本").stdout
@@ -77,7 +77,7 @@ def test_a_view_in_japanese(run: Run, home: Path) -> None:
     assert "コンテキスト: " in text
 
 
-def test_a_view_says_that_the_record_has_changed(run: Run, home: Path) -> None:
+def test_a_context_says_that_the_transcript_has_changed(run: Run, home: Path) -> None:
     """Places are then told as those of the time."""
     with fill(home, "talk", LISTS, NESTED) as conversation:
         conversation.add([RemoveMessage(id=conversation.messages()[0].id or "")])

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.cli.conftest import Run
-from tests.cli.talk import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
+from tests.cli.scripted_conversation import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
 from unsay.cli.event_commands import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.event_types import Stamp, split_message, stamped
@@ -128,7 +128,7 @@ def test_a_missing_page(run: Run, database: Path) -> None:
         assert first.key in result.stderr
 
 
-def test_a_ledger_that_makes_another_record(run: Run, database: Path) -> None:
+def test_an_event_log_that_gives_another_transcript(run: Run, database: Path) -> None:
     """A forged chain without a gap is not accepted."""
     with Conversation.open(database, thread="talk") as conversation:
         page = make_page(EMPTY, conversation.events()[:3])

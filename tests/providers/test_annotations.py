@@ -19,7 +19,7 @@ TALK: list[AnyMessage] = [
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_no_provider_is_sent_a_mark(provider: Provider) -> None:
+def test_no_provider_is_sent_an_annotation(provider: Provider) -> None:
     """With a manifest and a verdict on every message the request is what it is without."""
     marked = [
         annotate(each, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}})

@@ -71,7 +71,7 @@ COMBINATIONS.append(pytest.param({"recall_tokens": 0}, True, id="no recall"))
 
 
 @pytest.mark.parametrize(("settings", "with_tools"), COMBINATIONS)
-def test_a_long_talk_in_a_small_window(
+def test_a_long_conversation_in_a_small_window(
     settings: dict[str, Any], *, with_tools: bool, tmp_path: Path
 ) -> None:
     """Each question is answered, each request is valid and fits in the end, nothing is lost."""
@@ -152,7 +152,7 @@ def test_nothing_left_out_overflows_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("preset", ["chat", "debugging", "long_task"])
-def test_a_talk_with_a_preset(preset: str, tmp_path: Path) -> None:
+def test_a_conversation_with_a_preset(preset: str, tmp_path: Path) -> None:
     """Each preset works for a whole conversation."""
     settings = {"context_window_tokens": WINDOW, "budget_mode": "soft", "backpressure": ()}
     chat = narrow(with_tools=True)

@@ -76,7 +76,7 @@ def test_where_a_transcript_may_be_split(messages: list[AnyMessage], expected: l
 
 
 @given(messages=valid_transcripts(notices=True), data=st.data())
-def test_both_sides_of_a_safe_cut_are_valid(
+def test_both_sides_of_a_safe_split_are_valid(
     messages: list[AnyMessage], data: st.DataObject
 ) -> None:
     """Any safe split of any valid transcript gives two valid ones."""
@@ -89,7 +89,7 @@ def test_both_sides_of_a_safe_cut_are_valid(
 
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS, data=st.data())
-def test_safe_cut_is_the_nearest_safe_index(
+def test_safe_split_is_the_nearest_safe_index(
     messages: list[AnyMessage], towards: str, data: st.DataObject
 ) -> None:
     """The split is safe and in the wanted direction, and a safe index stays."""
@@ -105,7 +105,7 @@ def test_safe_cut_is_the_nearest_safe_index(
 
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS)
-def test_safe_cut_is_monotone(messages: list[AnyMessage], towards: str) -> None:
+def test_safe_split_is_monotone(messages: list[AnyMessage], towards: str) -> None:
     """A later index never gives an earlier split."""
     branches = [safe_split(messages, each, towards=towards) for each in range(len(messages) + 1)]
 

@@ -115,7 +115,7 @@ def live(messages: Sequence[AnyMessage], *marks: str) -> LiveBranch:
     )
 
 
-def test_a_line_is_the_part_of_a_state_that_moves() -> None:
+def test_a_live_branch_is_the_part_of_a_state_that_changes() -> None:
     """The transcript, the checkpoints and the segments, whichever there are."""
     segments = [Segment(topic_id="t1", start="q1")]
     state = State(messages=talk(1), checkpoints=[annotation("a1")], segments=segments)
@@ -153,7 +153,7 @@ def test_a_failed_draft_goes_back_ever_further(
     marked=st.sets(st.integers(min_value=1, max_value=5)),
     failures=st.integers(min_value=1, max_value=4),
 )
-def test_landings_never_lie_ahead(turns: int, marked: set[int], failures: int) -> None:
+def test_targets_are_never_ahead(turns: int, marked: set[int], failures: int) -> None:
     """Failure after failure each target is a place in the transcript, at or before the last one."""
     here = live(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
     base = here.id_at(len(here.messages) - 1)
@@ -504,7 +504,7 @@ def test_steps_are_bounded() -> None:
     assert ("b1", "rollback") == (update["operations"][0]["base"], update["operations"][-1]["kind"])
 
 
-def test_a_cut_that_is_no_longer_kept_is_reported() -> None:
+def test_a_branch_that_is_no_longer_kept_is_reported() -> None:
     """Without a store the oldest branches go; an undo that needs one raises an error."""
     state = full()
     state["operations"] = [Operation(kind="rollback", base="a3", branches=["branch-gone"])]
@@ -534,7 +534,7 @@ def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> N
     assert "Bread" == state["current_topic"]
 
 
-def test_cuts_are_fetched_in_the_order_asked_for() -> None:
+def test_branches_are_fetched_in_the_order_asked_for() -> None:
     """Those the state carries and those the store keeps, together."""
     store = InMemoryStore()
     state = full()

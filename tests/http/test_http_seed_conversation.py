@@ -6,7 +6,7 @@ from pathlib import Path
 from langchain_core.messages import AnyMessage
 
 from tests.http.openai_server import OpenAIServer, Script
-from tests.http.seed_talk import SeedConversation, judged_answer
+from tests.http.seed_conversation import SeedConversation, judged_answer
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
 from unsay.messages.annotations import spoken
@@ -14,12 +14,12 @@ from unsay.messages.annotations import spoken
 Serve = Callable[[Script], OpenAIServer]
 
 
-def play(path: Path, seed_talk: SeedConversation) -> list[Reply]:
+def play(path: Path, seed_conversation: SeedConversation) -> list[Reply]:
     """All four questions, with the bad exchange put in before the last."""
     with open_conversation(path) as conversation:
-        replies = [conversation.say(question) for question in seed_talk.questions[:3]]
-        conversation.add(seed_talk.pushed_in)
-        return [*replies, conversation.say(seed_talk.questions[3])]
+        replies = [conversation.say(question) for question in seed_conversation.questions[:3]]
+        conversation.add(seed_conversation.pushed_in)
+        return [*replies, conversation.say(seed_conversation.questions[3])]
 
 
 def open_conversation(path: Path) -> Conversation:
@@ -34,54 +34,54 @@ def said(messages: list[AnyMessage]) -> list[tuple[str, str]]:
 
 
 def test_poisoned_answer_never_reaches_the_user(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Each question gets its good answer; the two bad ones cost one rollback each."""
-    serve(seed_talk.script)
-    replies = play(tmp_path / "talk.db", seed_talk)
+    serve(seed_conversation.script)
+    replies = play(tmp_path / "talk.db", seed_conversation)
     assert [
-        (seed_talk.answers[seed_talk.questions[0]], 0.9, 0),
-        (seed_talk.answers[seed_talk.questions[1]], 0.9, 0),
-        (seed_talk.answers[seed_talk.questions[2]], 0.9, 1),
-        (seed_talk.answers[seed_talk.questions[3]], 0.9, 1),
+        (seed_conversation.answers[seed_conversation.questions[0]], 0.9, 0),
+        (seed_conversation.answers[seed_conversation.questions[1]], 0.9, 0),
+        (seed_conversation.answers[seed_conversation.questions[2]], 0.9, 1),
+        (seed_conversation.answers[seed_conversation.questions[3]], 0.9, 1),
     ] == [(reply.text, reply.score, reply.rollbacks) for reply in replies]
 
 
 def test_retry_is_told_the_reason_and_not_the_bad_answer(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """The second request for the third question holds question and reason, not the answer."""
-    server = serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
-    third = seed_talk.questions[2]
+    server = serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
+    third = seed_conversation.questions[2]
     first, retry = (a for a in server.asked_of("answerer") if a.question == third)
-    reason = seed_talk.reasons[seed_talk.poisoned]
+    reason = seed_conversation.reasons[seed_conversation.poisoned]
     assert (False, True) == (reason in first.told, reason in retry.told)
-    assert not [asked for asked in (first, retry) if seed_talk.poisoned[:30] in asked.text]
+    assert not [asked for asked in (first, retry) if seed_conversation.poisoned[:30] in asked.text]
 
 
 def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """The judge sees the bad exchange; the answerer gets the reason, not its text."""
-    server = serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
-    (_, _), (_, bad) = seed_talk.pushed_in
+    server = serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
+    (_, _), (_, bad) = seed_conversation.pushed_in
     last = server.asked_of("answerer")[-1]
     assert bad in [judged_answer(asked) for asked in server.asked_of("judge")]
-    assert (seed_talk.questions[3], True, False) == (
+    assert (seed_conversation.questions[3], True, False) == (
         last.question,
-        seed_talk.reasons[bad] in last.told,
+        seed_conversation.reasons[bad] in last.told,
         bad[:30] in last.text,
     )
 
 
 def test_judge_is_asked_for_a_structure(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Every request for the judge carries the verdict's schema; the answerer's carry none."""
-    server = serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
+    server = serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
     schemas = [
         asked.body["response_format"]["json_schema"]["schema"]["required"]
         for asked in server.asked_of("judge")
@@ -91,65 +91,65 @@ def test_judge_is_asked_for_a_structure(
 
 
 def test_weather_is_left_out_when_python_is_asked_about_again(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Back at Python, the request has the list comprehensions, and of the weather a summary."""
-    server = serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
-    lists, weather, decorators, _ = seed_talk.questions
+    server = serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
+    lists, weather, decorators, _ = seed_conversation.questions
     third = next(a for a in server.asked_of("answerer") if a.question == decorators)
     *shown, last = [message["content"] for message in third.body["messages"]]
     summary, asked = last.split('</summary key="')
-    assert [lists, seed_talk.answers[lists]] == shown
+    assert [lists, seed_conversation.answers[lists]] == shown
     assert (True, True) == (weather in summary, asked.endswith(f"\n\n{decorators}"))
-    assert seed_talk.answers[weather] not in last
+    assert seed_conversation.answers[weather] not in last
 
 
 def test_record_survives_a_restart(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Reopened, the thread has the good answers alone, and both bad ones among its branches."""
-    serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
+    serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
     with open_conversation(tmp_path / "talk.db") as conversation:
         messages, timeline = conversation.messages(), conversation.timeline()
     expected = [
         words
-        for question in seed_talk.questions
-        for words in (("human", question), ("ai", seed_talk.answers[question]))
+        for question in seed_conversation.questions
+        for words in (("human", question), ("ai", seed_conversation.answers[question]))
     ]
     assert expected == said(spoken(messages))
     assert ["draft", "context"] == [branch["kind"] for branch in timeline.branches]
 
 
 def test_rollback_by_hand_after_a_restart(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """A rollback takes the last turn off, an undo brings it back, word for word."""
-    serve(seed_talk.script)
-    play(tmp_path / "talk.db", seed_talk)
+    serve(seed_conversation.script)
+    play(tmp_path / "talk.db", seed_conversation)
     with open_conversation(tmp_path / "talk.db") as conversation:
         before = said(conversation.messages())
         moved = conversation.rollback()
         after = said(conversation.messages())
         conversation.undo()
         restored = said(conversation.messages())
-    assert (3, seed_talk.questions[3]) == (moved.turns, moved.question)
+    assert (3, seed_conversation.questions[3]) == (moved.turns, moved.question)
     assert (before[:6], before) == (after, restored)
 
 
-async def test_same_talk_in_async_code(
-    serve: Serve, seed_talk: SeedConversation, tmp_path: Path
+async def test_same_conversation_in_async_code(
+    serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """`AsyncConversation` leaves the same transcript as `Conversation`."""
-    serve(seed_talk.script)
-    play(tmp_path / "blocking.db", seed_talk)
+    serve(seed_conversation.script)
+    play(tmp_path / "blocking.db", seed_conversation)
     path, settings = tmp_path / "async.db", {"judge_model": "judge"}
     async with AsyncConversation.open(path, model="answerer", settings=settings) as conversation:
-        for question in seed_talk.questions[:3]:
+        for question in seed_conversation.questions[:3]:
             await conversation.say(question)
-        await conversation.add(seed_talk.pushed_in)
-        await conversation.say(seed_talk.questions[3])
+        await conversation.add(seed_conversation.pushed_in)
+        await conversation.say(seed_conversation.questions[3])
         found = said(spoken(await conversation.messages()))
     with open_conversation(tmp_path / "blocking.db") as conversation:
         assert said(spoken(conversation.messages())) == found

@@ -76,7 +76,7 @@ def plan_contexts(draw: Any) -> PlanContext:
 
 
 @given(at=plan_contexts())
-def test_writes_lead_to_the_line(at: PlanContext) -> None:
+def test_writes_give_the_transcript(at: PlanContext) -> None:
     """What is written to the transcript gives exactly the line, in both reducers."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
@@ -86,7 +86,7 @@ def test_writes_lead_to_the_line(at: PlanContext) -> None:
 
 
 @given(at=plan_contexts())
-def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
+def test_putting_back_what_was_removed_restores_everything(at: PlanContext) -> None:
     """A restored branch gives the same transcript, checkpoints and segments, and no branch."""
     base = at.bases[0]
     back = replace_tail(at.live, base, label=PERSON, keep=at.pending)
@@ -99,7 +99,7 @@ def test_putting_back_what_was_cut_restores_everything(at: PlanContext) -> None:
 
 
 @given(at=plan_contexts())
-def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
+def test_several_branches_are_put_back_together(at: PlanContext) -> None:
     """Cuts made one after another, each further back, return in the order they stood in."""
     places = sorted(at.bases, key=at.live.index_of, reverse=True)
     here, branches, written = at.live, [], list(at.live.messages)
@@ -114,7 +114,7 @@ def test_several_cuts_are_put_back_together(at: PlanContext) -> None:
 
 
 @given(at=plan_contexts())
-def test_nothing_is_lost_by_a_cut(at: PlanContext) -> None:
+def test_nothing_is_lost_by_a_branch(at: PlanContext) -> None:
     """Every message, checkpoint and segment is afterwards on the line or in the branch, once."""
     change = replace_tail(at.live, at.bases[0], label=PERSON, keep=at.pending)
 
@@ -146,7 +146,7 @@ def test_pending_question_stays_last(at: PlanContext) -> None:
 
 
 @given(at=plan_contexts())
-def test_cut_ids_follow_from_what_is_cut(at: PlanContext) -> None:
+def test_branch_ids_follow_from_what_is_removed(at: PlanContext) -> None:
     """A node that runs twice makes the same branch; another one has another id."""
     changes = [
         replace_tail(at.live, base, label=PERSON, keep=at.pending)
@@ -182,7 +182,7 @@ def test_replacing_an_answer_keeps_it(at: PlanContext, size: int) -> None:
     assert newer.checkpoints == returned.live.checkpoints
 
 
-def test_a_cut_in_words() -> None:
+def test_a_branch_in_words() -> None:
     """The parts of a rollback that keeps the pending question, as they are."""
     before = live(5, marks=("m1", "m3"), starts=("m0", "m2", "m4"))
     change = replace_tail(before, "m1", label=PERSON, keep=["m4"])
@@ -237,7 +237,7 @@ def test_what_stands_already_is_not_put_back_twice() -> None:
     assert list(change.live.messages) == merge_messages(again.messages, change.writes)
 
 
-def test_a_part_of_a_cut_returns_among_what_stays() -> None:
+def test_a_part_of_a_branch_returns_among_what_stays() -> None:
     """One message is restored to its place with its checkpoint; the removed ones follow it."""
     back = replace_tail(live(6, marks=("m3", "m5")), "m1", label=PERSON)
     here = LiveBranch(messages=(*back.live.messages, *transcript(2, "n")))
@@ -284,7 +284,7 @@ def behind(at: LiveBranch) -> LiveBranch:
 
 
 @given(plan_contexts())
-def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
+def test_messages_after_the_offloaded_part_are_removed_and_restored(at: PlanContext) -> None:
     """Cuts and what they bring back are those of a line that begins here, but for its start."""
     base = at.bases[0]
     plain = replace_tail(at.live, base, label=PERSON, keep=at.pending)
@@ -300,7 +300,7 @@ def test_a_line_behind_what_is_sealed_moves_as_any(at: PlanContext) -> None:
     }
 
 
-def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
+def test_the_place_before_the_first_is_behind_what_is_offloaded() -> None:
     """The place has the name of the last message that is offloaded, and no other place is there."""
     at = behind(live(2))
     assert -1 == at.index_of(SEALED)
@@ -309,20 +309,20 @@ def test_the_place_before_the_first_is_behind_what_is_sealed() -> None:
 
 
 @pytest.mark.parametrize("base", [None, "m5"], ids=["the record's beginning", "an older message"])
-def test_a_place_in_the_sealed_part_is_refused(base: str | None) -> None:
+def test_a_place_in_the_offloaded_part_is_refused(base: str | None) -> None:
     """A rollback to that place needs the messages loaded first: nothing is removed instead."""
     with pytest.raises(ConflictError, match=repr(base)):
         replace_tail(behind(live(4)), base, label=PERSON)
 
 
-def test_a_checkpoint_in_the_sealed_part_stays() -> None:
+def test_a_checkpoint_in_the_offloaded_part_stays() -> None:
     """A branch takes the checkpoints of what it takes, and no other."""
     change = replace_tail(behind(live(4, marks=("m1", "m3"))), SEALED, label=PERSON)
     assert [f"cp-{SEALED}"] == [each["id"] for each in change.live.checkpoints]
     assert ["cp-m1", "cp-m3"] == [each["id"] for each in change.branch["checkpoints"]]
 
 
-def test_a_summary_returns_beside_what_is_sealed_by_now() -> None:
+def test_a_summary_returns_when_its_messages_are_offloaded_by_now() -> None:
     """The summary of a topic's offloaded part is the newest one, not that of the branch."""
     old = Topic(id="t-m0", label="cats", summary="of cats", summarized_through="m1")
     at = replace(live(4, starts=("m0", "m2")), topics=(old,))

@@ -56,7 +56,7 @@ def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) 
 
 
 @both
-def test_a_book_is_read_anew_by_whoever_comes_later(driver: Callable[[Any], Any]) -> None:
+def test_a_usage_account_is_read_again_by_a_later_process(driver: Callable[[Any], Any]) -> None:
     """In between another process may have written it."""
     store, ours, theirs = InMemoryStore(), made(), made()
 

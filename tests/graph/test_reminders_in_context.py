@@ -60,7 +60,7 @@ async def test_they_are_shown_and_never_kept(form: str) -> None:
     assert not any(each.text in str(values) for each in ALL)
 
 
-def test_the_ledger_and_the_file_of_the_talk_do_not_hold_them(tmp_path: Path) -> None:
+def test_the_event_log_and_the_file_do_not_hold_them(tmp_path: Path) -> None:
     """The replay gives the transcript; only a failed draft's request shows its input."""
     path, model = tmp_path / "t.db", Numbered()
     with Conversation.open(
@@ -131,7 +131,7 @@ def test_the_hints_of_a_retry_stand_beside_them() -> None:
 
 
 @pytest.mark.parametrize("by", ["rollback", "undo", "command"])
-def test_going_back_starts_the_spacing_anew(tmp_path: Path, by: str) -> None:
+def test_going_back_restarts_the_spacing(tmp_path: Path, by: str) -> None:
     """A turn that is said again is reminded again; one further on waits from there."""
     model = Numbered()
     with Conversation.open(
@@ -216,7 +216,7 @@ def test_with_tools_they_never_stand_between_call_and_result() -> None:
     )
 
 
-def test_the_next_turns_view_shows_earlier_questions_without_them() -> None:
+def test_the_next_turns_context_shows_earlier_questions_without_them() -> None:
     """A prefix that a provider has cached stays good: only the newest question has them."""
     model = Numbered()
     say(make(model, reminders=[CITE]), *words(3))
