@@ -25,7 +25,7 @@ MAX_KEPT = 256  # most messages inside one span that stay in the context
 
 
 class Span(TypedDict):
-    """A run of messages that one rule left out of contexts."""
+    """A run of messages that one rule left out of contexts; `with_span` makes it."""
 
     first: str  # id of the first message
     through: str  # id of the last message
@@ -46,7 +46,7 @@ class Compaction(TypedDict, total=False):
 
 
 def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[Span]:
-    """Return the spans whose last message is in the transcript; the others no longer apply."""
+    """Return the spans whose last message is in the transcript; the other spans no longer apply."""
     # A rollback into a span removes its end: the summary covers removed messages and must go. Only
     # offloading removes the beginning, and then the span begins with the transcript.
     ids = {message.id for message in messages}
@@ -54,13 +54,19 @@ def live_spans(messages: Sequence[AnyMessage], compaction: Compaction) -> list[S
 
 
 def summaries_of(compaction: Compaction, offloaded: Collection[str | None]) -> list[str]:
-    """Return the summaries of the spans that end in one of the `offloaded` ids, oldest first."""
+    """Return the summaries of the spans that end in a message with an id in `offloaded`.
+
+    The oldest is first.
+    """
     spans = [span for span in compaction.get("spans", []) if span["through"] in offloaded]
     return [summary for span in spans if (summary := span["summary"])]
 
 
 def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> Compaction:
-    """Return the compaction, topics included, without spans that end in an offloaded message."""
+    """Return the compaction, its topics included, without spans that end in an offloaded message.
+
+    `offloaded` has ids. The given compaction is not changed.
+    """
     rest: Compaction = compaction.copy()
     if "spans" in compaction:
         rest["spans"] = [span for span in compaction["spans"] if span["through"] not in offloaded]
@@ -72,14 +78,20 @@ def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> 
 def hidden(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> set[int]:
-    """Return the indices of the messages left out; system messages and the steps of pins stay."""
+    """Return the indices of the messages that contexts leave out.
+
+    System messages, pins, and the messages of the same steps as pins are never left out.
+    """
     return {index for _, out in hidden_by_span(messages, compaction, pins) for index in out}
 
 
 def hidden_by_span(
     messages: Sequence[AnyMessage], compaction: Compaction, pins: Collection[str] = frozenset()
 ) -> Iterator[tuple[Span, list[int]]]:
-    """Yield each live span with the indices that it leaves out and no earlier span does."""
+    """Yield each live span with the indices of the messages that it leaves out.
+
+    An index is only with the first span that leaves it out. System messages and pins are in none.
+    """
     spans = live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
     done = with_partners(messages, pins) if spans else set()
@@ -220,17 +232,17 @@ def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
 
 
 def fenced(summary: str) -> str:
-    """Return a summary marked as data."""
+    """Return a summary between tags that mark it as data."""
     return Fence.around(summary).wrap("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:
-    """Return whether a message of a context holds summaries."""
+    """Return whether a message of a context holds summaries; a transcript has no such message."""
     return annotation_of(message).get("kind") == "summary"
 
 
 def summaries_as_user(context: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the context with each summary as a user message; other messages stay as they are."""
+    """Return the context with each summary message as a user message; the others are unchanged."""
     # As system messages, words of the conversation would get the weight of instructions, and
     # providers move system messages to the beginning, which invalidates the cache behind it.
     return [

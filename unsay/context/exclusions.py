@@ -21,8 +21,9 @@ def forgotten_ids(
 ) -> frozenset[str]:
     """Return the ids of the forgotten messages and of the other messages of their tool calls.
 
-    A forgotten topic includes its messages up to the newest one that the entry names, or all of
-    them if none is in `messages`. The question that is being answered, `pending`, is not forgotten.
+    Only ids of `messages` are returned. A forgotten topic includes its messages up to the newest
+    one that the entry names, or all of them if none is in `messages`. `pending` has the ids of the
+    question that is being answered, which is not forgotten.
     """
     if not forgotten:
         return frozenset()
@@ -53,7 +54,10 @@ def irrelevant_ids(messages: Iterable[AnyMessage]) -> frozenset[str]:
 
 
 def without_irrelevant(messages: Iterable[AnyMessage], texts: Texts) -> list[AnyMessage]:
-    """Return the messages without irrelevant documents; a line replaces an irrelevant search result."""
+    """Return the messages without irrelevant documents.
+
+    The text of an irrelevant search result, which must stay with its call, becomes one line.
+    """
     return [_shortened(m, texts) for m in messages if not (is_document(m) and is_irrelevant(m))]
 
 
@@ -70,7 +74,7 @@ def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def remaining_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
-    """Return the topics that are not forgotten."""
+    """Return the topics that were not forgotten as a whole."""
     ids = forgotten_topics(forgotten)
     return [topic for topic in topics if topic["id"] not in ids]
 
@@ -85,8 +89,8 @@ def without_forgotten(
 ) -> list[AnyMessage]:
     """Return the messages that are neither forgotten nor irrelevant.
 
-    A line replaces each forgotten tool result, and each irrelevant search result.
-    `pending` are ids of the question that is being answered: it is never left out.
+    The text of a forgotten tool result, or of an irrelevant search result, becomes one line.
+    `pending` has the ids of the question that is being answered: it is never left out.
     """
     out = forgotten_ids(messages, segments, forgotten, pending=pending)
     cleared = cleared_ids(messages, forgotten) - out
@@ -107,9 +111,10 @@ def topic_starts(
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
 ) -> tuple[Sequence[Segment], Sequence[ExpandedTopic]]:
-    """Return segments and expanded topics, each start moved to its first message not forgotten.
+    """Return segments and expanded topics, with starts moved to messages that are not forgotten.
 
-    `forgotten` are ids. A segment whose messages are all forgotten is dropped.
+    A new start is the first message of the segment whose id is not in `forgotten`. A segment
+    without one is dropped.
     """
     starts = {segment["start"] for segment in segments}
     if starts.isdisjoint(forgotten):

@@ -49,7 +49,10 @@ def key_sentences(answers: Sequence[str], chars: int) -> list[str]:
 
 
 def _weight(sentence: str) -> int:
-    """Return how many kinds of importance a sentence has; a decision counts twice."""
+    """Return the importance of a sentence, from 0 to 4.
+
+    A decision counts 2, a number 1 and a name 1.
+    """
     kinds = bool(_NUMBER.search(sentence)) + bool(_NAME.search(sentence))
     return 2 * bool(_DECISION.search(sentence)) + kinds
 

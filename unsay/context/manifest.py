@@ -34,7 +34,9 @@ _BITS = re.compile(r"(\d+):([A-Za-z0-9_-]+)", re.ASCII)
 
 
 def write_places(places: Collection[int]) -> str:
-    """Return places, counted from 1, as ranges or, if that is shorter, as compressed bits.
+    """Return places (positions in the transcript, from 1) as a text that `read_places` reads.
+
+    It has ranges, or compressed bits if the ranges are long and the bits are shorter.
 
     >>> write_places([1, 2, 3, 190, 212, 211])
     '1-3,190,211-212'
@@ -183,7 +185,11 @@ def manifest_in(message: AnyMessage) -> Manifest | None:
 
 
 def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter) -> dict[str, int]:
-    """Return the tokens of each part of the window, in prompt order; empty parts are left out."""
+    """Return the tokens of each part of the window, in prompt order; empty parts are left out.
+
+    The parts are system, tools, summary, recents, recalled, and reply (the longest possible
+    answer).
+    """
 
     def counted(messages: list[AnyMessage]) -> int:
         return count(messages) if messages else 0
@@ -222,7 +228,10 @@ def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 def _fates(call: ModelCall) -> dict[str, str]:
-    """Return for each message, by id, `sent` or the rule that left it out or shortened it."""
+    """Return for each message, by id, `sent` or the rule that left it out or shortened it.
+
+    That is for the transcript's messages and the offloaded ones that the context shows.
+    """
     why = {
         name: omission.why for omission in reversed(call.left_out) for name in omission.message_ids
     }

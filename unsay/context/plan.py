@@ -50,25 +50,23 @@ class Omission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The result of a strategy, from which a context is made; `PlanContext` makes it.
-
-    Its methods for this are `keep`, `leave_out` and `shorten`.
-    """
+    """The result of a strategy; `keep`, `leave_out` and `shorten` of `PlanContext` make it."""
 
     after: "PlanContext"  # the same object as before if the plan changes nothing
     problems: tuple[Exception, ...] = ()  # errors that the strategy met; they are logged
 
     @property
     def messages(self) -> tuple[AnyMessage, ...]:
-        """The planned messages, oldest first; one message with all summaries is among them.
+        """The transcript's messages that the context shows, oldest first, some shortened.
 
-        Tool results may be shortened. What every context adds, such as reminders, is not included.
+        One message with all summaries is in the place of the first message that is left out. What
+        every context adds, such as the system prompt and reminders, is not included.
         """
         return self.after.context
 
     @property
     def compaction(self) -> Compaction:
-        """The compaction that the state keeps for the next plan."""
+        """What contexts leave out after this plan; the state keeps it for the next plan."""
         return self.after.compaction
 
     @property
@@ -163,18 +161,21 @@ class PlanContext:
 
     @property
     def window(self) -> int:
-        """The window in tokens, or a budget that is less; 200,000 if the window is unknown."""
+        """The model's window in tokens, or `budget_tokens` if that is less.
+
+        If the window is unknown, 200,000 tokens are assumed.
+        """
         window = self.window_tokens or WINDOW_TOKENS
         return window if self.budget_tokens is None else min(window, self.budget_tokens)
 
     @property
     def tokens(self) -> int:
-        """The tokens of the request if nothing more is left out, overhead included."""
+        """The tokens of the request if nothing more is left out, those of prompt and tools too."""
         return self.overhead_tokens + self.count(self.context)
 
     @property
     def utilization(self) -> float:
-        """`tokens` as a share of `window`, from 0; 1.0 is full."""
+        """`tokens` as a share of `window`: 1.0 is full, and a request that is too long has more."""
         return self.tokens / self.window
 
     def removable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
@@ -214,7 +215,8 @@ class PlanContext:
     def protected_ids(self, first: int = 0) -> set[str | None]:
         """Return the ids of the pins and of the `first` messages of the conversation.
 
-        A message of a tool call brings the whole call: its request and all results.
+        System messages do not count. If a tool call or one of its results is among them, the ids of
+        the call and of all its results are included.
         """
         pins = self.pins | {message.id or "" for message in self.conversation[:first]}
         return {self.messages[index].id for index in with_partners(self.messages, pins)}

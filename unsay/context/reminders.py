@@ -86,7 +86,10 @@ ReminderCounts = dict[str, ReminderCount]  # by `reminder_id`
 
 
 def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
-    """Return the reminders, safety first, else as given; `ConfigurationError` if ids repeat."""
+    """Return the reminders with those of tier `safety` first, otherwise in the given order.
+
+    Raises `ConfigurationError` if two have the same id.
+    """
     names = [reminder.reminder_id for reminder in reminders]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigurationError(
@@ -101,7 +104,8 @@ def due(
 ) -> tuple[Reminder, ...]:
     """Return the reminders that the next context gets, in a turn (its number) of a run.
 
-    `counts` is what `counted` returned after the context before.
+    `counts` is what `counted` returned after the previous context. A reminder that is not in it was
+    not used yet, so it is due.
     """
     return tuple(
         each
@@ -156,7 +160,10 @@ def inject(
 
 
 def append_to_question(context: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
-    """Return the context with text appended to the newest question, else to the system message."""
+    """Return the context with text appended to the newest question.
+
+    Without a question, the text is appended to the system message, which is made if it is missing.
+    """
     index = next((i for i in range(len(context) - 1, -1, -1) if is_question(context[i])), None)
     if index is None:
         return _in_head(context, text)

@@ -19,7 +19,10 @@ FRESH_RESULTS = 5
 
 
 def clear_stale(ctx: PlanContext) -> Plan:
-    """Return the plan that clears all tool results except pinned ones and the newest five."""
+    """Return the plan that clears all tool results except pinned ones and the newest five.
+
+    A cleared result is one line. If nothing becomes shorter, the plan changes nothing.
+    """
     results = [message for message in ctx.unpinned if isinstance(message, ToolMessage)]
     shortened = ctx.shortened_ids
     for result in reversed(results[:-FRESH_RESULTS]):
@@ -105,8 +108,9 @@ class SlidingWindow(Strategy):
     def reduce(self, ctx: PlanContext) -> Plan:
         """Shorten tool results; if that saves nothing, leave out more of the oldest messages.
 
-        With an unknown window, the first overflow leaves out two or more messages, the second half
-        of them, and the third all that may be left out.
+        With a known window, messages are left out until the request fits. With an unknown one, the
+        first overflow leaves out two or more messages, the second at least half of those that may
+        be left out, and the third all of these.
         """
         if self.truncate_results:
             shorter = shorten_results(ctx)
@@ -125,7 +129,11 @@ class SlidingWindow(Strategy):
         return plan
 
     def _trimmed(self, ctx: PlanContext, body: Sequence[AnyMessage], surplus: int) -> Plan:
-        """Return the plan without the `surplus` oldest messages, up to the next question."""
+        """Return the plan that leaves out about `surplus` of the oldest messages of `body`.
+
+        The rest begins with a question. If no question follows, the newest one before it stays too.
+        For a `surplus` of 0 or less, the plan changes nothing.
+        """
         if surplus <= 0:
             return ctx.keep()
         if self.window_size == 0:

@@ -69,7 +69,7 @@ class Strategy(Protocol):
 
 
 def check_per_turn(per_turn: PerTurn) -> None:
-    """Raise a `ConfigurationError` unless `per_turn` is a boolean or a number from 1.
+    """Raise a `ConfigurationError` unless `per_turn` is a boolean or a whole number from 1.
 
     Source: strands-agents sdk-python 1232230d, `per_turn`.
     """
@@ -104,7 +104,7 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
 
 
 def plan_if_due(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan; the plan changes nothing if `per_turn` excludes this call."""
+    """Return the strategy's plan of `ctx`; without changes if `per_turn` excludes this call."""
     if not is_due(planning_interval(strategy), ctx.call):
         return ctx.keep()
     return (yield from call_strategy(strategy.plan, ctx))
@@ -136,7 +136,7 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
 
 
 def is_smaller(after: PlanContext, before: PlanContext) -> bool:
-    """Return whether the context `after` a plan shows fewer messages or has fewer tokens."""
+    """Return whether the context `after` shows fewer messages or has fewer tokens than `before`."""
     return len(after.shown) < len(before.shown) or after.tokens < before.tokens
 
 
@@ -190,7 +190,10 @@ class _End:
 
 
 def _part(advance: Callable[[], Any]) -> Any:
-    """Return the next call of a generator, or its end: a thread cannot hand on `StopIteration`."""
+    """Return the next call that a generator yields, or an `_End` with its result.
+
+    A thread cannot hand on `StopIteration`.
+    """
     try:
         return advance()
     except StopIteration as stop:

@@ -49,7 +49,10 @@ class Summarizer:
 
 
 def refuse_two_instructions(summarizer: Any, system_prompt: str | None) -> None:
-    """Raise `ConfigurationError` if a strategy has both: a summarizer has its own instructions."""
+    """Raise `ConfigurationError` if a strategy is given both a summarizer and a system prompt.
+
+    The summarizer has its own instructions.
+    """
     if summarizer is not None and system_prompt is not None:
         raise ConfigurationError(
             f"summarizer={summarizer!r} excludes system_prompt={system_prompt!r}: "
@@ -219,7 +222,10 @@ def local_summary(
 
 
 def lines_of(message: AnyMessage) -> Iterator[str]:
-    """Yield each part of a message but thinking as `speaker: text`; it may have line breaks."""
+    """Yield each part of a message as `speaker: text`, which may have line breaks.
+
+    Thinking is left out. A tool call is its name and arguments, an image or file its kind.
+    """
     for part in parts_of(message):
         match part:
             case Text():

@@ -127,8 +127,8 @@ class Summarizing(Strategy):
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
     """Return the first index from `wanted` on at which a summary may end.
 
-    The remaining messages never begin with a tool result without its call; if that is impossible, a
-    `ContextOverflowError` is raised.
+    The messages from there on never begin with a tool result without its call. Raises
+    `ContextOverflowError` if there is no such index.
     """
     if wanted > len(messages):
         raise ContextOverflowError(f"Cannot split {len(messages)} messages at index {wanted!r}")
@@ -147,7 +147,8 @@ def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
 class ByTurns(Strategy):
     """Replace all but the newest turns with a summary once there are too many turns or tokens.
 
-    The newest turn always stays. One of the first two and one of the next two attributes is needed.
+    The newest turn always stays. Set `compress_at_turns` or `compress_at_tokens` or both, and
+    `keep_turns` or `keep_tokens` or both.
 
     Attributes:
         compress_at_turns: Summarize from this number of turns on.

@@ -45,9 +45,9 @@ class Proactive:
             )
 
     def reached(self, tokens: int | None, window_tokens: int | None) -> bool:
-        """Return whether a request of `tokens` reaches the threshold; `None` tokens never do.
+        """Return whether a request of `tokens` reaches the threshold; `False` for `None` tokens.
 
-        For an unknown window `WINDOW_TOKENS` is assumed, with one warning in the log.
+        For an unknown window (`None`) `WINDOW_TOKENS` is assumed, with one warning in the log.
         """
         if tokens is None:
             return False
@@ -73,11 +73,11 @@ class Ratios:
         object.__setattr__(self, "target", clamped("target_ratio", self.target, 0.1, 0.9))
 
     def reached(self, tokens: int, budget_tokens: int) -> bool:
-        """Return whether a request of `tokens` is at the trigger or above it."""
+        """Return whether `tokens` of a request are at least the share `trigger` of the budget."""
         return tokens >= self.trigger * budget_tokens
 
     def goal(self, budget_tokens: int) -> int:
-        """Return the tokens that a compressed request should have at most."""
+        """Return the share `target` of the budget: the most tokens of a compressed request."""
         return int(self.target * budget_tokens)
 
 

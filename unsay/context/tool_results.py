@@ -21,11 +21,11 @@ KEEP_CHARS = 200
 def truncate(
     message: ToolMessage, texts: Texts, *, keep: int = KEEP_CHARS, lacking: int = 0
 ) -> ToolMessage:
-    """Return a copy with a result's beginning and end, and a line about the missing middle.
+    """Return a copy of a tool result with its beginning and end, and a line about the middle.
 
     `keep` is the number of characters at either end. `lacking` is the number of characters that the
-    middle has lost before; the line counts them, too. A line replaces each image and file. A result
-    that would not become shorter, or was shortened before, is returned itself.
+    middle lost before; the line counts them too. A line replaces each image and file. A result that
+    would not become shorter, or was shortened before, is returned itself.
     """
     if _is_short(message, 2 * keep):
         return message
@@ -42,9 +42,10 @@ def truncate(
 
 
 def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
-    """Return a copy in which one line about its length replaces a result.
+    """Return a copy of a tool result in which one line with its length replaces the text.
 
-    A result that would not become shorter, or was shortened before, is returned itself.
+    A line replaces each image and file. A result that would not become shorter, or was shortened
+    before, is returned itself.
     """
     if _is_short(message, 2 * KEEP_CHARS):
         return message
@@ -78,7 +79,10 @@ def words_of(message: AnyMessage, texts: Texts) -> str:
 
 
 def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
-    """Return what `words_of` joins: the text with the data, and the lines for images and files."""
+    """Return a message's text and data as one text, and a line for each of its images and files.
+
+    Data are content blocks of other types, as JSON.
+    """
     words: list[str] = []
     media: list[str] = []
     for part in parts_of(message):

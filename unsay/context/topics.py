@@ -54,7 +54,10 @@ def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -
 def by_topic(
     messages: Sequence[AnyMessage], segments: Sequence[Segment]
 ) -> dict[str, list[AnyMessage]]:
-    """Return the messages of each topic by topic id, `""` without segments; notices are skipped."""
+    """Return the messages of each topic, by topic id; notices are left out.
+
+    Without segments all messages are under `""`.
+    """
     # Messages before the first segment belong to its topic: a host may put some in before a turn.
     starts = {segment["start"]: segment["topic_id"] for segment in segments}
     current = segments[0]["topic_id"] if segments else ""
@@ -68,7 +71,10 @@ def by_topic(
 
 
 def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]:
-    """Return the topics; of more than `TOPICS`, the `TOPICS_KEPT` visited last, in their order."""
+    """Return the topics; if there are more than `TOPICS`, only the `TOPICS_KEPT` visited last.
+
+    Their order stays the same.
+    """
     if len(topics) <= TOPICS:
         return list(topics)
     newest_first = [topic["id"] for topic in reversed(topics)]
@@ -82,7 +88,8 @@ def memories(
 ) -> list[TopicMemory]:
     """Return what a topic detector gets: the newest texts of each topic, most recent topic first.
 
-    The summary of a topic's offloaded messages comes before its texts.
+    The summary of a topic's offloaded messages comes before its texts. Texts are shortened, and
+    only the most recent topics are included.
     """
     offloaded = {topic["id"]: words for topic in topics if (words := topic.get("offloaded"))}
     named = [*(segment["topic_id"] for segment in reversed(segments)), *reversed(offloaded)]
@@ -117,9 +124,11 @@ def place_summaries(
     topics: Sequence[Topic],
     opened: Collection[str],
 ) -> SummaryPlacement:
-    """Return where each topic's summary goes: before the opened segment after it, or to the head.
+    """Return where in a context the summary of each topic goes.
 
-    Topics of `opened` (ids) are shown in full, so only their offloaded messages have a summary.
+    It goes before the next opened segment after the topic's messages, or into the head if there is
+    none or if that segment is the first. Topics of `opened` (ids) are shown in full, so only their
+    offloaded messages have a summary.
     """
     places = {message.id: index for index, message in enumerate(messages)}
     ends: list[tuple[int, str]] = []  # index of the last summarized message, and the summary

@@ -37,7 +37,7 @@ def head_of(
     texts: Texts,
     offloaded: Offloaded | None = None,
 ) -> list[AnyMessage]:
-    """Return the system message of a context, as a list; the list is empty without any content.
+    """Return the system message of a context, in a list that is empty if there is nothing to say.
 
     It has the system prompt, the transcript's system messages and the `summaries` of topics. System
     messages that were offloaded come before the others.
@@ -63,9 +63,9 @@ def lay_out(
 ) -> list[AnyMessage]:
     """Return the messages of a plan, with everything that is added to them, as they are sent.
 
-    `summaries` are texts of topics, by the id of the message that they precede; they come first if
-    it is not `shown`. `recalled` quotes earlier messages and precedes the newest question and its
-    documents. `hints` are added to the end of that question.
+    `summaries` are texts of topics, by the id of the message that they precede; if that message is
+    not shown, they come first. `recalled` quotes earlier messages and precedes the newest question
+    and its documents. `hints` are added to the end of that question.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
@@ -102,8 +102,8 @@ def sendable(
 ) -> list[AnyMessage]:
     """Return the context in a form that the provider accepts, with large tool results shortened.
 
-    `provider` `None` applies the common rules only. A result of more than `max_tool_result_bytes`
-    becomes an `omission`; `readable` is whether the model has the tool that reads the rest.
+    With `None` as `provider` only the common rules apply. `max_tool_result_bytes` is the longest
+    result; `readable` is whether the model has the tool that reads the rest of a shortened one.
     """
     shown = [
         shortened_result(message, max_tool_result_bytes, readable=readable)
