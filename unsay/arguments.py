@@ -78,9 +78,10 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
 
 
 def check_text(value: Any, name: str) -> None:
-    """Raise `InputError` if a text, or one inside of a list or dict, has a lone surrogate.
+    """Raise `InputError` if a text has a lone surrogate, which cannot be stored.
 
-    `name` names the value in the error.
+    Texts inside of lists and mappings are checked too; other values pass. `name` names the value in
+    the error.
     """
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):

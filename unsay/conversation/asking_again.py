@@ -50,7 +50,7 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No answered turn has this number.
-        InputError: The text is empty, or the turn has no question.
+        InputError: The text is empty or too long, or the turn has no question.
         ModelError: The model failed; the new question is kept, and `resume` asks it again.
         StorageError: The database failed; what was stored before is intact.
         ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget

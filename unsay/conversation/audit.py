@@ -97,7 +97,9 @@ def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
-    """End the thread for good: it can be read, and no new run can start in it; return its entry.
+    """End the thread for good, and return its entry: it can be read, but takes no new run.
+
+    A thread that was ended already stays as it is.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -108,9 +110,13 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 
 
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
-    """Set labels of the thread, to find it by; `None` removes one. Return the thread's entry.
+    """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
 
-    `undo` takes this back.
+    Other labels stay. `undo` takes this back.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        InputError: A label cannot be stored.
     """
     session = yield from find_session(*thread.address)
     step = label_step({} if session is None else session.labels, labels)
@@ -124,26 +130,27 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread everywhere, and its words from the file's bytes; return what was deleted.
+    """Delete the thread everywhere, and its words from the file's bytes; return how many rows.
 
-    It cannot be undone. `DatabaseLockedError` means that another process reads the file: purge
-    again to delete the bytes.
+    It cannot be undone. A thread that does not exist gives zeros. `DatabaseLockedError` means that
+    another process reads the file: purge again to delete the bytes.
     """
     return (yield from purge_thread(thread.database, thread.thread_id))
 
 
 def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
-    """Delete everything that unsay stored for a thread, and return the number of deleted rows.
+    """Delete everything that unsay stored for a thread, and return how many rows, by kind.
 
-    Over a host's store its items are deleted; the host deletes the checkpoints itself. It cannot be
-    undone. A thread that does not exist gives zeros, and an interrupted purge can be repeated.
+    Over a host's LangGraph store only its items are deleted; the host deletes the checkpoints. It
+    cannot be undone. A thread that does not exist gives zeros, and an interrupted purge can be
+    repeated.
 
     Args:
         place: The registry's database or store.
         thread_id: The thread's id.
 
     Raises:
-        ThreadBusyError: Another process is writing to the thread.
+        ThreadBusyError: Another process is writing to the thread. Not raised over a host's store.
         DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
     """
     if isinstance(place, BaseStore):
@@ -153,7 +160,7 @@ def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
 
 
 def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
-    """Return the whole text of a tool's result, also where contexts hold only its beginning.
+    """Return the whole text of a tool's result, also if contexts show it cut or not at all.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -170,9 +177,10 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def status(thread: ThreadHandle) -> Steps[Status]:
-    """Return topic, newest context and budgets, for a status line; all of it is empty for a new thread.
+    """Return topic, newest context and budgets, for a status line.
 
-    Offloaded messages and branches are not loaded, so the cost does not grow with the thread.
+    The topic is empty and the context `None` before the first answer. Offloaded messages and
+    branches are not loaded, so the cost does not grow with the thread.
     """
     state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
     return (yield from status_of(state, thread.scope()))

@@ -210,9 +210,9 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, the removed branches that are not restored, and the forks.
+    """List the current branch, then the removed ones (newest first), then the forks.
 
-    The newest removed branch comes first. `UnknownThreadError` if the thread has no messages yet.
+    A removed branch that is restored is left out. `UnknownThreadError` without messages.
     """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)

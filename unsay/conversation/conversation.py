@@ -117,14 +117,15 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
     ) -> Generator[Event, None, None]:
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
-        The thread is locked until the last event; closing the generator early stops the turn.
+        Nothing happens before the first event is read; then the thread is locked until the last.
+        Closing the generator early stops the turn, which `resume` can continue.
 
         Args:
             text: The user's message, or a slash command.
-            documents: Texts that a search found for the message. Each is judged first; the
-                model is not sent one that is not relevant.
-            turn_id: An id of 1 to 200 printable characters, so that the message may be sent
-                again; an answer that is already stored gives one event, the reply. `None` makes one.
+            documents: Texts that a search found for the message. Each is judged first; the model is
+                not sent one that is not relevant.
+            turn_id: An id of 1 to 200 printable characters, so that the message may be sent again;
+                an answer that is already stored gives one event, the reply. `None` makes one.
             answer: The text in the attribute `answer` of an error, as for `say`.
 
         Raises:
@@ -140,7 +141,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
 
     @checked
     def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
-        """Stream the events of a turn that `resume` continues; arguments and errors are the same."""
+        """Stream the events of a resumed turn; arguments and errors are those of `resume`."""
         return self._streamed(partial(open_resumed, decision=decision))
 
     def _streamed(
@@ -207,7 +208,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
                 yield event
 
     async def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
-        """Stream the events of a turn that `resume` continues; arguments and errors are the same."""
+        """Stream the events of a resumed turn; arguments and errors are those of `resume`."""
         async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:
             async for event in events:
                 yield event
@@ -241,7 +242,7 @@ _END: Any = object()
 
 
 async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of a source that a separate task reads.
+    """Yield the items of a source that a separate task reads; its errors are raised here.
 
     Closing an async generator of LangGraph waits for the running step, and a slow model or judge
     can hold that up for long. Cancelling the task that reads it stops the step at once.

@@ -45,11 +45,11 @@ class Bisection:
 
     Attributes:
         turn: Its number; `None` if the whole thread passes.
-        reason: The judge's reason there.
-        confirmed: Whether the beginning that ends with the next turn fails as well.
+        reason: The judge's reason there; empty if the thread passes.
+        confirmed: Whether the beginning that ends with the next turn fails as well; `True` for the
+            last turn, and if the thread passes.
         judgements: How many beginnings were judged.
         turns: How many turns the thread has.
-        to_roll_back: For `rollback(turns=…)`, which goes back to before the turn; 0 for none.
     """
 
     turn: int | None
@@ -60,7 +60,7 @@ class Bisection:
 
     @property
     def to_roll_back(self) -> int:
-        """How many turns a rollback to before the turn removes; 0 if the thread passes."""
+        """The number for `rollback(turns=…)` to go back to before the turn; 0 if all passes."""
         return 0 if self.turn is None else self.turns - self.turn + 1
 
     def __str__(self) -> str:
@@ -102,7 +102,8 @@ def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
     """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
 
     Each has the question, the answer, the `earlier` exchanges, the language, the label with its
-    note, and the score of the stored verdict (`None` for an unscored one).
+    note, and the score of the stored verdict (`None` for an unscored one). Empty if no turn is
+    rated.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -131,14 +132,15 @@ def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
 
 
 def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> Steps[int]:
-    """Give the ratings of such lines to the turns of this thread, and return how many it gave.
+    """Give the ratings of rows that `ratings` returned to the turns of this thread.
 
-    A line belongs to the turn whose answer has its `message_id`, else to the one with its question
-    and answer. Lines of other threads are skipped.
+    A row belongs to the turn whose answer has its `message_id`, else to the one with its question
+    and answer. Rows of other threads are skipped. Returns how many turns were rated.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        InputError: A line has another label than `good` or `bad`.
+        InputError: A row has another label than `good` or `bad`; rows before it are stored.
+        ConflictError: A decision is pending.
     """
     given, found = list(rows), list(_exchanges((yield from thread.whole())))
     by_id = {answer.id: number for number, _, answer, _ in found}
@@ -155,6 +157,8 @@ def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> S
 
 def lessons(thread: ThreadHandle) -> Steps[tuple[Lesson, ...]]:
     """List why drafts were rejected, oldest first; later turns on the same topic are sent this.
+
+    Lessons of offloaded answers are not listed.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -203,11 +207,11 @@ def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
 def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
     """Score the answers of a thread again with the current judge, and return the verdicts.
 
-    Nothing changes but the usage account.
+    The stored verdicts stay; only the usage account changes.
 
     Args:
         thread: The thread.
-        turn: The number of the turn to score; `None` is all.
+        turn: The number of the turn to score, from 1; `None` is all.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -226,11 +230,12 @@ def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[Judge
 
 
 def bisect(thread: ThreadHandle) -> Steps[Bisection]:
-    """Find the turn from which the thread went wrong, by judging beginnings by their last answers.
+    """Find the turn from which the thread went wrong; nothing is rolled back.
 
-    The whole thread is judged first; if it passes, no turn is found. Then half of what is left is
-    judged at a time. Scores need not fall steadily, so the turns just before the result are judged
-    one by one. An unscored beginning counts as one that passes.
+    A beginning of the thread, up to some turn, is judged by its last answer. The whole thread is
+    judged first: if it passes, no turn is found. Then a binary search looks for the first beginning
+    that fails. Scores need not fall steadily, so the turns just before the result are judged one by
+    one. An unscored beginning counts as one that passes.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.

@@ -35,7 +35,9 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
-    """List the pins, oldest first; `page` is the id of the offloaded segment with the message.
+    """List the pins, oldest first.
+
+    A pin's `page` is the id of the offloaded segment with the message; `None` for a live message.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -53,7 +55,7 @@ def pin(
     Args:
         thread: The thread.
         message_id: Of any message of the conversation; `None` pins a whole turn.
-        turn: The turn's number; `None` is the newest.
+        turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
 
     Returns:
         All pins, the new ones last.
@@ -81,19 +83,19 @@ def pin(
 def unpin(
     thread: ThreadHandle, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
-    """Remove a pin.
+    """Remove a pin, or the pins of a whole turn.
 
     Args:
         thread: The thread.
-        message_id: Of the pinned message; `None` removes the pins of a whole turn.
-        turn: The turn's number; `None` is the newest.
+        message_id: Of the pinned message; `None` removes the pins of a turn.
+        turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
 
     Returns:
         The pins that are left.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: The message is not pinned.
+        UnknownBranchError: The message is not pinned, or no message of the turn is.
         UnknownTurnError: No answered turn has this number.
         ConflictError: A decision is pending.
     """
@@ -171,7 +173,10 @@ def forget(
 def _commit_step(
     thread: ThreadHandle, state: State, scope: Scope, step: Operation
 ) -> Steps[RollbackResult]:
-    """Commit a step that forgets or restores; the result counts messages that are shown again."""
+    """Commit a step that forgets messages or lets models see them again.
+
+    In the result, `restored` is the number of messages that contexts can show again.
+    """
     update = yield from visibility.take_step(state, scope, step)
     visible = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
     result = yield from settle(thread, state, scope, update)
@@ -179,7 +184,10 @@ def _commit_step(
 
 
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
-    """Restore what is forgotten under an id or label; return `None` if nothing is."""
+    """Let models see again what was forgotten under an id or label, and store this.
+
+    Returns `None`, without a change, if nothing was forgotten under it. `restore` tries this first.
+    """
     entry = find_forgotten(state, what)
     if entry is None:
         return None

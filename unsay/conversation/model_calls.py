@@ -65,7 +65,7 @@ class TurnCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCalls:
-    """All stored model calls of a turn, oldest first."""
+    """All stored model calls of a turn, by attempt and call; `Conversation.context` returns it."""
 
     turn: int
     question: str
@@ -75,7 +75,7 @@ class TurnCalls:
         return "\n".join([f"Turn {self.turn}: {preview(self.question)}", *map(str, self.calls)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON, with places as lists."""
+        """Return plain JSON; `places` become lists of positions in the transcript."""
         calls = []
         for call in self.calls:
             rules: dict[str, Any] = {
@@ -165,7 +165,11 @@ def _places(state: State, branches: Sequence[StoredBranch]) -> Iterable[_Place]:
 def _with_branch(
     transcript: Sequence[AnyMessage], branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Sequence[AnyMessage]:
-    """Return the transcript with a branch's messages in their old place."""
+    """Return the transcript with a branch's messages in their old place.
+
+    A branch that began in another branch brings the messages of that one. If its place is not
+    found, the transcript is unchanged.
+    """
     positions = {message.id: index for index, message in enumerate(transcript)}
     if branch["base"] is not None and branch["base"] not in positions:
         others = [other for other in branches if other["id"] != branch["id"]]
@@ -239,7 +243,10 @@ def replay(
     attempt: int | None = None,
     model: ModelLike | None = None,
 ) -> Steps[Replay]:
-    """Return what a turn's model was sent, and what another model answers to the same request.
+    """Return what a turn's model was sent, and with `model` what another model answers to the same.
+
+    The request of an attempt that failed is stored; that of an attempt that succeeded is planned
+    again.
 
     Args:
         thread: The thread.
@@ -247,7 +254,8 @@ def replay(
             failed.
         run_id: Of the failed attempt; `None` is any.
         attempt: Of the failed attempt, from 1; `None` is the newest.
-        model: Receives the same request; `None` only returns it. The transcript is not changed.
+        model: Receives the same request; `None` asks none. The transcript is not changed, and an
+            error of the model is in the result.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -334,7 +342,10 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
 
 
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
-    """Return another model's answer to the same request, judged as the first was."""
+    """Return another model's answer to the request, judged now; the model's error if it fails.
+
+    An answer that calls tools is not judged, and its tools are not run.
+    """
     other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
     if is_chat_model(other):
         other = scope.services.with_tools(other)

@@ -49,14 +49,15 @@ from unsay.types import Checkpoint, CheckpointReason
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
     """Make a checkpoint at the newest answer and return it; if it has one already, name that one.
 
-    `name` has 1 to 64 printable characters, or is `None`. Old checkpoints without a name are thinned.
+    `name` has 1 to 64 printable characters, or is `None`. If there are more unnamed checkpoints
+    than the setting `checkpoint_limit`, old ones are removed.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
         CheckpointExistsError: Another checkpoint has this name.
         InvalidNameError: The name is not allowed.
         UnknownCheckpointError: There is no answer yet.
-        ConflictError: A decision is pending.
+        ConflictError: A decision is pending, or too many checkpoints have names.
     """
     state = yield from thread.reached((yield from thread.decided()), (), 1)
     return (yield from _add(thread, state, name, "order"))
@@ -71,7 +72,7 @@ def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
         InvalidNameError: The name is not allowed.
-        ConflictError: The thread waits for a decision.
+        ConflictError: The thread waits for a decision, or too many checkpoints have names.
     """
     snapshot = yield from thread.snapshot()
     refuse_undecided(snapshot)
@@ -111,8 +112,8 @@ def checkpoints(
     Args:
         thread: The thread.
         limit: How many to return at most; `None` returns all.
-        start_after: Name, id or beginning of the id of the checkpoint before the first that is
-            wanted.
+        start_after: The list begins after this checkpoint: its name, its id or the beginning of its
+            id. `None` begins with the oldest.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -167,9 +168,9 @@ def rollback(
 
 
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
-    """Return the ids of the messages that wait for an answer, which a typed command keeps.
+    """Return the ids of waiting messages that a rollback, an undo or a redo keeps.
 
-    Empty for a verb, which takes them along. A turn that was stopped does not keep its own question.
+    A typed command keeps them, except the question of a turn that was stopped. A verb keeps none.
     """
     if thread.order is None:
         return ()
@@ -211,10 +212,10 @@ def preview(
 
 
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
-    """Undo the newest step: a turn is removed, what a rollback removed is restored.
+    """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
 
     A turn that was stopped counts as the newest step. `confirm` decides whether a tool call may be
-    compensated, for tools that ask first.
+    compensated, for tools that ask first. `redo` makes the step again.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -325,7 +326,8 @@ def settle(
 ) -> Steps[RollbackResult]:
     """Commit the update of an operation, end an open turn, and return what was changed.
 
-    `event` is the entry for `state_history`; `None` adds none. The thread's entry is updated too.
+    The `update` itself is completed first. `event` is the entry for `state_history`; `None` adds
+    none. The thread's entry in the list of threads is updated too.
     """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}

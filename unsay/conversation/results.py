@@ -194,7 +194,7 @@ class Preview:
 
 
 class Rows(tuple[T, ...]):
-    """A tuple that prints one line for each item."""
+    """A tuple that prints one line for each item; verbs return their lists in it."""
 
     __slots__ = ()
 
@@ -238,7 +238,7 @@ class Event:
 
 
 def reply_event(reply: Reply) -> Event:
-    """Return a reply as the event that ends a turn."""
+    """Return the last event of a turn, which carries the reply."""
     return Event(kind="reply", text=reply.text, message_id=reply.message_id, reply=reply)
 
 
@@ -266,7 +266,11 @@ def event_of(mode: str, chunk: Any) -> Event | None:
 
 
 def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
-    """Return the reply of the turn that a state ends with; a decision if there are `interrupts`."""
+    """Return the reply of the turn with which a state ends.
+
+    With `interrupts` of the graph it is a decision that a person must take: about drafts, or what a
+    tool or an agent of the host asks.
+    """
     turn = state.get("turn")
     turn_id = turn["question_id"] if turn else None
     if not interrupts:

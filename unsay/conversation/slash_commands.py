@@ -46,8 +46,9 @@ def answer_command(
     """Carry out a message that is a slash command, and return the notice about it.
 
     A command that only shows something changes nothing: a stopped turn or a waiting decision stays
-    as it is. If a command is refused, the notice says why. With `once`, the notice is stored under
-    the message's id, so that `known_notice` finds it if the message comes again.
+    as it is. If a command is refused, the notice says why. With `once`, the notice of a command
+    that changes something is stored under the message's id, so that `known_notice` finds it if the
+    message comes again.
 
     Returns:
         `None` if the message is a question. Also `None` if the graph must carry out the command:
@@ -96,9 +97,10 @@ def _store_notice(thread: ThreadHandle, message: AnyMessage, text: str) -> Steps
 
 
 def clear_command(thread: ThreadHandle, state: Mapping[str, Any], reply: Reply) -> Steps[Reply]:
-    """Remove a command that the graph carried out, and its notice, and return the turn's reply.
+    """Remove a command that the graph carried out, and its notice, from the transcript.
 
-    A reply that is not about a command is returned unchanged.
+    The notice is stored under the command's id, for `known_notice`. Returns the turn's reply, which
+    has no `message_id` then; a reply that is not about a command is returned unchanged.
     """
     messages = state["messages"]
     names = commands_answered(messages, len(messages) - 1) if reply.kind == "notice" else set()
@@ -139,7 +141,7 @@ def known_notice(
 
 
 def used_for_another(text: str, message: AnyMessage) -> ConflictError:
-    """Return the error for a message whose id was used for another `text` before."""
+    """Return the error to raise for a message whose id was used for another `text` before."""
     return ConflictError(
         f"The turn id {message.id!r} was used for {preview(text)!r}, so it cannot be used for "
         f"{preview(text_of(message))!r}: send the same words to get their answer, or give the "
@@ -148,7 +150,7 @@ def used_for_another(text: str, message: AnyMessage) -> ConflictError:
 
 
 def _shown(thread: ThreadHandle, command: Command) -> Steps[str]:
-    """Return the notice of a command that changes nothing."""
+    """Return the notice of a command that changes nothing, without writing anything."""
     reader = replace(thread, writes=False)
     scope, values = reader.scope(), (yield from reader.snapshot()).values
     state: Any = {"messages": [], **values}
@@ -174,7 +176,10 @@ def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope
 
 
 def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
-    """Carry out a command that changes something, and return its notice; empty for a retry or an edit."""
+    """Carry out a command that changes something, and return its notice.
+
+    The notice is empty if the graph must carry out the command: a retry or an edit.
+    """
     verb, argument = command["verb"], command["argument"]
     if verb == "undo" and (yield from _can_undo(thread)):
         return _moved((yield from undo(thread)), texts, undone=True)

@@ -38,7 +38,7 @@ _ROOM = 112
 
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:
-    """Return the timeline for a notebook, by MIME type: text, SVG and HTML."""
+    """Return the timeline for a notebook, by MIME type: as text, Markdown, SVG and HTML."""
     text = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -52,12 +52,15 @@ def mimebundle(timeline: TimelineData) -> dict[str, str]:
 
 
 def picture_svg(timeline: TimelineData) -> str:
-    """Return the scores and, below them, the tree as the text of an SVG."""
+    """Return the text of an SVG file with the scores and, below them, the tree."""
     return ET.tostring(picture(timeline), encoding="unicode")
 
 
 def picture_html(timeline: TimelineData) -> str:
-    """Return the picture, and a table with the same content for screen readers."""
+    """Return an HTML `div`: the timeline's picture, and its turns as a table for screen readers.
+
+    Without turns there is no table.
+    """
     page = ET.Element("div")
     page.append(picture(timeline))
     if timeline.turns:
@@ -80,7 +83,7 @@ def _put(
 
 @dataclass(slots=True, kw_only=True)
 class _Panel:
-    """One drawing, from its own left upper corner."""
+    """One part of the picture; the functions that draw it count from its own upper left corner."""
 
     height: float = 0
     group: ET.Element = field(default_factory=lambda: ET.Element("g"))
@@ -271,7 +274,7 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
 def picture(
     timeline: TimelineData, parts: Sequence[Callable[[TimelineData], _Panel]] = (scores, tree)
 ) -> ET.Element:
-    """Return an SVG element with the parts of the picture below one another."""
+    """Return an SVG element with the `parts` of the picture below one another."""
     panels = [part(timeline) for part in parts]
     height = sum(panel.height for panel in panels)
     svg = ET.Element(
@@ -321,7 +324,10 @@ def _table(timeline: TimelineData) -> ET.Element:
 
 
 def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table for a notebook; the first cell of each row is its heading."""
+    """Return an HTML table for a notebook; the first cell of each row is its heading.
+
+    Cells are cut to one line of 100 characters' width.
+    """
     return ET.tostring(_rows(caption, columns, rows), encoding="unicode", method="html")
 
 

@@ -40,9 +40,10 @@ NAME_CHARS = 200
 
 
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
-    """Return the id of a thread or a turn, a new one for `None`; `InvalidNameError` for a bad one.
+    """Return an id unchanged, or a new random one for `None`.
 
-    `thing` says in the error what the id names, and `example` adds a hint.
+    Raises `InvalidNameError` if it is not allowed: `thing` says in the error what the id names, and
+    `example` adds a hint.
     """
     if name is None:
         return str(uuid4())
@@ -93,8 +94,8 @@ def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[
 class ThreadHandle:
     """One thread of one database and its graph; the verbs of `Conversation` are functions over it.
 
-    Without `writes`, nothing is stored. `order` is a command that is being carried out; it is stored
-    together with what it changes.
+    `Conversation.open` makes one. A handle without `writes` is for verbs that only read. `order` is
+    a slash command that is being carried out; it is stored together with what it changes.
     """
 
     graph: HostGraph
@@ -121,7 +122,11 @@ class ThreadHandle:
         return {"configurable": {"thread_id": self.thread_id}}
 
     def scope(self, confirm: Confirm | None = None, run_id: str | None = None) -> Scope:
-        """Return what a verb may use: `confirm` decides on undos, `run_id` is its run."""
+        """Return what the steps of a verb may use, as a node's scope is for a node.
+
+        `confirm` decides whether a tool call may be undone; with `None` an error asks for it.
+        `run_id` is the run that a verb changes, if it changes one.
+        """
         return Scope(
             services=self.services,
             settings=self.services.settings.for_run(self.context),
@@ -159,7 +164,10 @@ class ThreadHandle:
             return (yield from ask(replace(self, writes=False)))
 
     def snapshot(self) -> Steps[StateSnapshot]:
-        """Return the state, empty for a new thread; a writer first commits what a crash left."""
+        """Return the stored state with LangGraph's metadata; its values are empty for a new thread.
+
+        With `writes` it first commits what a crash left: a step, or input that no run took.
+        """
         reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
         snapshot: StateSnapshot = yield reading
         if not self.writes:
@@ -181,10 +189,10 @@ class ThreadHandle:
         return snapshot
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
-        """Return an update with the input that a process stored before it died; else `None`.
+        """Return an update with the input of a process that died before its run; else `None`.
 
-        A command is not restored, because it may have been carried out: it is cleared. Input that
-        the transcript has is cleared as well.
+        Input that the transcript has is only cleared in the store. A command is cleared too,
+        because it may have been carried out.
         """
         pending = yield from load_pending_input(*self.address)
         if not pending:
@@ -206,7 +214,7 @@ class ThreadHandle:
         return None
 
     def known(self) -> Steps[State]:
-        """Return the state; `UnknownThreadError` if the thread is empty."""
+        """Return the state with the live messages; `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
         if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
             raise UnknownThreadError(
@@ -217,9 +225,10 @@ class ThreadHandle:
         return state
 
     def decided(self) -> Steps[State]:
-        """Return the state, for verbs that would drop a pending decision.
+        """Return the state, for verbs that are refused while a decision is pending.
 
-        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a decision is pending.
+        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a decision is
+        pending.
         """
         refuse_undecided((yield from self.snapshot()))
         return (yield from self.known())
@@ -246,7 +255,10 @@ class ThreadHandle:
         return (yield from load_all((yield from self.known()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:
-        """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
+        """Return the transcript: the whole current branch, oldest first; empty for a new thread.
+
+        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
+        """
         return list((yield from self.read()).get("messages", []))
 
     def read(self) -> Steps[State]:
@@ -258,10 +270,11 @@ class ThreadHandle:
         return (yield from load_all(state, self.scope()))
 
     def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
-        """Load offloaded segments until the state holds some messages and answered turns.
+        """Load offloaded segments until the state holds messages (`wanted`) and answered turns.
 
-        In `wanted`, `None` is the start of the transcript. What was loaded is committed. Raises
-        `DatabaseCorruptError` if a segment is missing or damaged.
+        Returns the state, which is unchanged if it holds them already; else what was loaded is
+        committed. In `wanted`, `None` is the start of the transcript. Raises `DatabaseCorruptError`
+        if a segment is missing or damaged.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)
@@ -280,7 +293,11 @@ class ThreadHandle:
         return {**self.run_options(), "stream_mode": ["messages", "custom"]}
 
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
-        """Update the thread's entry after a turn or a verb, and clear its pending input."""
+        """Update the thread's entry in the list of threads, and clear its pending input.
+
+        Called after a turn or a verb with the state that it left. The first time a model may make a
+        title.
+        """
         now, listed = self.scope().now(), (yield from find_session(*self.address))
         if listed is None or not listed.turns:  # a title can cost a model call: it is made once
             title = yield from title_of(state, self.scope())
@@ -326,10 +343,13 @@ class ThreadHandle:
         yield from self.list_thread((yield from self.snapshot()).values)
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
-        """Commit a verb's update with its events, and report the tool calls that were undone.
+        """Commit a verb's update with its events, then undo the tool calls that it removed.
+
+        Returns what became of those calls.
 
         Raises:
-            ConflictError: A person must confirm a compensation first; nothing was changed.
+            ConflictError: A person must confirm that a call is undone, and nobody can be asked;
+                nothing was changed.
         """
         # Before the commit only the intention is stored; tools run after it. So a crash never
         # leaves a call undone that is still in the transcript.

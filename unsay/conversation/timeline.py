@@ -100,7 +100,9 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return the turns, their scores and topics, the checkpoints and the branches; prints as a tree.
+    """Return the turns, their scores and topics, the checkpoints and the branches.
+
+    It prints as a tree.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -120,7 +122,10 @@ def _pending_of(
     stored: Sequence[BaseMessage],
     interrupts: Sequence[Any],
 ) -> PendingQuestion | None:
-    """Return the question that waits, in the transcript or still in the pending input."""
+    """Return the question that waits, in the transcript or still in the pending input (`stored`).
+
+    `None` if no question waits.
+    """
     known = {message.id for message in state["messages"]}
     waiting = [m for m in stored if m.id not in known and parse_command(text_of(m)) is None]
     turn = state.get("turn") or {}
@@ -145,7 +150,7 @@ def _pending_of(
 
 
 def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
-    """Return the timeline of a state of the thread."""
+    """Return the timeline of a state that holds the whole transcript; its `pending` is not set."""
     settings = thread.scope().settings
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
     present = {segment["topic_id"] for segment in segments}

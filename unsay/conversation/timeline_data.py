@@ -9,15 +9,17 @@ from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTurn:
-    """One turn on the current branch; score to rollbacks are those of its `Reply`.
+    """One turn on the current branch.
+
+    The fields `score`, `reason`, `topic` and `rollbacks` are those of its `Reply`.
 
     Attributes:
         question: Empty for an answer that was added without one.
         answer: `None` while the question waits.
         message_id: The answer's id; the question's while it waits.
         step_ids: Ids of the messages of its tool steps, oldest first.
-        outcome: `None` also for an answer that was not judged.
-        flag: Also `by_person`, for an answer that a person wrote.
+        outcome: As in `Reply`; `None` also for an answer that was not judged.
+        flag: As in `Reply`; also `by_person`, for an answer that a person wrote.
     """
 
     number: int
@@ -96,5 +98,5 @@ class TimelineData:
 
     @property
     def skipped(self) -> int:
-        """How many turns the judge was not asked about."""
+        """The number of turns whose answers `judge_every` left out, so that no judge was asked."""
         return sum(turn.skipped for turn in self.turns)

@@ -30,10 +30,10 @@ TOPIC = "topic"  # the rule that summarizes a topic that was left; strategies na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One summary, with the messages that it replaces: at least one, oldest first.
+    """One summary that contexts show, with the messages that it replaces, oldest first.
 
     `why` is the rule that left the messages out, such as `middle` or `topic`. `topic_id` is `None`
-    for a compaction across topics.
+    for a compaction across topics. There is at least one message.
     """
 
     text: str

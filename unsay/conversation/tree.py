@@ -93,9 +93,10 @@ class Outline:
 
 
 def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
-    """Return the turns and branches that a picture or a tree shows.
+    """Return what a picture or a tree of the thread shows: turns with checkpoints and branches.
 
-    Of a long thread only the newest are included.
+    Of a long thread only the newest `SHOWN_TURNS` are included. Branches of commands alone are left
+    out.
     """
     first = max(0, len(timeline.turns) - SHOWN_TURNS)
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
@@ -166,7 +167,9 @@ def _branches_at(branches: Sequence[BranchRef], *bases: str | None) -> list[Bran
 
 
 def one_line(text: str, cells: int) -> str:
-    r"""Return the beginning of a text as one line that is safe in a terminal and in XML.
+    r"""Return the beginning of a text as one line of at most `cells` cells.
+
+    It is safe in a terminal and in XML.
 
     >>> one_line("\x1b[31mred\n内包表記とは", 14)
     '�[31mred 内包…'
@@ -180,7 +183,7 @@ def one_line(text: str, cells: int) -> str:
 
 
 def printable(char: str) -> str:
-    """Return the character as a diagram can show it.
+    """Return a character as terminals and pictures can show it, which may be an empty text.
 
     A control character becomes U+FFFD. An invisible format character, such as a mark of the writing
     direction, becomes an empty text; the joiners of emoji and scripts stay.
@@ -201,7 +204,7 @@ def _comma(texts: Texts) -> str:
 
 
 def notes_of(turn: TimelineTurn, texts: Texts = ENGLISH) -> list[str]:
-    """Return the remarks on a turn besides its score."""
+    """Return short remarks on a turn besides its score, such as “pinned”; empty if none."""
     words = texts.tree_words
     notes = [words["waits"]] if turn.answer is None else []
     notes += [words.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
@@ -229,7 +232,7 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
 
 
 def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
-    """Return a branch's kind, its size and the beginning of its reason, in at most `cells`."""
+    """Return a branch's kind, its size, and its reason in at most `cells` cells."""
     reason = one_line(branch["reason"], cells)
     kinds = BRANCH_WORDS if texts.language == "en" else BRANCH_WORDS_JA
     size = counted_in(texts, branch["size"], "message")

@@ -118,7 +118,10 @@ def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
 
 
 def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
-    """Keep the `answer` that a caller hands back, so that its turn saves it and calls no model."""
+    """Keep the `answer` of a caller in memory, so that its turn saves it and calls no model.
+
+    If this process still has the same answer, with its verdict, that one is used.
+    """
     kept = UNSAVED.find(thread.store, thread.thread_id, question_id, question)
     if kept is None or text_of(kept.draft[-1]) != answer:
         draft = (AIMessage(answer, id=str(uuid4())),)
@@ -130,10 +133,11 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
 def _resume_stopped(
     thread: ThreadHandle, snapshot: StateSnapshot, text: str | None, stored: Stored | None
 ) -> Steps[bool]:
-    """Return whether a message resumes a stopped turn; if so, its run is stored as running again.
+    """Return whether a message resumes a stopped turn; the caller then runs the graph.
 
-    The caller then runs the graph. `text` is the message's text; `None` fits any question. `stored`
-    is what the message's id names, `None` without an id; with an id, the text is not compared.
+    If so, the turn's run is stored as running again. `text` is the message's text; `None` fits any
+    question. `stored` is what the message's id names, `None` without an id; with an id, the text is
+    not compared.
     """
     waits = resumes_turn(snapshot, text, stored)
     if waits and not snapshot.next:
@@ -171,7 +175,7 @@ def _store_input(
 def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
     """Return whether the thread's last turn ended and nothing followed; `False` if uncertain.
 
-    The transcript is not loaded for this.
+    The transcript is not loaded for this. If it is at rest, no stopped turn can fit a new message.
     """
     saver: Any = thread.graph.checkpointer
     saved = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
@@ -187,17 +191,21 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
 
 def is_turn_open(state: Mapping[str, Any]) -> bool:
-    """Return whether the newest question waits for its open turn; commands are skipped."""
+    """Return whether the newest question is that of an open turn, which has no answer yet.
+
+    Commands behind the question are skipped.
+    """
     turn, messages = state.get("turn"), state.get("messages", [])
     question = next((m for m in reversed(spoken(messages)) if is_question(m)), None)
     return bool(question and turn and not turn["done"] and turn["question_id"] == question.id)
 
 
 def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:
-    """Return whether a message resumes a stopped turn.
+    """Return whether a message would resume a stopped turn; nothing is changed.
 
-    It does if it has the id of the turn's question (`stored`), or has no id and the question's text.
-    A `text` of `None` fits every question.
+    It does if it has the id of the turn's question (`stored`), or has no id and the question's
+    text. A `text` of `None` fits every question. `False` if no turn was stopped, or a decision is
+    pending.
     """
     messages: Sequence[AnyMessage] = snapshot.values.get("messages", [])
     turn = snapshot.values.get("turn")
@@ -265,23 +273,29 @@ def say(
 
 
 def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
-    """Resume a turn that an error, a crash or a pending decision stopped.
+    """Resume a turn that an error, a crash or a pending decision stopped, and return its reply.
 
     Args:
         thread: The thread.
-        decision: For drafts that all failed: `"approve"`, `"reject"` or
-            `{"decisions": [{"type": …}]}`; `None` resumes a turn that waits for no decision.
+        decision: For drafts that all failed: `"approve"`, `"reject"` or `{"decisions": [{"type":
+            …}]}`; `None` resumes a turn that waits for no decision. The reply to a decision that
+            cannot be read asks for it again.
 
     Raises:
         NothingToUndoError: No turn was stopped.
         ConflictError: The turn waits for a decision, and none is given.
         InputError: The decision is a mapping with a key that is not text, or cannot be stored.
+        ModelError: The model failed; the question is kept.
+        StorageError: The database failed; what was stored before is intact.
     """
     return (yield from run_turn(thread, (yield from open_resumed(thread, decision))))
 
 
 def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
-    """Return the graph's input for `resume`, with the thread's lock held; the errors are the same."""
+    """Begin a resumed turn: return the graph's input, a decision or `None`.
+
+    It is called with the thread's lock held; the arguments and errors are those of `resume`.
+    """
     # LangGraph searches such keys for the ids of interrupts.
     if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
         raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
@@ -295,10 +309,10 @@ def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[An
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
-    """Run the graph on an input to the end of its turn, and return the reply.
+    """Run the graph on an input to the end of its turn, list the thread, and return the reply.
 
     `value` is a state, a LangGraph command, or `None` to resume. `turn_id` is the id that the
-    caller gave to the message.
+    caller gave to the message; `None` if it gave none.
     """
     graph: Any = thread.graph
     options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}
@@ -333,10 +347,10 @@ def _ended_turn(
 def _stored_turn(
     thread: ThreadHandle, snapshot: StateSnapshot, message: AnyMessage
 ) -> Steps[Stored]:
-    """Return what is stored of the turn that a message's id names.
+    """Return what is stored of the turn with a message's id.
 
-    Its `reply` is `None` if the turn was not answered. Raises `ConflictError` if the id was used
-    for another text.
+    Its `reply` is `None` if the turn has no answer of its own yet. Raises `ConflictError` if the id
+    was used for another text.
     """
     turn_id = message.id or ""
     if (notice := (yield from known_notice(thread, snapshot.values, message))) is not None:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Blocking:
-    """A class whose verbs return their results, for scripts."""
+    """A base of `Conversation` and `Registry`: their verbs block and return their results."""
 
     _database: Database | None
 
@@ -69,7 +69,7 @@ class Blocking:
 
 
 class OnLoop:
-    """A class whose verbs are coroutines, for async code."""
+    """A base of `AsyncConversation` and `AsyncRegistry`: their verbs are coroutines."""
 
     _database: Database | None
 
@@ -168,7 +168,7 @@ def _on_loop(verb: Verb[..., Any]) -> Callable[..., Any]:
 
 
 def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]]) -> None:
-    """Give a class a method for each verb of its bases; `make` makes a verb's method."""
+    """Give a class a method for each verb in the tables it inherits; `make` makes the method."""
     for table in cls.__bases__:
         for name, verb in vars(table).items():
             if isinstance(verb, Verb):
@@ -190,7 +190,7 @@ def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]
 
 
 def _changes(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
-    """Make a verb that runs with the thread's lock."""
+    """Make a verb that runs as the thread's only writer, which it first waits to become."""
     return Verb(steps, lambda facade, ask: facade._handle.alone(ask(facade._handle)))
 
 
@@ -214,7 +214,7 @@ def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
 
 
 def _purges(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
-    """Make a verb over the database of a registry, or over a host's store."""
+    """Make a verb over a registry's database, or over the host's store that it was opened with."""
 
     def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
         with translated(facade._path):
