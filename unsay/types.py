@@ -48,6 +48,7 @@ CommandName = Literal[
     "unpin",
     "forget",
     "forgotten",
+    "same",
     "good",
     "bad",
     "lessons",
@@ -70,7 +71,9 @@ OperationKind = Literal[
     "label",
     "remove",
     "compact",
+    "same_topic",
 ]
+TopicChange = Literal["new", "back"]  # a new topic, or back to an earlier one
 EventType = Literal[
     "user_message",
     "assistant_message",
@@ -209,7 +212,7 @@ class Operation(TypedDict):
     `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a `pin` added
     `pinned` and removed `unpinned`. A `checkpoint`, `label`, `compact` or `remove` replaced its old
     values (`replaced`, `old_labels`, `old_compaction`) by new ones; a `remove` also took out `ids`,
-    and a `compact` made the summary of `compacted`.
+    and a `compact` made the summary of `compacted`. A `same_topic` gave a `segment` the topic `into`.
     """
 
     kind: OperationKind
@@ -228,6 +231,8 @@ class Operation(TypedDict):
     compaction: NotRequired[Any]
     old_compaction: NotRequired[Any]
     compacted: NotRequired[Topic]
+    segment: NotRequired[Segment]
+    into: NotRequired[str]
 
 
 class Undone(Operation):
@@ -290,7 +295,7 @@ class Turn(TypedDict):
     steps: NotRequired[list[Any]]  # finished ones of the last draft; the next one goes on from them
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
-    new_topic: bool  # whether the question opened a topic
+    topic_change: TopicChange | None  # what the question did; `None`: it continued the topic
     task: NotRequired[str | None]  # name of the task that starts with the question
     earlier_answers: NotRequired[list[str]]  # of a question asked again: a retry wants another one
     keep_names: NotRequired[list[str]]  # named checkpoints of the old answer, for the new one

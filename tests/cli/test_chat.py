@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run, Serve
+from tests.cli.conftest import Run, Serve, found
 from tests.cli.scripted_conversation import (
     ANSWERS,
     CARS,
@@ -85,18 +85,47 @@ def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
     assert CARS not in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "asks", "done"),
+    [
+        pytest.param(LISTS, "By the way, how is the weather?", "; /same if", "goes on", id="en"),
+        pytest.param(
+            "リスト内包表記とは?",
+            "ところで、天気は?",
+            "。話題が同じなら /same",
+            "の続きとして扱い",
+            id="ja",
+        ),
+    ],
+)
+def test_the_topic_can_be_said_to_be_the_same(
+    run: Run, serve: Serve, first: str, second: str, asks: str, done: str
+) -> None:
+    """The chat says how, carries it out, and the command line keeps it until it is undone."""
+    serve({first: ON_LISTS, second: "I cannot see the weather from here; ask your forecast."})
+    seen = run("chat", "--thread", "t", input=f"{first}\n{second}\n/same\n")
+    assert asks in seen.stderr
+    assert done in seen.stdout
+
+    assert 1 == len({turn["topic"] for turn in found(run, "timeline")["turns"]})
+    assert 0 == run("undo").exit_code
+    assert 2 == len({turn["topic"] for turn in found(run, "timeline")["turns"]})
+    assert found(run, "same")["topic"]
+    assert 4 == run("same").exit_code
+
+
 def test_json_prints_one_event_a_line(run: Run, serve: Serve) -> None:
     """Programs get every event, each with the schema's version."""
     serve(DRAFTS, SCORES)
-    found = objects(run("chat", "--json", "--thread", "t", input=f"{NESTED}\n").stdout)
-    assert {2} == {each["schema_version"] for each in found}
-    assert {"event": "thread", "thread_id": "t"}.items() <= found[0].items()
-    tokens = "".join(each["text"] for each in found if each["event"] == "token")
+    events = objects(run("chat", "--json", "--thread", "t", input=f"{NESTED}\n").stdout)
+    assert {2} == {each["schema_version"] for each in events}
+    assert {"event": "thread", "thread_id": "t"}.items() <= events[0].items()
+    tokens = "".join(each["text"] for each in events if each["event"] == "token")
     assert CARS + ON_NESTED == tokens
     assert ("reply", ON_NESTED, 1) == (
-        found[-1]["event"],
-        found[-1]["text"],
-        found[-1]["data"]["rollbacks"],
+        events[-1]["event"],
+        events[-1]["text"],
+        events[-1]["data"]["rollbacks"],
     )
 
 
@@ -111,9 +140,9 @@ def test_an_error_is_shown_and_the_chat_goes_on(run: Run, serve: Serve) -> None:
 def test_an_error_is_an_object_for_programs(run: Run, serve: Serve) -> None:
     """With --json an error is printed on a separate line between the events."""
     serve(ANSWERS)
-    found = objects(run("chat", "--json", input=f"/resume\n{LISTS}\n").stdout)
-    assert "NothingToUndoError" == found[1]["error"]["type"]
-    assert "reply" == found[-1]["event"]
+    events = objects(run("chat", "--json", input=f"/resume\n{LISTS}\n").stdout)
+    assert "NothingToUndoError" == events[1]["error"]["type"]
+    assert "reply" == events[-1]["event"]
 
 
 def test_a_model_that_returns_nothing(run: Run, serve: Serve) -> None:

@@ -91,6 +91,11 @@ SCRIPTS = [
     Script(name="edit", before=[HELLO, MORE], acts=[("edit", "1", "How do sets work?")]),
     Script(name="remove", before=[HELLO, MORE], acts=[("remove", "1")]),
     Script(name="compact", before=[AT_LENGTH], acts=[("compact",)]),
+    Script(
+        name="same-topic",
+        before=[HELLO, ("say", "NEW: how is the weather?", "q2")],
+        acts=[("same_topic",)],
+    ),
     Script(name="checkpoint", acts=[("checkpoint", "home")]),
     Script(name="fork", before=[HELLO, MORE], acts=[("fork",)]),
     Script(name="purge", before=[HELLO, MORE], acts=[("purge",)]),

@@ -38,6 +38,7 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "unpin": lambda conversation: conversation.unpin(),
     "forget": lambda conversation: conversation.forget(turns=1),
     "forget_tool_results": lambda conversation: conversation.forget_tool_results(),
+    "same_topic": lambda conversation: conversation.same_topic(),
     "recall": lambda conversation: conversation.recall("first"),
     "note": lambda conversation: conversation.note("A remark."),
     "end": lambda conversation: conversation.end(),

@@ -54,7 +54,7 @@ def turn(question_id: str | None, *more: str, done: bool) -> Turn:
         draft_branches=[],
         context_reason=None,
         guidance=None,
-        new_topic=False,
+        topic_change=None,
         checkpoints_due=[],
     )
 

@@ -235,6 +235,12 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
 
 
 @on_thread()
+def same(opened: Opened) -> None:
+    topic = opened.conversation.same_topic()
+    opened.show(lambda: opened.labels.topics_joined.format(label=topic), topic=topic)
+
+
+@on_thread()
 def recall(opened: Opened, *, words: str) -> None:
     finds = opened.conversation.recall(words)
     rows = [

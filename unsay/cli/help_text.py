@@ -21,6 +21,7 @@ GROUPS = (
             "unpin",
             "forget",
             "forgotten",
+            "same",
             "lessons",
             "lesson",
             "unlearn",

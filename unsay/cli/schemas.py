@@ -171,6 +171,7 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "unpin": _PINS,
     "forget": _FORGOTTEN,
     "forgotten": _FORGOTTEN,
+    "same": {**THREAD, "topic": str},
     "recall": {**THREAD, "recalled": list[Recalled]},
     "lessons": {**THREAD, "lessons": list[Lesson]},
     "lesson": _LESSON,

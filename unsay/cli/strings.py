@@ -22,12 +22,12 @@ class Labels(Texts):
     unscored: Text = Text("unscored: {reason}", "採点なし: {reason}")
     topic: Text = Text("topic “{label}”", "話題「{label}」")
     new_topic: Text = Text(
-        "new topic “{label}” (similarity {similarity})",
-        "新しい話題「{label}」(類似度 {similarity})",
+        "new topic “{label}” (similarity {similarity}); /same if it is not",
+        "新しい話題「{label}」(類似度 {similarity})。話題が同じなら /same",
     )
     back_to_topic: Text = Text(
-        "back to topic “{label}” (similarity {similarity})",
-        "話題「{label}」に戻りました(類似度 {similarity})",
+        "back to topic “{label}” (similarity {similarity}); /same if the topic did not change",
+        "話題「{label}」に戻りました(類似度 {similarity})。話題が変わっていなければ /same",
     )
     summarized: Text = Text(
         "summarized topic “{label}” ({messages} messages): {summary}",

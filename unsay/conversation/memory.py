@@ -1,4 +1,4 @@
-"""Pins and forgetting of a thread: what contexts always include, and what they leave out."""
+"""Pins, forgetting and topics of a thread: what contexts include, and what they leave out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +18,7 @@ from unsay.judging.vocabulary import vocabulary
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.operations import visibility
+from unsay.operations.dispatch import messages_needed
 from unsay.operations.forget import (
     Cause,
     find_forgotten,
@@ -30,7 +31,7 @@ from unsay.operations.forget import (
 from unsay.operations.pending import find_pending
 from unsay.operations.pin import pinned_ids
 from unsay.runtime import Scope
-from unsay.state import State
+from unsay.state import Command, State
 from unsay.types import Forgotten, Operation, Pin
 
 
@@ -107,6 +108,25 @@ def unpin(
     update = visibility.unpin(state, scope, ids)
     yield from thread.write(state, scope, update)
     return Rows(update["pins"])
+
+
+def same_topic(thread: ThreadHandle) -> Steps[str]:
+    """Say that the topic did not change, and return the label of the topic that goes on.
+
+    The newest topic is joined to the one before, so that contexts include the messages of both
+    again. `undo` separates them. `retry` answers the last question again with these messages.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        ConflictError: The conversation has only one topic, the topic before is forgotten, or a
+            decision is pending.
+    """
+    state, scope = (yield from thread.decided()), thread.scope()
+    needed = messages_needed(state, Command(verb="same", argument=""))
+    state = yield from thread.reached(state, *needed)
+    update = visibility.join_topics(state, scope)
+    yield from thread.write(state, scope, update)
+    return update["current_topic"]
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:

@@ -14,7 +14,7 @@ from unsay.operations.commands import checkpoints_text
 from unsay.operations.compensate import report_text
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
-from unsay.types import Checkpoint
+from unsay.types import Checkpoint, TopicChange
 
 T = TypeVar("T")
 
@@ -77,6 +77,8 @@ class Reply:
         score: From 0 to 1; `None` for unscored.
         outcome: `passed`, `failed` or `unscored`; `None` for notices.
         topic: Label of the topic; empty if it has none.
+        topic_change: `new` if the question began this topic, `back` if it returned to it; else `None`.
+            `same_topic()` says that it continues the topic before.
         flag: `low_quality` when the best draft was delivered although it failed.
         rollbacks: Number of drafts that were rejected before this answer.
         removed: What automatic rollbacks of this turn removed from the transcript; empty for nothing.
@@ -93,6 +95,7 @@ class Reply:
     outcome: str | None = None
     reason: str = ""
     topic: str = ""
+    topic_change: TopicChange | None = None
     flag: str | None = None
     rollbacks: int = 0
     removed: tuple[Removed, ...] = ()
@@ -314,6 +317,7 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
         outcome=annotation.get("outcome"),
         reason=annotation.get("reason", ""),
         topic=annotation.get("topic", ""),
+        topic_change=annotation.get("topic_change"),
         flag=annotation.get("flag"),
         rollbacks=annotation.get("rollbacks", 0),
         removed=tuple(Removed(**each) for each in annotation.get("removed", ())),

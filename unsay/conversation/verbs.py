@@ -264,6 +264,7 @@ class ConversationVerbs:
     forget = _changes(memory.forget)
     forget_tool_results = _changes(memory.forget_tool_results)
     forgotten = _reads(memory.forgotten)
+    same_topic = _changes(memory.same_topic)
     recall = _changes(navigation.recall)
 
     rate = _changes(judgements.rate)

@@ -1,6 +1,7 @@
 """detect_topic_change: the same topic, a new one, or back to an earlier one."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics, remaining_topics, topic_starts
 from unsay.context.topics import limited, live_segments, memories
@@ -15,7 +16,7 @@ from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.topic_shift import TopicMemory, TopicShift
-from unsay.types import Segment, Topic
+from unsay.types import Segment, Topic, TopicChange
 
 # Most segments of a thread; beyond that the oldest are merged.
 SEGMENTS = 48
@@ -99,7 +100,8 @@ def _start_segment(
     Without a `shift` the question begins the first topic.
     """
     turn = state["turn"]
-    kind = shift.kind if shift else "new"
+    change = cast("TopicChange | None", shift.kind if shift else None)
+    kind = change or "new"
     topics = list(state.get("topics", []))
     topic_id = shift.topic_id if shift and kind == "back" else None
     if topic_id is None:
@@ -121,5 +123,5 @@ def _start_segment(
         segments=segments,
         current_topic=label,
         state_history=history,
-        turn={**turn, "new_topic": shift is not None and kind == "new"},
+        turn={**turn, "topic_change": change},
     )

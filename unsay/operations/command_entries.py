@@ -209,6 +209,15 @@ COMMANDS = (
         reads=True,
     ),
     CommandEntry(
+        "same",
+        "edit",
+        "Say that the topic did not change: join it to the topic before.",
+        details="For a new topic, or a return to an earlier one, that was detected by mistake. The "
+        "messages of both are sent to the model together; `unsay undo` separates them.",
+        chat_en="say that the topic did not change; /undo reverses this",
+        chat_ja="話題は変わっていないと伝え、直前の話題に含める(/undo で元に戻す)",
+    ),
+    CommandEntry(
         "recall",
         "edit",
         "Search earlier messages and add the matches to the next prompt.",

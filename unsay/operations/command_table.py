@@ -33,6 +33,7 @@ _CHAT_ORDER = (
         "unpin",
         "forget",
         "forgotten",
+        "same",
         "good",
         "bad",
         "lessons",

@@ -32,6 +32,7 @@ from unsay.operations.remove import removable
 from unsay.operations.retry import edited, retried
 from unsay.operations.reversal import checkpoint_step
 from unsay.operations.rollback import (
+    count_turns,
     last_operation,
     last_undone,
     live_branch,
@@ -203,6 +204,15 @@ def _forget(order: _Order) -> Steps[Orders]:
     return Orders(notice=order.texts.forgot.format(words=label), update=update)
 
 
+def _same(order: _Order) -> Steps[Orders]:
+    yield from ()  # only a generator is a step
+    update = visibility.join_topics(order.state, order.scope)
+    del update["messages"]
+    return Orders(
+        notice=order.texts.topics_joined.format(label=update["current_topic"]), update=update
+    )
+
+
 def _compact(order: _Order) -> Steps[Orders]:
     made = yield from compact_up_to(order.state, order.scope, order.argument, order.pending)
     update, left_out = made
@@ -274,6 +284,7 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "pin": partial(_pins, remove=False),
     "unpin": partial(_pins, remove=True),
     "forget": _forget,
+    "same": _same,
     "compact": _compact,
     "good": partial(_rate, label="good"),
     "bad": partial(_rate, label="bad"),
@@ -282,6 +293,9 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "recall": _recall,
     "tokens": _tokens,
 }
+
+# How many of the newest turns other commands need.
+_TURNS_NEEDED = {"checkpoint": 1, "task": 1, "retry": 1, "timeline": TIMELINE_TURNS}
 
 GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 
@@ -304,12 +318,11 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb in ("pin", "unpin", "forget", "good", "bad"):
         number = typed_rating(argument)[0] if verb in ("good", "bad") else argument
         return set(), visibility.turns_needed(state, number or None)
-    if verb in ("checkpoint", "task", "retry"):
-        return set(), 1
-    if verb == "timeline":
-        return set(), TIMELINE_TURNS
+    if verb == "same" and len(state.get("segments", [])) < 2:
+        # The topic before may be offloaded: its last turn is before those that the state has.
+        return set(), count_turns(state["messages"]) + 1
     if command is None:
         return rollback_targets(
             live_branch(state), state.get("rollback_checkpoint_id") or None, None
         )
-    return set(), 0
+    return set(), _TURNS_NEEDED.get(verb, 0)

@@ -178,7 +178,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
         steps=[],
         context_reason=None,
         guidance=None,
-        new_topic=False,
+        topic_change=None,
         checkpoints_due=[],
     )
 

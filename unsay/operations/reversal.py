@@ -14,13 +14,14 @@ from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.messages.annotations import answers_by_turn, in_turns, turn_numbers
 from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.pin import bounded, move_pins
+from unsay.operations.same_topic import swap_topic, without_repeats
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import Checkpoint, Offloaded, Operation, Pin, Segment
+from unsay.types import Checkpoint, Offloaded, Operation, Pin
 
-VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label", "compact"})
+VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label", "compact", "same_topic"})
 """The kinds of step that change no message."""
 
 # What an undo of such a step takes away.
@@ -34,6 +35,7 @@ def messages_of_step(step: Operation) -> set[str | None]:
     return {
         *step_message_ids(step),
         *(each["message_id"] for each in pins),
+        *([step["segment"]["start"]] if "segment" in step else []),
         *(each["message_id"] for each in checkpoints if not each.get("offloaded")),
     }
 
@@ -84,6 +86,8 @@ def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Up
         return _swap_pins(state, scope, step, back=back)
     if step["kind"] == "checkpoint":
         return swap_checkpoints(state, scope, step, back=back)
+    if step["kind"] == "same_topic":
+        return swap_topic(state, scope, step, back=back)
     if step["kind"] == "compact":
         if topic := step.get("compacted"):
             logged = event_types.expand(topic) if back else event_types.compaction(topic)
@@ -135,11 +139,8 @@ def reversed_part(
     With `back=False` the turn was removed again. The compaction is in the update only if the `step`
     has one.
     """
-    segments: list[Segment] = []
-    for each in live.segments:
-        # Where the turn had begun its topic, the next turn has done so since.
-        if not segments or segments[-1]["topic_id"] != each["topic_id"]:
-            segments.append(each)
+    # Where the turn had begun its topic, the next turn has done so since.
+    segments = without_repeats(list(live.segments))
     checkpoints = renumbered(live, offloaded_of(state), scope)
     update = Update(segments=segments, checkpoints=checkpoints)
     if "compaction" in step:
@@ -199,6 +200,8 @@ def _name_of_change(step: Operation, *, back: bool) -> str:
         return "shown" if back else "compact"
     if kind == "expand":
         return "shortened" if back else "expanded"
+    if kind == "same_topic":
+        return "topics_apart" if back else "topics_joined"
     if kind == "checkpoint":
         created = len(step["made"]) > len(step["replaced"])
         return ("checkpoint_removed" if created else "checkpoint_changed") if back else kind

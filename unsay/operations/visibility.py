@@ -1,4 +1,4 @@
-"""Pin, unpin and forget messages by a person's order, in the chat or by a call."""
+"""Pin and forget messages and join topics by a person's order, in the chat or by a call."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -14,6 +14,7 @@ from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
 from unsay.operations.reversal import pin_step
 from unsay.operations.rollback import count_turns, with_step
+from unsay.operations.same_topic import same_topic_step, swap_topic
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
@@ -96,6 +97,15 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
             f"No message or topic of this thread matches {what!r}; timeline() lists them"
         )
     return matches[0]
+
+
+def join_topics(state: State, scope: Scope) -> Update:
+    """Return the update that joins the newest topic to the one before, and lets `undo` reverse it.
+
+    The errors are those of `same_topic_step`.
+    """
+    step = same_topic_step(state)
+    return {**swap_topic(state, scope, step, back=False), **with_step(state, step)}
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:

@@ -101,6 +101,11 @@ class Texts(ReasonTexts):
                 "The topic is sent to the model as a summary again.",
                 "話題を再び要約としてモデルに送信します。",
             ),
+            "topics_joined": ("Joined the two topics.", "2つの話題を1つにまとめました。"),
+            "topics_apart": (
+                "The topics are separate again.",
+                "話題を再び別々に扱います。",
+            ),
             "checkpoint": ("Restored the checkpoint.", "チェックポイントを復元しました。"),
             "checkpoint_removed": ("Removed the checkpoint.", "チェックポイントを取り除きました。"),
             "checkpoint_changed": (
@@ -192,6 +197,10 @@ class Texts(ReasonTexts):
     forgot: Text = Text(
         "Forgotten: “{words}”. It is no longer sent to the model, but stays in the conversation. /undo reverses this.",
         "送信対象から外しました: 「{words}」。会話には残ります。/undo で取り消せます。",
+    )
+    topics_joined: Text = Text(
+        "Topic “{label}” goes on; its messages are sent to the model again. /retry answers the last question with them, /undo reverses this.",
+        "話題「{label}」の続きとして扱い、そのメッセージも再びモデルに送信します。直前の質問は /retry で回答し直せます。/undo で取り消せます。",
     )
     forgotten_line: Text = Text(
         "{id}  {kind}  “{words}”  {reason}", "{id}  {kind}  「{words}」  きっかけ: {reason}"

@@ -79,6 +79,12 @@ class ReasonTexts(RollbackTexts):
                 "ピン留めは{}件までです。先にいくつか外してください"
             ),
             "Topic {} is forgotten already; restore it to show it again": "この話題はすでに送信対象から外れています",
+            "The conversation has only one topic, so there is no change to take back": (
+                "話題はまだ1つしかないため、取り消す話題の変更はありません"
+            ),
+            "Topic {} is forgotten: restore it first, then join the topics": (
+                "直前の話題は送信対象から外れています。先に /undo などで元に戻してください"
+            ),
             "Topic {} has only the question that waits for its answer: undo it instead": (
                 "この話題には回答待ちの質問しかありません。/undo で取り消してください"
             ),
