@@ -56,6 +56,7 @@ ORDERS = (
     "/forget 1-2",
     "/forget lists",
     "/forgotten",
+    "/same",
 )
 KINDS = (
     "scripted",

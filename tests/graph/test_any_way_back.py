@@ -45,6 +45,7 @@ STEPS = st.lists(
                 "pick",
                 "retry",
                 "expand",
+                "same",
                 "reopen",
             ]
         ),
@@ -115,6 +116,7 @@ def perform(model: Model, verb: str, number: int) -> None:
         "pick": (answers, lambda name: conversation.pick([name], "t")),
         "retry": (transcript, lambda _: conversation.retry()),
         "expand": (topics, conversation.restore),
+        "same": ([""], lambda _: conversation.same_topic()),
     }
     choices, do = doings[verb]
     if choices:
