@@ -38,6 +38,16 @@ SHOWN = {
         "4 turns, as before the rollback",
         "Score of each turn",
     ),
+    "05_strategies": (
+        "53 turns",
+        "Null: at most 7,2",
+        "ThreeStage: at most 2,9",
+        "Null: 8 of 8 at the end",
+        "ThreeStage: 8 of 8 at the end",
+        "SlidingWindow: 0 of 8 at the end",
+        "trim_messages: 0 of 8 at the end",
+        "with recall",
+    ),
     "06_retrieval": (
         "searched for: capital Australia",
         "kept in the transcript: Whisk three eggs",
