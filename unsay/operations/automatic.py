@@ -38,8 +38,9 @@ class Removal(TypedDict):
 def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Change]]:
     """Return the changes that put back what the rollbacks of the turn's rejected drafts removed.
 
-    It is for a turn in which no attempt passed. `label` describes each change. Raises
-    `ConflictError` if a branch is no longer kept.
+    It is for a turn that ends without a passed attempt. The caller logs and commits the changes;
+    `label` describes each. Empty without branches. Raises `ConflictError` if a branch is no longer
+    kept, or the message that it followed is gone.
     """
     names = state["turn"]["draft_branches"]
     branches = yield from load_branches(names, scope, state.get("branches", []))
@@ -71,9 +72,10 @@ def remove_parts(
 
 
 def resumed_steps(draft: Sequence[AnyMessage], blamed: Collection[str]) -> list[AnyMessage]:
-    """Return the finished tool steps of a rejected draft with which the next attempt begins.
+    """Return the finished tool steps of a rejected draft, with which the next attempt begins.
 
-    Steps from the first one on that the judge blames are left out.
+    `blamed` are ids of messages: the first step that has one of them is left out, and so are all
+    later steps. The draft's answer is never included; empty if no tool step is left.
     """
     kept: list[AnyMessage] = []
     for step in steps(draft):
@@ -109,9 +111,10 @@ def without_base(removal: Removal) -> dict[str, Any]:
 
 
 def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operation:
-    """Return the step to undo for a turn whose rollbacks made the branches `names`.
+    """Return the step with which an undo takes back a turn and its rollbacks.
 
-    `ids` are the messages that the turn added. If they are empty, the step is the rollbacks alone.
+    `names` are the branches that the rollbacks made, maybe none. `ids` are the messages that the
+    turn added; if they are empty, the step is the rollbacks alone.
     """
     turn, live = state["turn"], live_branch(state)
     kind: OperationKind = "turn" if ids else "rollback"
@@ -139,10 +142,10 @@ def remove(
     request: RollbackRequest,
     message_ids: Collection[str],
 ) -> Steps[tuple[Update, list[Removal]]]:
-    """Return the update that removes messages and counts a rollback, and what it removes.
+    """Store messages as branches; return the update that removes them, and its `Removal`s.
 
-    The messages are stored as branches of the given `kind`, with the reason of the `request`. The
-    turn in the update has its new number and base, and one rollback more.
+    The branches are of the given `kind` and have the reason of the `request`. The turn in the
+    update has its new number and base, and one rollback more.
     """
     turn = state["turn"]
     label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
@@ -194,7 +197,11 @@ def confirmed(
 
 
 def blamed_ids(state: State, request: RollbackRequest) -> list[str]:
-    """Return the ids of all messages in the delivered exchanges whose answers the judge blames."""
+    """Return the ids of all messages in the exchanges whose answers the judge blames; may be empty.
+
+    An exchange is the documents, the question, the tool steps and the answer. Only the transcript
+    counts, not the draft.
+    """
     messages, ids = state["messages"], request.get("ids", [])
     blamed = [index for index, m in enumerate(messages) if m.id in ids and is_answer(m)]
     ranges = (range(exchange_start(messages, index), index + 1) for index in blamed)
@@ -248,7 +255,7 @@ def turns_after(state: State, update: Update) -> int:
 
 
 def reasons_of(rejection: Rejection) -> list[str]:
-    """Return why a draft was rejected, and the advice for the next attempt if there is any."""
+    """Return the reason and the advice of a rejected draft; an empty one is left out."""
     return [text for text in (rejection["reason"], rejection.get("advice", "")) if text]
 
 

@@ -47,7 +47,8 @@ def checkpoints_due(
 ) -> Steps[list[Checkpoint]]:
     """Return the checkpoints that the settings want for a turn with this draft, oldest first.
 
-    They are before the turn, at its tool steps, and after its answer. Empty if none is wanted.
+    They are before the turn, at its tool steps, and after its answer. Names that a host or a retry
+    gives make one whatever the settings say. The node `create_checkpoint` stores them.
     """
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
@@ -88,16 +89,17 @@ def checkpoints_due(
 
 
 def _is_first_task(turn: Turn, scope: Scope) -> bool:
-    """Return whether a turn is the thread's first, which is marked only if a source names the reasons.
+    """Return whether a thread's first turn gets a checkpoint before it, although it opens no topic.
 
-    By default it is not: every thread would begin with a checkpoint.
+    That is so only if `checkpoint_on` is set: by default every thread would begin with a
+    checkpoint.
     """
     is_set = "checkpoint_on" in scope.settings.model_fields_set
     return turn["base"] is None and is_set and not turn.get("task")
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether an answer passed a model judge, which learns of a search without a result."""
+    """Return whether a model judge passed the answer: it was told of a search without a result."""
     return verdict.outcome == "passed" and verdict.source == "model"
 
 
@@ -126,7 +128,7 @@ def _places_within(
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool or the run failed in this turn, or an earlier try of it never ended."""
+    """Return whether a tool failed in a draft of this turn, or an earlier run of it never ended."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):
@@ -165,7 +167,8 @@ def checkpoint_by_order(
 ) -> Checkpoint:
     """Return a checkpoint at the newest answer, for the caller to store.
 
-    With the reason `task_start` and without an answer it is at the beginning.
+    With the reason `task_start` and without an answer it is at the beginning. `pending` messages do
+    not count; a `name` of `None` is unnamed.
 
     Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
     `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.

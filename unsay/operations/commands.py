@@ -102,7 +102,7 @@ def as_sent(message: AnyMessage) -> AnyMessage:
 
 
 def is_command(message: AnyMessage) -> bool:
-    """Return whether a message is a command, or a text that is answered like one."""
+    """Return whether a user's message is a command, or only gets a notice like one (`/udno`)."""
     return is_question(message) and parse_command(text_of(message)) is not None
 
 
@@ -114,7 +114,10 @@ def changes_nothing(command: Command) -> bool:
 def command_of(
     messages: Sequence[AnyMessage], question: AnyMessage | None, settings: Settings
 ) -> Command | None:
-    """Return the command of a pending input, or how it is answered instead; `None` for a question.
+    """Return the command in a pending input; `None` if the input is a question for the model.
+
+    A command that cannot be carried out gives a verb that only gets a notice: see `parse_command`.
+    A command that waits beside a question gives `ALONE`.
 
     Args:
         messages: The pending messages, oldest first.
@@ -138,7 +141,10 @@ def command_of(
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Return the question's text and the answer of each answered turn, oldest first; empty for none."""
+    """Return the question's text and the answer of each answered turn, oldest first.
+
+    The text is empty if the messages begin after the question.
+    """
     shown = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
@@ -212,7 +218,10 @@ def score_text(score: float | None) -> str:
 
 
 def forgotten_text(state: State, texts: Texts) -> str:
-    """Return what is forgotten, one per line, newest last, or a text that says there is none."""
+    """Return what is forgotten, one entry per line, newest last, or a text that says there is none.
+
+    An entry is one message, several messages, a topic, or tool results.
+    """
     lines = [
         texts.forgotten_line.format(
             id=each["id"],
@@ -235,7 +244,10 @@ def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:
 
 
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
-    """Return the label of an entry's topic, or the first words of its messages; empty if not loaded."""
+    """Return the label of an entry's topic, or the first words of its messages.
+
+    Empty if the state has none of the messages.
+    """
     labels = {each["id"]: each["label"] for each in state.get("topics", [])}
     if "topic_id" in entry:
         return str(labels.get(entry["topic_id"], entry["topic_id"]))

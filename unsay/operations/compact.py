@@ -35,8 +35,9 @@ def compact(
 ) -> Steps[list[Topic]]:
     """Return all topics; each that has new messages gets a new summary, except the current topic.
 
-    `live` has the messages; those that are `forgotten` are left out. With
-    `on_topic_change="delete"` the topics are returned as they are.
+    `live` has the messages; those that are `forgotten` are left out. The compactions are streamed
+    and added to the events to log. With `on_topic_change="delete"` the topics are returned as they
+    are.
     """
     if scope.settings.on_topic_change == "delete":
         return list(topics)
@@ -65,9 +66,10 @@ def summary_of(
     *,
     earlier: str | None = None,
 ) -> Steps[str | None]:
-    """Summarize messages of one topic without forgotten ones; `None` if none are left.
+    """Return a summary of one topic's messages, without forgotten ones; `None` if none are left.
 
-    It includes `earlier`, the summary of offloaded ones. Without a working model it is made locally.
+    `live` has the messages and segments. `earlier`, a summary of the topic's offloaded messages, is
+    included. Without a working model the summary is made of the messages' own sentences.
     """
     if forgotten or any(map(is_irrelevant, messages)):
         ids = {message.id for message in messages}
@@ -98,7 +100,8 @@ def _summary_of_model(
     """Return a model's summary, or an empty text if no summary was made.
 
     It is empty without a model, with the setting `summaries="local"`, and after a failure, which is
-    only reported. After a failure no model is asked for some turns.
+    only reported. After a failure no model is asked for some turns. `request` is called only if a
+    model is asked; `key` names the call in its thread.
     """
     if scope.settings.summaries == "local" or scope.step_log.summaries_paused:
         return ""
@@ -168,7 +171,11 @@ def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Ste
 
 
 def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
-    """Return a title by the title model, else the first question that is not forgotten; may be empty."""
+    """Return a thread's title: the title model's, or else the beginning of the first question.
+
+    It has at most `TITLE_CHARS` characters. Forgotten questions do not count; empty without a
+    question. Errors of the model are ignored.
+    """
     messages = state.get("messages", [])
     hidden = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     first = next((m for m in spoken(messages) if is_question(m) and m.id not in hidden), None)

@@ -99,7 +99,7 @@ def _compensation(
 
 
 def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Return whether these messages' tool calls still have their effects: none can have been undone."""
+    """Return whether no call of these messages can have been undone; `True` if there are no calls."""
     return all(each.obstacle for each in calls_to_undo(messages, services))
 
 
@@ -138,7 +138,7 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
-    """Store, if there is a store, entries for the calls of the turn's rejected drafts."""
+    """Store entries to undo the calls of the turn's rejected drafts; nothing without a store."""
     if scope.store is not None:
         scheduled = {each["key"] for each in state.get("pending_compensations", [])}
         calls = calls_to_undo(rejected_messages(state["turn"]), scope.services)
@@ -275,7 +275,7 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
 
 
 def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[None]:
-    """Store that the calls of copied messages can be undone in the thread `origin` only."""
+    """Store that the calls of a fork's copied messages can be undone in the thread `origin` only."""
     reason = f"it was made in thread {origin!r}"
     entries = [
         Entry(compensation=replace(each, obstacle=reason), status="skipped", error=reason)
@@ -351,7 +351,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
-    """Note the calls of our own loop's draft for `is_own_call`; with a store do nothing."""
+    """Record the calls of unsay's own draft in the step log for `is_own_call`; not with a store."""
     if scope.address is None:
         calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})
@@ -367,7 +367,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Return a report of the calls of rejected drafts whose effects remain, for hints."""
+    """Return the calls of rejected drafts that were not undone, for hints; none without a store."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [

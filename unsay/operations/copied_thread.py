@@ -15,7 +15,10 @@ COPIED: tuple[Kind, ...] = ("branches", "event_log", "offloaded", "steps", "turn
 
 
 def copy_stored(state: State, scope: Scope) -> Steps[None]:
-    """Copy the original's items if the state is that of another thread; else do nothing."""
+    """Copy the original's items in the store if a server copied this thread; else do nothing.
+
+    The channel `home` of the state names the original.
+    """
     original = state.get("home")
     if scope.address is None or original in (None, scope.thread_id):
         return
@@ -28,7 +31,7 @@ def copy_stored(state: State, scope: Scope) -> Steps[None]:
 
 
 def at_home(state: State, scope: Scope) -> Update:
-    """Return the update that names the thread in its state; empty if it is named there already."""
+    """Return the update that writes the thread's id to `home`; empty if it is there already."""
     if scope.thread_id is None or state.get("home") == scope.thread_id:
         return Update()
     return Update(home=scope.thread_id)

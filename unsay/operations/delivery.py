@@ -44,7 +44,11 @@ from unsay.verdicts import Verdict
 def deliver(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, *, flag: str | None
 ) -> Steps[Update]:
-    """Return the update that ends a turn with a draft: its verdict, its checkpoints, and its `flag`."""
+    """Return the update that ends a turn with a draft; it has the checkpoints that the turn earned.
+
+    The answer gets the verdict and, unless it is `None`, the `flag`, such as `low_quality`. Until
+    the turn is saved, the answer is also kept in this process. Its score is sent to LangSmith.
+    """
     turn, topic = state["turn"], state.get("current_topic", "")
     keep_unsaved(state, scope, draft, verdict, flag)
     send_score(scope.config, verdict.score, of_graph=True)
@@ -87,7 +91,10 @@ def deliver(
 def keep_unsaved(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, flag: str | None
 ) -> None:
-    """Keep the turn's answer in this process until it is saved, so that it is paid for once."""
+    """Keep the turn's answer in this process until it is saved, so that it is paid for once.
+
+    Without a thread or a question nothing is kept.
+    """
     question_id, owner = state["turn"]["question_id"], scope.store or scope.services
     question = next((m for m in state["messages"] if m.id == question_id), None)
     if scope.thread_id is not None and question_id is not None and question is not None:
@@ -163,7 +170,9 @@ def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
 def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = None) -> Steps[Update]:
     """Return the update that ends a turn of failed drafts with the best one, or with `own_answer`.
 
-    Raises `EmptyAnswerError` if the best one is empty. `own_answer` is one that a person wrote.
+    What the turn's rollbacks removed is put back first. The answer is flagged: `low_quality`, or
+    `by_person` for `own_answer`, which a person wrote. Raises `EmptyAnswerError` if there is no
+    `own_answer` and the best draft is empty.
     """
     turn = state["turn"]
     newest = turn["rejections"][-1]
@@ -200,9 +209,10 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
-    """Return the state at the turn's start and the update that leads to it.
+    """Return the state with what the rollbacks of rejected drafts removed, and the update to it.
 
-    Without a rollback in this turn these are the same state and an empty update.
+    Without a rollback in this turn these are the same state and an empty update. The errors are
+    those of `without_retries`.
     """
     turn = state["turn"]
     if not turn["draft_branches"]:
@@ -230,7 +240,10 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
 
 
 def removal_notice(state: State, scope: Scope) -> list[AnyMessage]:
-    """Return a notice about what automatic rollbacks of the turn removed; empty without any."""
+    """Return a notice about what the turn's automatic rollbacks removed; an empty list without any.
+
+    The notice is streamed as well.
+    """
     turn, texts = state["turn"], scope.texts(state["messages"])
     removed = turn.get("removed", [])
     if not removed:
@@ -248,9 +261,9 @@ def _beside(rejection: Rejection, newest: Rejection) -> list[AnyMessage]:
 
 
 def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
-    """Keep the turn's newest rejected draft as a branch, and return all references to branches.
+    """Store the turn's newest rejected draft as a branch, and return all references to branches.
 
-    The turn must have a rejected draft.
+    The turn must have a rejected draft. `reason` is for lists of branches.
     """
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)

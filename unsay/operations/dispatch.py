@@ -62,6 +62,8 @@ class Orders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
+    """A command and what its function needs; `obey` makes it."""
+
     state: State
     scope: Scope
     pending: Sequence[str]
@@ -74,7 +76,8 @@ def read_orders(
 ) -> Steps[Orders]:
     """Carry out a command, or a host's flag if there is none, and return what the turn then does.
 
-    An error of unsay, also for an empty message, becomes a notice.
+    An error of unsay, also for an empty message, becomes a notice. A task that a host starts is set
+    in `turn`, in place.
     """
     texts = scope.texts(state["messages"])
     try:
@@ -97,7 +100,7 @@ def read_orders(
 
 
 def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orders]:
-    """Start the task that a host names: before the question, in place in `turn`, else as `/task` does.
+    """Start the task that a host names: set it in `turn`, or without a question obey `/task`.
 
     The errors are those of `checkpoint_by_order`.
     """
@@ -111,7 +114,8 @@ def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orde
 def obey(state: State, scope: Scope, pending: Sequence[str], command: Command) -> Steps[Orders]:
     """Return what a command leads to: a rollback to make, an update to write, or a notice.
 
-    Nothing is stored. `pending` are the ids of messages that wait for an answer. Raises the error
+    The caller commits it; only events are added to the step log. `/compact` and `/forget` may ask a
+    model for a summary. `pending` are the ids of messages that wait for an answer. Raises the error
     that refuses the command.
     """
     verb, texts = command["verb"], scope.texts(state["messages"])
@@ -303,7 +307,8 @@ GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
     """Return what must be loaded for a command: message ids, and a number of newest turns.
 
-    `None` instead of a command is a rollback that a host requested.
+    The id `None` is the start of the transcript. If nothing is needed, they are empty and 0. `None`
+    instead of a command is a rollback that a host requested.
     """
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb in ("undo", "redo"):

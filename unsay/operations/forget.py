@@ -42,7 +42,7 @@ def forget_messages(
 ) -> Operation:
     """Return the step that forgets the messages with the ids `names`, with their calls and results.
 
-    `cause` says why and when; a `span` is listed as one.
+    Nothing is changed yet: `apply` does that. `cause` says why and when; a `span` is listed as one.
 
     Raises:
         InputError: A message is `pending` (it waits for its answer), or all are system messages.
@@ -90,7 +90,7 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 def make_entry(
     kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
-    """Return the entry of forgotten messages; its id is a hash.
+    """Return the entry of forgotten messages; its id is a hash of all but the `cause`.
 
     `names` are the messages' ids, `kind` what was forgotten, and `cause` why and when. For a topic
     `seed` is its id, because the entry names only the topic's last messages.
@@ -107,7 +107,10 @@ def make_entry(
 
 
 def forget_step(state: State, entry: Forgotten) -> Operation:
-    """Return the step that forgets an entry and its pins; `ConflictError` if that is too much."""
+    """Return the step that adds an entry of forgotten messages and removes their pins.
+
+    Raises `ConflictError` if the entries or their messages would be too many.
+    """
     _within([*state.get("forgotten", []), entry])
     hidden = _hidden_ids(state, [entry])
     unpinned = [each for each in state.get("pins", []) if each["message_id"] in hidden]
@@ -115,7 +118,10 @@ def forget_step(state: State, entry: Forgotten) -> Operation:
 
 
 def restore_step(state: State, entry: Forgotten, what: str) -> Operation:
-    """Return the step that restores an entry, or only the message `what` of it, with its tool calls."""
+    """Return the step that restores an entry; if `what` is one of its messages, only that message.
+
+    The message's tool call and results are restored with it. A topic is always restored whole.
+    """
     step = Operation(kind="forget", base=None, branches=[], remembered=[entry])
     if what in (entry["id"], entry.get("topic_id")) or "topic_id" in entry:
         return step
@@ -150,7 +156,8 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
     """Return the update that forgets or restores what a step says, or with `back` undoes it.
 
-    Summaries are renewed. Raises `ConflictError` if too much would be forgotten.
+    Summaries that cover these messages are written again, by a model if there is one. Raises
+    `ConflictError` if too much would be forgotten.
     """
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
@@ -211,5 +218,5 @@ def _hidden_ids(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def left_out(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of messages that contexts leave out, or whose text they leave out."""
+    """Return the ids of messages that contexts leave out, or shorten, because of these entries."""
     return _hidden_ids(state, entries) | cleared_ids(state["messages"], entries)

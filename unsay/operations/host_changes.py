@@ -150,7 +150,10 @@ def _left_behind(
 
 
 def is_replaced(old: AnyMessage, new: AnyMessage) -> bool:
-    """Return whether two messages with the same id say different things."""
+    """Return whether two messages with the same id say different things.
+
+    Thinking and the form of the content do not count: front ends change them.
+    """
     return _words(old) != _words(new)
 
 

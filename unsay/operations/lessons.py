@@ -45,7 +45,10 @@ class Lesson(TypedDict):
 
 
 def lessons_of_turn(turn: Turn, answer_id: str) -> list[Lesson]:
-    """Return the lessons of a turn's rejected drafts, oldest first; equal ones once."""
+    """Return the lessons of a turn's rejected drafts, oldest first; equal ones once.
+
+    The text is a judge's advice, or else its reason. `answer_id` is that of the delivered answer.
+    """
     made: dict[str, Lesson] = {}
     for rejection in turn["rejections"]:
         reasons, draft = reasons_of(rejection), text_of(rejection["messages"][-1])
@@ -55,7 +58,10 @@ def lessons_of_turn(turn: Turn, answer_id: str) -> list[Lesson]:
 
 
 def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
-    """Return a lesson with an id that follows from its answer and its text."""
+    """Return a lesson; its id is a hash of the answer's id and the text.
+
+    `rejected` is the whole text of the draft. It and the text are shortened.
+    """
     digest = hashlib.sha256(f"{answer_id}\x00{text}".encode("utf-8", "surrogatepass")).hexdigest()
     shown = preview(rejected, REJECTED_CHARS)
     text = text[:LESSON_CHARS]
@@ -63,7 +69,7 @@ def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
 
 
 def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
-    """Return all lessons of the messages, oldest first."""
+    """Return all lessons of the messages, oldest first, those of forgotten answers too."""
     return list(_lessons(messages))
 
 
@@ -101,7 +107,8 @@ def lesson_named(state: State, name: str) -> Lesson:
 def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:
     """Return the update that gives a lesson another text, or with `None` removes it.
 
-    Raises `InputError` for a text that is blank or longer than `LESSON_CHARS`.
+    The change is added to the events to log. Raises `InputError` for a text that is blank or longer
+    than `LESSON_CHARS`.
     """
     if text is not None and not (0 < len(text.strip()) <= LESSON_CHARS):
         raise InputError(f"A lesson has 1 to {LESSON_CHARS} characters, got {len(text.strip())}")
@@ -115,7 +122,10 @@ def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Upd
 
 
 def noted(answer: AnyMessage, scope: Scope, **annotations: object) -> Update:
-    """Return the update that changes the annotations of an answer, and log it."""
+    """Return the update that sets annotations of an answer; its other annotations stay.
+
+    The change is added to the events to log.
+    """
     stamped = annotate(answer, **annotations)
     event = event_types.verdict(stamped.id or "", annotation_of(stamped))
     scope.step_log.new_events.append(event)

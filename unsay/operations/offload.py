@@ -54,7 +54,10 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Offload the oldest messages over `live_messages`; an empty update without a store or topics."""
+    """Store the oldest messages over `live_messages`; return the update that removes them.
+
+    It is empty if the transcript fits, without a store, and with `topics="off"`.
+    """
     if scope.address is None or scope.settings.topics == "off":
         return Update()
     messages, settings = state["messages"], scope.settings
@@ -213,10 +216,10 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
 def load_segments(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Load offloaded segments until the state holds the `wanted` messages and N answered turns.
+    """Return the update that loads segments until the state has the `wanted` messages and `turns`.
 
-    In `wanted`, `None` means the transcript's beginning. The update is empty if nothing is loaded.
-    Raises `DatabaseCorruptError` if a segment is missing or damaged.
+    `turns` counts answered turns. In `wanted`, `None` is the transcript's beginning. The update is
+    empty if nothing is loaded. Raises `DatabaseCorruptError` if a segment is missing or damaged.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.
@@ -225,10 +228,7 @@ def load_segments(
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
-    """Load the segments of messages that a front end sent again, so that they are not added twice.
-
-    The update is empty if nothing was sent again.
-    """
+    """Return the update that loads messages which a front end sent again; empty if there are none."""
     resent = possibly_resent(state, scope)
     return (yield from _put_back(state, scope, resent)) if resent else Update()
 

@@ -62,8 +62,8 @@ class Injected:
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
     """Return the unanswered end of a transcript: the question with its documents.
 
-    If the `turn` before it was interrupted, `interrupted` has the places of that turn's messages.
-    Nothing is pending if the transcript ends in an answer or a notice.
+    `turn` is the state's last turn; if it was interrupted, `interrupted` has the places of its
+    messages. Nothing is pending if the transcript ends in an answer or a notice.
     """
     start = len(messages)
     question: AnyMessage | None = None
@@ -99,9 +99,10 @@ def commands_answered(messages: Sequence[AnyMessage], index: int) -> set[str | N
 
 
 def with_hand_offs(messages: Sequence[AnyMessage], waiting: Collection[str]) -> list[str]:
-    """Return the ids of the waiting commands, and of the hand-offs by which they came.
+    """Return the ids of the `waiting` commands, and of the hand-offs by which they came.
 
-    A supervisor calls a tool to hand a command over. That call and its result belong to the command.
+    A supervisor calls a tool to hand a command over. That call and its result belong to the
+    command. Empty if no waiting message is a command.
     """
     found, is_order = [], False
     for message in messages:
@@ -184,9 +185,10 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def turn_left_open(state: State, turn: Turn) -> Turn:
-    """Return an open turn for the unanswered question at a transcript's end, if `turn` is based on it.
+    """Return an open turn for the question that waits at a transcript's end, or `turn` itself.
 
-    Else `turn` is returned: its `base` is neither the question nor one of its tool steps.
+    It is opened if `turn` is based on that question or on a tool step behind it, as after a
+    rollback to there.
     """
     entry = find_pending(state["messages"], None)
     waiting = [message.id for message in state["messages"][entry.start :]]
@@ -247,7 +249,10 @@ def check_message(message: AnyMessage, limit: int) -> None:
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:
-    """Return the answers before index `end` that entered after the newest verdict, oldest first."""
+    """Return the answers before index `end` that entered after the newest verdict, oldest first.
+
+    They are those that a host added.
+    """
     entries: list[Injected] = []
     for index in range(end - 1, -1, -1):
         message = messages[index]

@@ -128,7 +128,7 @@ def _annotated(message: AnyMessage, annotation: Mapping[str, Any]) -> AnyMessage
 
 
 def call_tag(call: Compensation) -> str:
-    """Return a hash of a tool call and its result, which `is_own_call` compares."""
+    """Return a hash of a tool call and its result; `is_own_call` compares it with the recorded one."""
     text = canonical([call.tool, call.args, call.result])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -60,7 +60,10 @@ class _Search:
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def estimate(self, messages: Sequence[AnyMessage]) -> int:
-        """Estimate `cost`, slightly too high, from kept counts: counting each candidate is slow."""
+        """Return an estimate of `cost`, slightly too high; counting each candidate would be slow.
+
+        It adds up the counts of single messages, which it keeps in `memory`.
+        """
         known = self.memory.costs
         if _OPENING not in known:
             empty = HumanMessage("")
@@ -199,9 +202,10 @@ class Find:
 
 
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
-    """Return what a person's search of the whole transcript finds, and log it.
+    """Return what a person's search of the whole transcript finds, in the transcript's order.
 
-    `InputError` is raised for a query without words.
+    It is at most `MOST_FOUND` matches, and they are added to the events to log. Raises `InputError`
+    for a query without words.
     """
     if not query.strip():
         raise InputError("The query is empty: give words to search for")

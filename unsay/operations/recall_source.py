@@ -64,7 +64,11 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read; return those that the index covers, and the cache."""
+        """Index the messages that were read; return those in the index, and the thread's new cache.
+
+        An automatic search indexes at most `INDEXED_AT_ONCE` new messages; the index then has the
+        newest.
+        """
         messages, known = self.messages, _memory(self.scope)
         new = [page.messages for name, page in self.pages.items() if name not in known.pages]
         prints = {
@@ -103,7 +107,11 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read the messages that a search may find: `by_hand` all segments, else only the newest."""
+    """Read what a search may find: with `by_hand` all offloaded segments, else only the newest.
+
+    Damaged segments are skipped and streamed as `segment_lost`. Raises `DatabaseCorruptError` if a
+    message that a person searched for cannot be reached.
+    """
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
     source = RecallSource(

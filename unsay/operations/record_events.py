@@ -73,7 +73,11 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
-    """Write a step's events, if there is a store, and return its update with the log's new head."""
+    """Write a step's events, if there is a store, and return its update with the log's new head.
+
+    The update also gets the pending compensations of the step log. Without a store it gets the
+    record `own_writes` instead of a head.
+    """
     step_log = scope.step_log
     if step_log.pending_compensations:
         known_calls = update.get("pending_compensations", state.get("pending_compensations", []))
@@ -156,7 +160,7 @@ def annotation_tag(message: AnyMessage) -> str:
 
 
 def message_body(message: AnyMessage) -> str:
-    """Return a message's role, name, content and tool calls as text, to compare messages by."""
+    """Return a message's role, name, content and tool calls as text, for comparing two messages."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     return canonical([message.type, message.name, message.content, calls])
 
@@ -185,7 +189,7 @@ def ends_of(transcript: Sequence[AnyMessage]) -> list[str]:
 
 
 def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int]:
-    """Return the events of what a host added or edited, and the checksum of the transcript.
+    """Return the events of what a host added or edited, and the digest of the transcript.
 
     Added messages whose ids are in `logged` have their events already and get none.
     """

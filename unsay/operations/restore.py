@@ -23,7 +23,7 @@ from unsay.operations.rollback import (
     live_branch,
     save_branch,
     settle,
-    turn_topic,
+    show_topic,
     with_step,
 )
 from unsay.operations.targets import safe_base, target_of
@@ -39,7 +39,7 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch with the id `what`, or the newest that holds the message `what`.
+    """Return the branch with the id `what`, or the newest branch that holds the message `what`.
 
     `None` if no branch holds the message. For a branch's id, errors are those of
     `find_stored_branch`.
@@ -72,7 +72,7 @@ def restore(
                 f"Topic {topic['id']!r} is not compacted: contexts include its messages already"
             )
         step = Operation(kind="expand", base=None, branches=[], topic=topic["id"])
-        return {**turn_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
+        return {**show_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
     if source is not None:
         return (yield from _insert(state, scope, source, [what]))
     if what in _ids((yield from load_all(state, scope))["messages"]):
@@ -310,7 +310,11 @@ def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
 
 
 def fork(state: State, scope: Scope, live: LiveBranch, source: str) -> Steps[Update]:
-    """Return the first update of a thread that copies a branch of `source`; it cannot undo tool calls."""
+    """Return the first update of a fork: a copy of `live`, a branch of the thread `source`.
+
+    `state` is that of `source`, `scope` that of the fork. Each turn is a step that undo can take
+    back. The tool calls are stored as ones that only `source` can undo.
+    """
     live = replace(live, messages=tuple(map(without_earlier, live.messages)))
     unchanged = replace_tail(live, live.id_at(len(live.messages) - 1), label=COMPARED)
     update = settle(state, unchanged, [])

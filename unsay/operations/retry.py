@@ -40,10 +40,10 @@ ANSWER_CHARS = 1_000
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the branch of an interrupted turn, which a retry asks again; `None` for the last turn.
+    """Return the id of the branch whose question a retry asks again; `None` for the last turn.
 
-    Raises `NothingToUndoError` if there is no question, `InputError` if it is empty or over
-    `limit`.
+    It is that of an interrupted turn. Raises `NothingToUndoError` if there is no question,
+    `InputError` if it is empty or has more than `limit` characters.
     """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
@@ -62,7 +62,8 @@ def edited(
 ) -> tuple[str | None, str]:
     """Return the id of the first message of the turn that `N TEXT` names, and the new text.
 
-    `argument` is `N TEXT`; `pending` are ids of messages that wait, `limit` is the most characters.
+    `argument` is `N TEXT`; `pending` are ids of messages that wait for an answer, and `limit` is
+    the most characters of the text.
 
     Raises:
         InputError: The argument is not a turn's number and a text, or the turn has no question.

@@ -29,7 +29,7 @@ _REMOVALS = frozenset({"unpinned", "checkpoint_removed", "task_removed"})
 
 
 def messages_of_step(step: Operation) -> set[str | None]:
-    """Return the ids of the messages that must be in the state to undo or redo such a step."""
+    """Return the ids of messages that the state must have to undo or redo a step of `VALUE_STEPS`."""
     pins = [*step.get("pinned", []), *step.get("unpinned", [])]
     checkpoints = [*step.get("made", []), *step.get("replaced", [])]
     return {
@@ -67,7 +67,10 @@ def checkpoint_step(
 
 
 def label_step(old: Mapping[str, str], labels: Mapping[str, str | None]) -> Operation | None:
-    """Return the step that sets labels of a thread that has `old` ones; `None` if nothing changes."""
+    """Return the step that sets `labels` of a thread with the labels `old`; a `None` removes one.
+
+    `None` if nothing changes.
+    """
     changed = {name: value for name, value in labels.items() if old.get(name) != value}
     if not changed:
         return None
@@ -211,10 +214,10 @@ def _name_of_change(step: Operation, *, back: bool) -> str:
 def change_made(
     before: Sequence[AnyMessage], update: Update, step: Operation, *, undone: bool
 ) -> StepChange:
-    """Return what an `update` did to the transcript `before`: it undid or repeated a step.
+    """Return what an `update` that undid or repeated a step changed in the transcript `before`.
 
-    `undone` says which. Messages that are moved or replaced do not count, nor do notices and the
-    commands they answer.
+    `undone` says which of the two. Messages that are moved or replaced do not count, nor do notices
+    and the commands they answer.
     """
     writes = update["messages"]
     written = [each for each in writes if each.type != "remove"]

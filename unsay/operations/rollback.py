@@ -81,7 +81,10 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of the messages that undoing the newest step needs; `None` is the start."""
+    """Return the ids of messages that undoing or repeating the last of `steps` needs in the state.
+
+    `None` is the start of the transcript.
+    """
     if not steps or "topic" in steps[-1]:
         return set()
     if steps[-1]["kind"] in VALUE_STEPS:
@@ -90,7 +93,11 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 
 
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
-    """Log a change, store what it removed as a branch, and return all references to branches."""
+    """Log a change, store what it removed as a branch, and return all references to branches.
+
+    `refs` are the references so far; they are returned as they are if nothing was removed. Without
+    a store the new reference holds the branch.
+    """
     log_rollback(scope, change)
     branch = change.branch
     if not branch["messages"] and not branch["drafts"]:
@@ -106,7 +113,10 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store, by message id, the branch or new message where a turn that leaves the state is found."""
+    """Store, by message id, the branch or new message where a turn that leaves the state is found.
+
+    Without a store nothing is stored.
+    """
     if scope.address is not None:
         yield from put_places(*scope.address, places)
 
@@ -243,7 +253,7 @@ def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reversed:
-    """A step taken back: the change, the update that makes it, and the step that repeats it."""
+    """A step that was undone or repeated: the change, its update, and the step that reverses it."""
 
     change: Change
     update: Update
@@ -253,9 +263,11 @@ class Reversed:
 def _reversed(
     state: State, scope: Scope, step: Operation, label: Label, pending: Sequence[str]
 ) -> Steps[Reversed]:
-    """Return the change, the update, and the inverse step of undoing or repeating a step.
+    """Return how to undo a step or, with the label `redo`, to repeat it.
 
     The update removes what the step added and puts back what it removed; `pending` messages stay.
+    The removed messages are stored as branches at once. Raises `ConflictError` if a branch is no
+    longer kept.
     """
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
@@ -265,7 +277,7 @@ def _reversed(
         if step["kind"] in VALUE_STEPS:
             update = yield from swap(state, scope, step, back=not again)
         else:
-            update = turn_topic(state, scope, step["topic"], expand=again)
+            update = show_topic(state, scope, step["topic"], expand=again)
         return Reversed(change=nothing, update=update, inverse={**inverse, "branches": []})
     branches = yield from load_branches(step["branches"], scope, old)
     if "ids" in step:
@@ -294,10 +306,10 @@ def _reversed(
     return Reversed(change=change, update=update, inverse={**inverse, "branches": made})
 
 
-def turn_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Return an update that adds an earlier topic's messages to contexts.
+def show_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
+    """Return the update that includes an earlier topic's messages in contexts.
 
-    With `expand=False` it takes them out again.
+    With `expand=False` contexts show its summary again. The change is added to the events to log.
     """
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
@@ -341,7 +353,7 @@ def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = No
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
     """Return the update that moves the oldest steps to the store; empty if there are few.
 
-    Without a store the oldest steps are dropped, and cannot be undone.
+    The steps are stored at once. Without a store the oldest are dropped, and cannot be undone.
     """
     steps = state.get("operations", [])
     if len(steps) <= MOST:

@@ -49,10 +49,10 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Wrap a node: open its run, write its events, and end the run, or pause it on an interrupt.
+    """Return a node that also opens its run, writes its events, and ends or pauses the run.
 
-    An error of the node ends the run as failed and is raised. A thread that was ended raises
-    `SessionEndedError`.
+    An error of the node ends the run as failed and is raised; an interrupt pauses it. A thread that
+    was ended raises `SessionEndedError`.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
@@ -226,7 +226,10 @@ def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[
 
 
 def resume_run(scope: Scope) -> Steps[None]:
-    """Resume a run that a crash or an error stopped; a completed or missing run is left as it is."""
+    """Continue a run that a crash or an error stopped, as another attempt.
+
+    A completed or missing run is left as it is.
+    """
     yield from _change(scope, lambda run, now: resume(run, now=now))
 
 

@@ -16,7 +16,8 @@ def add_note(
 ) -> list[Note]:
     """Return `state_history` with one more entry, cut to the newest `history_limit` entries.
 
-    `number` is the turn that the entry is about; `None` is the one under way.
+    `event` is what the node did, and `number` the turn that the entry is about; `None` is the one
+    under way. Empty if the limit is 0.
     """
     turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
     if number is None:

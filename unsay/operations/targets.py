@@ -42,7 +42,8 @@ def target_of_context(live: LiveBranch, start: int) -> str | None:
 def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
     """Return the message id of the newest checkpoint up to index `through`, else `otherwise`.
 
-    Checkpoints within a turn do not count. Either is moved back, so that no call stays without its result. `None` is the start.
+    Checkpoints within a turn do not count. Either id is moved back if a tool call would stay
+    without its result. `None` is the start.
     """
     whole = [each for each in live.checkpoints if not each.get("in_turn")]
     checkpoints = by_age(whole, live.positions(), through=through)

@@ -109,9 +109,10 @@ def join_topics(state: State, scope: Scope) -> Update:
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
-    """Return the update that pins messages of the state, or of the offloaded segment named `page`.
+    """Return the update that pins messages of the state, or of an offloaded segment.
 
-    Raises `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
+    `page` is the segment's id; `None` is the state. A tool call and its results get one pin. Raises
+    `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
     """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     names = leading(messages, message_ids) if page is None else message_ids
@@ -209,7 +210,7 @@ def forget_span(
 
 
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
-    """Return the update that forgets or restores what `step` says, and lets `undo` reverse that.
+    """Return the update that forgets or restores what `step` says; `undo` can then reverse it.
 
     The errors are those of `apply`.
     """
