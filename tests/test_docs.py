@@ -90,6 +90,15 @@ def test_the_picture_of_the_layers_is_fresh() -> None:
     )
 
 
+def test_the_tables_of_settings_are_fresh() -> None:
+    """`docs/settings.md` has what the code says of each setting."""
+    page = runpy.run_path(str(ROOT / "docs" / "generate_settings.py"))["page"]
+
+    assert page() == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), (
+        "run python docs/generate_settings.py"
+    )
+
+
 def test_the_readme_is_short() -> None:
     """Under 150 lines."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150

@@ -5,11 +5,9 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
+from unsay.setting_types import Positive, Share
 from unsay.types import CheckpointReason, Language
 from unsay.verdicts import LocalCheck
-
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
 class JudgingSettings(BaseSettings):
@@ -50,11 +48,19 @@ class JudgingSettings(BaseSettings):
     checkpoint_threshold: Share = 0.8
     """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
 
-    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2  # of one turn, then see `on_exhausted`
-    rollback_to: Literal["turn", "checkpoint"] = "turn"  # how far an automatic rollback goes
-    confirm_rollback: bool = False  # whether a person is asked before an automatic rollback
+    max_rollbacks: Annotated[int, Field(ge=0, le=10)] = 2
+    """Most automatic rollbacks of one turn; then `on_exhausted` decides."""
+
+    rollback_to: Literal["turn", "checkpoint"] = "turn"
+    """How far an automatic rollback goes. `turn`: to the start of the turn, or to its last finished
+    tool step. `checkpoint`: to the last checkpoint, then to older ones."""
+
+    confirm_rollback: bool = False
+    """Whether a person is asked before an automatic rollback."""
+
     on_exhausted: Literal["deliver", "ask"] = "deliver"
-    """`deliver` the best draft, flagged; or `ask` a person through an interrupt."""
+    """When no draft of a turn passes: `deliver` the best one, flagged; or `ask` a person through an
+    interrupt."""
 
     checkpoint_on: frozenset[CheckpointReason] = frozenset({"score", "task_start", "risky"})
     """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, each

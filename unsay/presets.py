@@ -148,17 +148,16 @@ def _named_preset(name: str, presets: Iterable[str]) -> str | None:
     return name if name in known else next((k for k in known if k.casefold() == wanted), None)
 
 
-def merged(below: Values, given: Values) -> dict[str, Any]:
-    """Return the given settings over the preset's, over those of the environment and file (`below`).
+def preset_values(named: Values) -> dict[str, Any]:
+    """Return what the preset that settings name sets, and its name as `preset`; empty without one.
 
-    It raises `ConfigurationError` if there is no preset of the given name.
+    It raises `ConfigurationError` if there is no preset of this name.
     """
-    named = {**below, **given}
     name, custom = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
     custom_presets = custom if isinstance(custom, Mapping) else {}
     if not isinstance(name, str):
-        return named
+        return {}
     known = sorted({*PRESETS, *map(str, custom_presets)})
     found = _named_preset(name, known)
     if found is None:
@@ -168,8 +167,17 @@ def merged(below: Values, given: Values) -> dict[str, Any]:
         )
     values = custom_presets.get(found)
     own = without_aliases(values) if isinstance(values, Mapping) else {}
-    preset = {**PRESETS.get(found, {}), **own}
-    return {**below, **preset, **given, "preset": found}
+    return {**PRESETS.get(found, {}), **own, "preset": found}
+
+
+def merged(below: Values, given: Values) -> dict[str, Any]:
+    """Return the given settings over the preset's, over those of the environment and file (`below`).
+
+    It raises `ConfigurationError` if there is no preset of the given name.
+    """
+    preset = preset_values({**below, **given})
+    name = {"preset": preset["preset"]} if preset else {}
+    return {**below, **preset, **given, **name}
 
 
 def hint(name: object, names: Iterable[str]) -> str:

@@ -76,6 +76,7 @@ def fits(command: str, printed: str) -> None:
         ("purge", ["purge", "--yes", *FILLED]),
         ("demo", ["demo"]),
         ("doctor", ["doctor"]),
+        ("settings", ["settings"]),
         ("completion", ["completion", "zsh"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,96 +18,10 @@ from unsay.errors import ConfigurationError
 from unsay.presets import PRESETS
 from unsay.settings import Context, Settings, context_of, load_settings
 
-OTHER: dict[str, Any] = {
-    "model": "a-model",
-    "judge_model": "a-judge",
-    "summarizer_model": "a-summarizer",
-    "title_model": "a-titler",
-    "judging": "local",
-    "judge_format": "text",
-    "quality_threshold": 0.25,
-    "consistency_threshold": 0.25,
-    "quality_thresholds": {"ja": 0.25},
-    "max_lessons": 1,
-    "judge_every": 4,
-    "judge_rubric": ["Answers name their source."],
-    "judge_samples": 3,
-    "judge_panel": ["a-second-judge"],
-    "relevance_threshold": 0.25,
-    "max_searches": 1,
-    "checkpoint_threshold": 0.75,
-    "max_rollbacks": 5,
-    "rollback_to": "checkpoint",
-    "confirm_rollback": True,
-    "on_exhausted": "ask",
-    "stream": "held",
-    "checkpoint_on": ["order"],
-    "topics": "off",
-    "language": "ja",
-    "system_prompt": "Be brief.",
-    "judge_retries": 1,
-    "local_checks": ["loop"],
-    "judge_timeout_seconds": 1.5,
-    "part_timeout_seconds": 2.5,
-    "max_tool_result_bytes": 2_000,
-    "model_timeout_seconds": 2.5,
-    "thread_wait_seconds": 0.0,
-    "lease_seconds": 7.5,
-    "max_tool_steps": 3,
-    "max_message_chars": 10,
-    "max_judged_entries": 7,
-    "max_judged_documents": 6,
-    "history_limit": 0,
-    "checkpoint_limit": 1,
-    "live_messages": 40,
-    "preset": "chat",
-    "presets": {"brief": {"recents": 4}},
-    "strategy": "sliding",
-    "context_window_tokens": 32_000,
-    "recall_tokens": 500,
-    "recall_share": 0.25,
-    "recall_floor": 0.0,
-    "recall_gain": 1.25,
-    "memory_tools": "off",
-    "window_messages": 60,
-    "primers": 0,
-    "recents": 7,
-    "session_budget_tokens": 1,
-    "task_budget_tokens": 2,
-    "agent_budget_tokens": 3,
-    "session_budget_cost": 1.5,
-    "task_budget_cost": 0.5,
-    "agent_budget_cost": 0.25,
-    "budget_mode": "hard",
-    "budget_warning": 0.5,
-    "backpressure": [[0.5, 10], [1.0, 20]],
-    "prices": {"a-model": {"input": 2.5, "output": 10.0, "cache_read": 1.25}},
-    "fallback_model": "another-model",
-    "circuit_failures": 2,
-    "circuit_reset_seconds": 3.5,
-    "circuit_probes": 4,
-    "parallel_calls": 1,
-    "waiting_calls": 0,
-    "call_wait_seconds": 4.5,
-    "commands": ["help"],
-    "trigger_ratio": 0.85,
-    "target_ratio": 0.25,
-    "summary_ratio": 0.5,
-    "preserve_recent_messages": 4,
-    "per_turn": 3,
-    "summaries": "local",
-    "summary_tokens": 200,
-    "summary_temperature": 0.5,
-    "summary_pause_turns": 3,
-    "summary_system_prompt": "Keep every number.",
-    "truncate_results": False,
-    "on_topic_change": "delete",
-    "topic_change_threshold": 0.5,
-    "topic_hysteresis": 0.1,
-    "topic_minimum_turns": 2,
-    "kept_messages": 6,
-}
-"""For each setting a possible value that is not its default."""
+DOCS = Path(__file__).parents[2] / "docs"
+
+OTHER: dict[str, Any] = run_path(str(DOCS / "generate_settings.py"))["EXAMPLES"]
+"""For each setting a possible value that is not its default: the examples of the docs."""
 
 NEEDS: dict[str, dict[str, Any]] = {
     f"{layer}_budget_cost": {"prices": OTHER["prices"]} for layer in ("session", "task", "agent")
@@ -150,7 +65,7 @@ OVERRIDES = [name for name in Context.__annotations__ if name in OTHER]
 
 
 def test_every_setting_has_a_case() -> None:
-    """A new setting enters the table above."""
+    """A new setting enters the table of `docs/generate_settings.py`."""
     assert DEFAULTS.keys() == OTHER.keys()
     assert [] == [name for name, value in OTHER.items() if DEFAULTS[name] == value]
 
@@ -433,3 +348,27 @@ def test_a_raised_quality_threshold_raises_the_other_one() -> None:
     assert 0.8 == load_settings({"quality_threshold": 0.6}).checkpoint_threshold
     run = load_settings({}).for_run(Context(quality_threshold=0.95))
     assert 0.95 == run.checkpoint_threshold
+
+
+def test_each_value_has_its_source(
+    write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The strongest source that sets it; a default that another setting changed is derived."""
+    write(judge_model="file", recents=1, primers=1, max_rollbacks=1)
+    monkeypatch.setenv("UNSAY_RECENTS_COUNT", "2")
+    monkeypatch.setenv("UNSAY_PRIMERS", "2")
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "3")
+    settings = load_settings({"use_case_preset": "Chat", "primers": 4, "quality_threshold": 0.9})
+
+    expected = {
+        "judge_model": "file",
+        "recents": "preset",
+        "primers": "argument",
+        "max_rollbacks": "environment",
+        "preset": "argument",
+        "title_model": "default",
+        "checkpoint_threshold": "derived",
+    }
+    assert expected == {name: settings.source_of(name) for name in expected}
+    run = settings.for_run(Context(max_rollbacks=0))
+    assert ["argument", "file"] == [run.source_of("max_rollbacks"), run.source_of("judge_model")]

@@ -21,8 +21,9 @@ from unsay.budget.accounts import (
     used_of,
     with_times,
 )
+from unsay.budget_settings import BACKPRESSURE
 from unsay.errors import BudgetExceededError, ConfigurationError
-from unsay.settings import BACKPRESSURE, BudgetMode, Settings
+from unsay.settings import BudgetMode, Settings
 from unsay.tokens.pricing import MICROS, Amount
 
 Unit = Literal["tokens", "micros"]

@@ -30,7 +30,7 @@ GROUPS = (
     ("Judging", ("rate", "ratings", "calibrate", "judge", "bisect")),
     ("Threads", ("threads", "label", "end", "purge")),
     ("Records", ("runs", "events", "replay")),
-    ("Setup", ("doctor", "schema", "completion")),
+    ("Setup", ("doctor", "settings", "schema", "completion")),
 )
 """The commands by what a person wants to do; every command is in one group."""
 

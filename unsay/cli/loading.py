@@ -1,4 +1,4 @@
-"""What the options `--tools`, `--mcp` and `--file` name: tools, tools of servers, texts."""
+"""What options name: settings, tools, tools of servers, attached files."""
 
 import json
 import sys
@@ -8,6 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from unsay.errors import InputError, MissingExtraError
+from unsay.settings import Settings, load_settings
+
+# The setting of each option that has another name.
+SETTINGS = {"system": "system_prompt"}
+
+
+def settings_of(options: Mapping[str, str | None]) -> Settings:
+    """Return the settings with those that options set; `None` is an option that is not given.
+
+    Raises `ConfigurationError` if one is impossible.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    return load_settings({SETTINGS.get(name, name): value for name, value in given.items()})
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:

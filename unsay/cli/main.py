@@ -356,6 +356,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _option("--yes", "Do not ask for confirmation; required without a terminal."),
     ),
     "doctor": (),
+    "settings": (*MODELS, GIVEN[0]),
     "schema": (click.Argument(["command"]),),
     "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
     "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: en.", default="en"),),

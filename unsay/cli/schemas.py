@@ -24,6 +24,7 @@ from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import Tokens
 from unsay.operations.lessons import Lesson
 from unsay.operations.ratings import Rating
+from unsay.settings import Source
 from unsay.storage.base import Purged
 from unsay.types import Checkpoint, Event, Forgotten, Pin
 
@@ -118,6 +119,16 @@ class Check(TypedDict):
     advice: str
 
 
+class EffectiveSetting(TypedDict):
+    """One setting; `variable` is the name of its environment variable."""
+
+    name: str
+    value: Any
+    default: Any
+    source: Source
+    variable: str
+
+
 THREAD: Mapping[str, Any] = {"thread_id": str}
 PAGE: Mapping[str, Any] = {"cursor": str | None}
 
@@ -194,6 +205,7 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
         "again": Again | None,
     },
     "doctor": {"ok": bool, "checks": list[Check]},
+    "settings": {"settings": list[EffectiveSetting]},
     "completion": {"shell": str, "script": str},
 }
 """The fields of each command's object; `chat` and `demo` print one object a line."""

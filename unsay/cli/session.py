@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
-from unsay.cli.loading import load_tools, mcp_servers, mcp_tools
+from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
 from unsay.cli.output import note, show, versioned
 from unsay.cli.paths import location
 from unsay.cli.strings import Labels
@@ -25,7 +25,7 @@ from unsay.history.threads import list_threads, load_pending_input
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import language_of, newest_language, text_of
 from unsay.operations.commands import parse_command
-from unsay.settings import Settings, load_settings
+from unsay.settings import Settings
 from unsay.storage.base import Database, is_postgres, translated
 from unsay.storage.sqlite import open_database
 
@@ -34,9 +34,6 @@ Command = Callable[..., None]
 Show = Callable[[Event], None]
 
 T = TypeVar("T")
-
-# The setting of each option that has another name.
-SETTINGS = {"system": "system_prompt"}
 
 
 @contextmanager
@@ -292,8 +289,7 @@ def speaking(
         UnknownThreadError: Without `begins`, there is no thread yet.
         StorageError: The database cannot be opened.
     """
-    given = {SETTINGS.get(name, name): each for name, each in named.items() if each is not None}
-    settings = load_settings(given)
+    settings = settings_of(named)
     # Before the database is opened: without a model none is created.
     model = make_services(settings=settings).model
     models: dict[str, Any] = {"model": model, "settings": settings}

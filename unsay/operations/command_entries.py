@@ -327,6 +327,13 @@ COMMANDS = (
         details="No model is called. The exit code is 1 if a check fails.",
     ),
     CommandEntry(
+        "settings",
+        "settings",
+        "Show the settings in force and where each one comes from.",
+        details="A setting comes from an argument, a preset, the environment, the file unsay.toml or the "
+        "default; `derived` is a default that another setting changed. Keys are not shown.",
+    ),
+    CommandEntry(
         "schema",
         "setup",
         "Print the JSON Schema of what COMMAND prints with --json.",
