@@ -35,8 +35,8 @@ class JudgingSettings(BaseSettings):
     """Your own criteria, one sentence each, which the judge applies beside its own."""
 
     judge_every: Annotated[int, Field(ge=1, le=100)] = 1
-    """Of the answers in which the local checks find nothing to doubt, the judge reads every Nth; the
-    others are unscored and counted as skipped. It reads all others, and every second attempt."""
+    """The judge reads about one in N of the answers that no local check doubts; the rest are unscored
+    and counted as skipped. It always reads an answer with tool calls and a turn's later drafts."""
 
     judge_samples: Annotated[int, Field(ge=1, le=9)] = 1
     """How often each judge is asked about an answer; every second time it reads the answer first."""

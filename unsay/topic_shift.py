@@ -21,9 +21,11 @@ class TopicMemory:
 @configurable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicShift:
-    """The topic of a question: the current one, a new one, or the earlier `topic_id`.
+    """The topic of a question, which a detector returns.
 
-    The similarity to it, or of a `new` topic to the current one, is from 0 to 1.
+    `same` is the current topic, `new` another one, and `back` the earlier one with the id
+    `topic_id`. `similarity`, from 0 to 1, is that of the question to its topic; for `new`, to the
+    current one.
     """
 
     kind: ShiftKind
@@ -34,14 +36,14 @@ class TopicShift:
 class TopicDetector(Protocol):
     """Tells whether a question continues the topic, changes it, or returns to an earlier one.
 
-    `detect` may be async. It runs off the event loop. One that fails, or takes longer than
-    `part_timeout_seconds`, leaves the question in its topic.
+    `detect` may be async, and it runs off the event loop. If it raises, or takes longer than
+    `part_timeout_seconds`, the question stays in the current topic.
     """
 
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift | Awaitable[TopicShift]:
-        """Assign a question to a topic; `back` only with the id of one of `others`.
+        """Return the topic of a question: the current one, a new one, or one of `others`.
 
         Args:
             question: The user's newest message.

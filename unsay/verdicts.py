@@ -12,7 +12,10 @@ LocalCheck = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """One tool call of a turn, for a judge; the arguments are JSON, and `None` is no result."""
+    """One tool call of a turn, for a judge.
+
+    `arguments` are JSON. `result` is `None` if the call has no result.
+    """
 
     name: str
     arguments: str
@@ -23,10 +26,12 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A question and its answer, with `earlier` ones and tool `calls`, oldest first, for a judge.
+    """A question and its answer, either of which may be empty, for a judge.
 
-    Either may be empty. `truncated`: the provider stopped the answer at its length limit.
-    `found_nothing`: documents were searched for, and none of them is relevant.
+    `earlier` has earlier questions with their answers, oldest first, and `earlier_ids` the ids of
+    these answers; empty if they are not known. `calls` are the tool calls of the turn. `truncated`:
+    the provider stopped the answer at its length limit. `found_nothing`: documents were searched
+    for, and none of them is relevant.
     """
 
     question: str
@@ -42,11 +47,12 @@ class Exchange:
 class Verdict:
     """What a judge decided about one answer.
 
-    A passed one may become a checkpoint, a failed one be rolled back. The score is from 0 to 1, `None`
-    for unscored, whose reason is what went wrong with the judge. `blamed` are ids of messages.
-    `consistency` says from 0 to 1 how well the answer agrees with what was said; `None` if unknown.
-    The `reason` is for the user, the `advice` for the next attempt. `query` is another search, for
-    an irrelevant document. `agreement` is the share of several judgements that agree.
+    A passed answer may become a checkpoint, and a failed one may be rolled back. The score is from
+    0 to 1; it is `None` if the answer is unscored, and `reason` is then what went wrong with the
+    judge. Otherwise `reason` is for the user, and `advice` for the next attempt. `blamed` has ids
+    of messages. `consistency` says from 0 to 1 how well the answer agrees with what was said;
+    `None` if unknown. `query` is another search, for an irrelevant document. `agreement` is the
+    share of several judgements that agree; `None` for one judgement.
     """
 
     outcome: Outcome
@@ -65,9 +71,10 @@ class Verdict:
 class PreVerdict:
     """The verdict of the local checks, with a score from 0 to 1.
 
-    If it is `decided`, no model need be asked. `reason` describes the strongest rule in `signals`.
-    `hint` is the reason of a sign that is not certain, for a judge; empty without one. `doubt` is how
-    bad the answer seems to the fitted experts, from 0 to 1; at 0.5 they give a hint.
+    If it is `decided`, a rule is certain that the answer failed, and no judge is asked. `signals`
+    has the names of the rules that apply, and `reason` describes the strongest. `hint` is the
+    reason of a rule that is not certain, for a judge; empty without one. `doubt` is how bad the
+    answer seems to the fitted experts, from 0 to 1; from 0.5 on they give a hint.
     """
 
     score: float

@@ -52,16 +52,16 @@ class Confusion:
 
     @property
     def alarms(self) -> "Share":
-        """The share of good answers that fail."""
+        """The share of good answers that fail; without good answers its `value` is `None`."""
         return Share(hits=self.good_failed, items=self.good_failed + self.good_passed)
 
     @property
     def caught(self) -> "Share":
-        """The share of bad answers that fail."""
+        """The share of bad answers that fail; without bad answers its `value` is `None`."""
         return Share(hits=self.bad_failed, items=self.bad_failed + self.bad_passed)
 
     def cost(self, costs: Costs) -> float:
-        """Return the cost of all wrong decisions."""
+        """Return the cost of all wrong decisions: of `good_failed` and of `bad_passed`."""
         return self.good_failed * costs.alarm + self.bad_passed * costs.miss
 
 
@@ -79,7 +79,7 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The Wilson interval; from 0 to 1 without items."""
+        """The lower and the upper bound of Wilson's interval of 95 %; 0 and 1 without items."""
         if not self.items:
             return 0.0, 1.0
         share, n = self.hits / self.items, self.items
@@ -90,7 +90,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A threshold for one language, its figures out of fold, and the curve of all thresholds."""
+    """The threshold for one language, and how well it decides.
+
+    `threshold` is fitted on all labels, whose number is `labels`. In `held_out` each label was
+    decided by a threshold that was fitted without it. `curve` has each threshold that was tried,
+    with its decisions on all labels.
+    """
 
     language: Language
     threshold: float
@@ -100,7 +105,10 @@ class Calibration:
 
     @property
     def claim(self) -> str:
-        """What may be claimed of false alarms; empty if the labels cannot carry the claim."""
+        """What may be claimed of false alarms, as a sentence; empty if there are too few labels.
+
+        It is also empty if too many good answers fail.
+        """
         alarms = self.held_out.alarms
         if alarms.items == 0 or upper_bound(alarms) > ALARM_SHARE:
             return ""
@@ -124,7 +132,7 @@ def labels_needed() -> int:
 
 
 def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
-    """Return the calibration of each language that has both good and bad labels."""
+    """Return the calibration of each language that has good labels and bad labels."""
     made = []
     for language in dict.fromkeys(label.language for label in labels):
         own = [label for label in labels if label.language == language]
@@ -146,13 +154,13 @@ def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
 def fit(labels: Sequence[Labelled], costs: Costs) -> float:
     """Return the threshold, in steps from 0 to 1, whose wrong decisions cost least on the labels.
 
-    Of equal ones it is the lowest, which fails fewer answers.
+    If several cost the same, it is the lowest, which fails the fewest answers.
     """
     return min(_thresholds(), key=lambda t: (confusion(labels, t).cost(costs), t))
 
 
 def confusion(labels: Iterable[Labelled], threshold: float) -> Confusion:
-    """Return how many labels pass and fail at a threshold."""
+    """Return how many labels pass and fail at a threshold; a score that is equal to it passes."""
     counted = [(label.good, label.score >= threshold) for label in labels]
     return _counted(counted)
 

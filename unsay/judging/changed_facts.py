@@ -36,7 +36,10 @@ class _Statement:
 
 
 def changed_facts(exchange: Exchange) -> str:
-    """Return `CHANGED` if the answer contradicts an earlier one in a value; otherwise empty."""
+    """Return `CHANGED` if the answer gives another value than an earlier one; otherwise empty text.
+
+    Values that the question gives do not count.
+    """
     earlier = [each for _, answer in exchange.earlier for each in _statements(answer)]
     if not earlier:
         return ""

@@ -20,9 +20,10 @@ Tree = float | Sequence[Any]
 
 
 def doubts(exchange: Exchange, checks: Collection[LocalCheck]) -> Mapping[LocalCheck, float]:
-    """Return how likely an answer is bad, from 0 to 1, for each check of `checks` with an expert.
+    """Return how likely an answer is bad, from 0 to 1, by each of the `checks` with an expert.
 
-    The scale is chosen per language: hardly any good answer of the fitting data reaches `HINT_FROM`.
+    For an empty answer the result is empty. The scale depends on the language: hardly any good
+    answer of the data that it was fitted to reaches `HINT_FROM`.
     """
     asked = {check: expert for check, expert in TABLES["experts"].items() if check in checks}
     if not asked or not exchange.answer.strip():

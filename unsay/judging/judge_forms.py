@@ -19,7 +19,10 @@ class JudgeForm:
 
     @property
     def name(self) -> str:
-        """Name of the form, as a part of a call's key."""
+        """Part of a call's key: `-plain` without structured output, `-steady` at temperature 0.
+
+        It has both, one, or is empty.
+        """
         words = [("plain", not self.structured), ("steady", self.steady)]
         return "".join(f"-{word}" for word, applies in words if applies)
 
@@ -40,7 +43,7 @@ def judge_forms(
 
 
 def _structured(form: JudgeForm) -> list[JudgeForm]:
-    """Return the form with structured output; none if the model has none."""
+    """Return a list with the form with structured output; empty if the model has none."""
     if not is_chat_model(form.model):
         return []
     try:

@@ -112,7 +112,7 @@ class _Shared:
 
 
 def measures(exchange: Exchange) -> dict[str, float]:
-    """Return all measurements of an exchange by their names."""
+    """Return all measurements of an exchange by their names; an expert uses some of them."""
     return {**_subject(exchange), **_manner(exchange), **_ending(exchange), **_repeated(exchange)}
 
 

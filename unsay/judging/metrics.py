@@ -19,11 +19,14 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     Args:
         metric: A sync function with any of the parameters `inputs` (the question), `outputs` (the
             answer) and `context` (the earlier conversation and the tool results), as evaluators of
-            openevals have them. It returns a number from 0 to 1, `True` or `False`, a mapping with
-            `score` and perhaps `comment` or `reason`, or an object with these attributes.
+            openevals have them; other parameters need a default. It returns a number from 0 to 1,
+            `True` or `False`, a mapping with `score` and perhaps `comment` or `reason`, or an
+            object with these attributes.
 
     Returns:
-        A function for `judge=…`. Documents and summaries stay unscored.
+        A function for `judge=…`, which is called with the request for one answer and returns
+        `score`
+        and `reason`. For a document or a summary it returns no score, so it stays unscored.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -48,7 +51,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
 
 
 def _verdict(result: Any) -> dict[str, Any]:
-    """Return a metric's result as a reply of a judge."""
+    """Return a metric's result as a judge's reply: a mapping with `score` and `reason`."""
     if isinstance(result, Mapping):
         score, named = result.get("score"), result
     else:

@@ -75,6 +75,7 @@ def read_reply(reply: object) -> ScoreReply:
     """Return the score and the reason in a judge's reply; the score is `None` if it is not certain.
 
     A reply is a number, a text, a mapping, an object with `score`, a message, or an agent's state.
+    Any other reply has no score.
     """
     reason: object = ""
     structure: object = reply
@@ -248,7 +249,7 @@ def _unfenced(text: str) -> str:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object's items; of a key that is there twice, with different values, none is valid."""
+    """Return an object's items; a key that occurs twice with different values gets `None`."""
     items: dict[str, object] = {}
     for key, value in pairs:
         items[key] = None if key in items and items[key] != value else value
@@ -259,7 +260,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, strict=False)
 
 
 def _whole(text: str) -> Any | None:
-    """Return the object, or the list of objects, that a text is, as JSON or in Python's form.
+    """Return a text as an object or a list of objects, if it is one in JSON or in Python's form.
 
     `None` for every other text.
     """
@@ -285,7 +286,7 @@ def _literal(text: str) -> Any | None:
 
 
 def _levels(structure: object) -> Iterator[Mapping[object, object]]:
-    """Yield the mappings of a structure, level by level: an outer score counts first."""
+    """Yield the mappings nested in a structure, the outermost first."""
     for level in _by_level(structure):
         yield from level
 
@@ -304,7 +305,10 @@ def _names_score(structure: object) -> bool:
 
 
 def _key_rank(key: object) -> int | None:
-    """Return 0 for a key of the score, 1 of a total, 2 of another score; `None` for other keys."""
+    """Return what a key names: 0 the score or a bare total, 1 a total score, 2 another score.
+
+    `None` for other keys.
+    """
     name = str(key).strip().lower()
     if name in _EXACT_KEYS or name in _TOTAL_KEYS:
         return 0
@@ -314,7 +318,11 @@ def _key_rank(key: object) -> int | None:
 
 
 def _read_structure(structure: object) -> Reading:
-    """Return the score of an object: its total, or its only score."""
+    """Return the score of an object: its total, or its only score.
+
+    The outermost level that names a score decides. Scores of criteria alone, or totals that differ,
+    are a problem.
+    """
     for level in _by_level(structure):
         totals: list[object] = []
         criteria = 0
@@ -336,7 +344,7 @@ def _agreed(scores: list[float | None]) -> Reading:
 
 
 def _objects(text: str) -> tuple[str, list[Reading]]:
-    """Return the text with its objects replaced by `OBJECT`, and their scores."""
+    """Return the text with each JSON object replaced by `OBJECT`, and the scores of the objects."""
     prose: list[str] = []
     found: list[Reading] = []
     position, tried = 0, 0

@@ -131,7 +131,7 @@ class Statements:
     problem: str = ""  # what makes every score of the text uncertain
 
     def reading(self) -> Reading:
-        """Return the score if the text states exactly one."""
+        """Return the score if the text states exactly one, else the problem."""
         if self.problem:
             return Reading(score=None, problem=self.problem)
         scores = set(self.own)
@@ -149,24 +149,30 @@ class Statements:
 
 
 def in_words(text: str) -> str:
-    """Return a reply with tags, formulas and scales written as plain statements of a score."""
+    """Return a reply with its scores in tags, formulas and scales written as plain sentences."""
     text = _SCORE_TAG.sub(r"\nScore: \2\n", _REASON_TAG.sub(" ", text))
     text = _FORMULA.sub(r"\1\2", _NAMED_SCALE.sub(r"\1: \3/\2", text))
     return _RATED.sub(r"スコアは\1です。", text)
 
 
 def score_of_value(text: str) -> float | None:
-    """Return the score of a text that is a value and nothing else, else `None`."""
+    """Return the score, from 0 to 1, of a text that is a value and nothing else, such as `8/10`.
+
+    `None` for another text, and for a value without a certain scale.
+    """
     return _score(_VALUE_LINE.fullmatch(text.strip()))
 
 
 def is_value(text: str) -> bool:
-    """Return whether a text has the form of a value, valid or not, and nothing else."""
+    """Return whether a text is a value and nothing else, such as `0.8`, `8/10` or `80%`.
+
+    The value need not be a valid score.
+    """
     return _VALUE_LINE.fullmatch(text.strip()) is not None
 
 
 def is_quoted(before: str, after: str) -> bool:
-    """Return whether the words around a text say that it is not the judge's own."""
+    """Return whether the words before or after a text say that the text is not the judge's own."""
     return bool(_QUOTES_BEFORE.search(before) or _QUOTES_AFTER.search(after))
 
 
@@ -237,7 +243,7 @@ def _read_sentence(sentence: str, found: Statements, *, quoted: bool) -> None:
 
 
 def _is_certain(score: float | None, tail: str) -> bool:
-    """Return whether what follows a score in its sentence leaves it as it is."""
+    """Return whether the rest of a sentence (`tail`) leaves no doubt about the score before it."""
     ending = tail.rstrip(" .。!！")
     if tail.endswith(("?", "？")) or _TAIL_DOUBTS.search(ending):
         return False
@@ -268,7 +274,7 @@ def _of_tenths(tenths: str, hundredths: str) -> float:
 
 
 def _scale_of_points(written: str, value: float) -> float:
-    """Return the scale of 点: 8点 is of ten, 80点 of a hundred, 0.8点 of one.
+    """Return the scale of a number with 点: 10 for 8点, 100 for 80点, 1 for 0.8点.
 
     It is 0 for 1点, which has no certain scale. `written` is the number as the judge wrote it.
     """
@@ -291,7 +297,10 @@ def scores_in(text: str) -> set[float]:
 
 
 def _scores_without_counts(text: str) -> set[float]:
-    """Return the scores in a sentence, without numbers such as `2点`, which may count points."""
+    """Return the scores in a sentence as `scores_in` does, without those such as `2点`.
+
+    These may count points.
+    """
     return scores_in(re.sub(r"(?<![0-9.])[0-9]+点(?!満点)", " ", text))
 
 

@@ -223,7 +223,7 @@ def _says_again(text: str) -> bool:
 def _circles(text: str) -> bool:
     """Return whether a large share of the text's runs of three words are repetitions.
 
-    In Japanese a run has six characters. A short text never circles.
+    In Japanese a run has six characters. The result is `False` for a short text.
     """
     japanese = JAPANESE.search(text) is not None
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)

@@ -151,7 +151,7 @@ ALSO = re.compile(
 
 
 def services_in(texts: Sequence[str]) -> frozenset[str]:
-    """Return the keys of `SERVICES` that texts name."""
+    """Return the kinds of services, keys of `SERVICES`, that at least one of the texts names."""
     text = normal(" ".join(texts))
     return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(text))
 
@@ -166,7 +166,7 @@ def other_service(question: str, texts: Sequence[str]) -> bool:
 
 
 def is_task(topic: TopicMemory) -> bool:
-    """Return whether a topic is about booking or finding a service; talk of the weather is not."""
+    """Return whether a topic names a service that one books or looks for; the weather is none."""
     return bool(services_in(topic.texts) - {"weather"})
 
 
@@ -181,7 +181,10 @@ _FEW_WORDS = 25  # words up to which a question does not explain what it points 
 
 
 def points_elsewhere(question: str, current: TopicMemory) -> bool:
-    """Return whether a short question points at a thing, such as `this drug`, that its topic lacks."""
+    """Return whether a short question points at a thing, such as `this drug`, that its topic lacks.
+
+    `False` for a longer question, which explains what it points at.
+    """
     text = normal(question)
     found = _KNOWN_THING.search(text)
     if found is None or len(text.split()) > _FEW_WORDS or text.startswith("i "):
@@ -192,7 +195,10 @@ def points_elsewhere(question: str, current: TopicMemory) -> bool:
 
 
 def cues_of(text: str) -> frozenset[str]:
-    """Return the keys of `CUES` that a text of `normal` shows."""
+    """Return the keys of `CUES` that match a text, which `normal` returned.
+
+    A reference to the previous message counts only before the content of the text, or at its end.
+    """
     # A reference counts only before the content, or at the end of a text with little content.
     found = {name for name, cue in CUES.items() if cue.search(text)}
     plain = _DUMMY.sub(" ", text)

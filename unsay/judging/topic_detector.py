@@ -118,7 +118,10 @@ class LexicalDetector:
 
 
 def change_log_odds(reading: Reading, found: Collection[str]) -> float:
-    """Return the log-odds that a question with these features and runs changes the topic."""
+    """Return the log-odds that a question changes the topic; above 0, a change is likely.
+
+    `found` are the runs of words that `runs` returned.
+    """
     features = reading.features
     if features["japanese"] and not features["service"]:
         return JAPANESE_BIAS + _sum(JAPANESE, features)
@@ -132,7 +135,11 @@ def _sum(weights: Mapping[str, float], features: Mapping[str, float]) -> float:
 def likeliest_return(
     reading: Reading, others: Sequence[TopicMemory], *, fade: float
 ) -> TopicShift | None:
-    """Return the shift to the earlier topic with most of the words; `None` if there is none."""
+    """Return the shift to the earlier topic that has most of the question's words.
+
+    `None` without earlier topics. `fade` is the factor on a topic's share for each topic left after
+    it.
+    """
     shifts: list[TopicShift] = []
     for position, other in enumerate(others):
         known_terms = bag(other.texts)
@@ -180,6 +187,8 @@ _TOKEN = re.compile(r"[\u3400-\u9fff々]+|[\u30a0-\u30ff]+|[^\W_\u3040-\u30ff\u3
 
 def label_of(question: str) -> str:
     """Return a label for a question: its first sentence from the first content word to the last.
+
+    If no sentence has a content word, the label is the question. It is shortened to `LABEL_CHARS`.
 
     >>> label_of("Please tell me about Python list comprehensions.")
     'Python list comprehensions'

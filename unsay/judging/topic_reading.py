@@ -43,7 +43,11 @@ class Reading:
 def read(
     question: str, current: TopicMemory, others: Sequence[TopicMemory], *, decay: float
 ) -> Reading:
-    """Read a question against its topic; `decay` is what a text loses for each one after it."""
+    """Return what the words and the wording of a question tell about its topic.
+
+    `others` are the earlier topics, most recently left first. `decay`, from 0 to 1, is the factor
+    on the weight of a text for each exchange after it.
+    """
     reading = _read(question, current, others, decay=decay)
     parts = _sentences(normal(question))
     last = _read(parts[-1], current, others, decay=decay) if len(parts) > 1 else reading
@@ -74,11 +78,12 @@ def read(
 
 
 def runs(question: str, current: TopicMemory) -> frozenset[str]:
-    """Return the runs of one to three words, in Japanese of one to four characters.
+    """Return the runs of one to three words, in Japanese of one to four characters, of a question.
 
-    They are of the question's last sentence, of its first one, and of the last one before it, and
-    begin with `last`, `first` or `before`. In Japanese those in a topic about services begin with
-    `task`: there `教えてください` asks for more of the same, and elsewhere for something new.
+    They are of its last sentence and its first one, and of the last sentence before the question;
+    `last`, `first` or `before` is put in front of each. In Japanese `task` is put before that in a
+    topic about services: there `教えてください` asks for more of the same, and elsewhere for something
+    new.
     """
     task = "task " if JAPANESE.search(question) and is_task(current) else ""
     parts = _sentences(normal(question)) or [""]
@@ -151,14 +156,20 @@ def _read(
 
 @lru_cache(maxsize=128)
 def bag(texts: tuple[str, ...]) -> Mapping[str, float]:
-    """Return the terms of texts, each with its weight from 0 to 1."""
+    """Return the terms of texts, each with its weight from 0 to 1.
+
+    A term that only one of several texts has weighs less.
+    """
     counts = Counter(term for text in texts for term in vocabulary(text))
     several = min(_SEVERAL, len(texts))
     return {term: 1.0 if count >= several else _PASSING for term, count in counts.items()}
 
 
 def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
-    """Return from 0 to 1 how well texts have a word; the older the text, the less it counts."""
+    """Return how well texts know a word, from 0 to 1; the older a text, the less it counts.
+
+    `decay` is the factor on a text's weight for each exchange after it.
+    """
     best = 0.0
     for age, text in enumerate(reversed(texts)):
         # An exchange is two texts, a question and its answer.
@@ -170,7 +181,11 @@ def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
 
 
 def match(unit: Unit, terms: Mapping[str, float]) -> float:
-    """Return the weight of a word in the terms of `bag`, by its parts if the whole is not there."""
+    """Return the weight of a word in the terms that `bag` returned; 0 if they do not have it.
+
+    For a Japanese run that is not there as a whole, it is the mean weight of its pairs of
+    characters.
+    """
     if unit.whole in terms:
         return terms[unit.whole]
     pairs = [part for part in unit.parts if len(part) == 2]
@@ -178,6 +193,10 @@ def match(unit: Unit, terms: Mapping[str, float]) -> float:
 
 
 def share_of_content(content: Sequence[Unit], known: Mapping[str, float]) -> float:
-    """Return the share of a question's words, by weight, that are known from 0 to 1 each."""
+    """Return which share of a question's words, by weight, is known.
+
+    `known` says for each word, by its `whole`, how well it is known, from 0 to 1. The share is
+    below 1, and for few words much below.
+    """
     total = sum(unit.weight for unit in content)
     return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)

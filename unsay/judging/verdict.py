@@ -112,13 +112,19 @@ def _result_shown(call: ToolUse, texts: Texts) -> str:
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
-    """Return the request for a verdict on the relevance of a retrieved document."""
+    """Return the messages that ask a judge for a verdict on the relevance of a retrieved document.
+
+    A long text loses its middle.
+    """
     parts = {"question": _judged(question), "document": _judged(document)}
     return _request(texts.document_system, texts.document_request, parts)
 
 
 def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
-    """Return the request for a verdict on a summary of `messages`."""
+    """Return the messages that ask a judge for a verdict on a summary of `messages`.
+
+    A long message loses its middle.
+    """
     lines = [line for message in messages for line in lines_of(message)]
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
     conversation = "\n".join(_without_middle(line, chars, " … ") for line in lines)
@@ -143,11 +149,11 @@ def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessag
 
 
 def judged_parts(messages: Sequence[AnyMessage]) -> dict[str, str]:
-    """Return what a judge is asked to grade, for a judge that is a function of your own.
+    """Return what a judge is asked to grade; for a judge that is a function of your own.
 
-    An answer comes as `question` and `answer`, with `earlier` exchanges and the turn's `tools`, if
-    there are any. A retrieved document comes as `question` and `document`, a summary as
-    `conversation` and `summary`. Long texts lack their middle.
+    For an answer the keys are `question` and `answer`, with `earlier` exchanges and the turn's
+    `tools`, if there are any. For a retrieved document they are `question` and `document`, for a
+    summary `conversation` and `summary`. Long texts lack their middle.
 
     Args:
         messages: What the function was called with.
@@ -183,8 +189,8 @@ def verdict_of(
 ) -> Verdict:
     """Return the verdict in a judge's reply; unscored if it has no score that is certain.
 
-    It is failed below either threshold. `consistency_threshold` `None` ignores the consistency, as
-    for documents and summaries.
+    It is failed if the score or the consistency is below its threshold, else passed. Without a
+    `consistency_threshold` the consistency is ignored, as for documents and summaries.
     """
     read = read_reply(reply)
     if read.score is None:
@@ -199,7 +205,10 @@ def verdict_of(
 
 
 def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of the local checks on an answer; unscored if it fails without a certain rule."""
+    """Return the verdict of the local checks on an answer, for a turn without a model judge.
+
+    It is unscored if the score is below the threshold, but no certain rule decided that.
+    """
     if not found.decided and found.score < quality_threshold:
         reason = found.hint or found.reason
         return unscored(texts.undecided.format(reason=texts.rules.get(reason, reason)))
@@ -207,7 +216,7 @@ def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: flo
 
 
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of `found`, with the reason in the language of `texts`."""
+    """Return the verdict for the score of `found`, with its reason in the language of `texts`."""
     reason = texts.rules.get(found.reason, found.reason)
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 
@@ -215,7 +224,7 @@ def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: floa
 def scored(
     score: float, reason: str, *, quality_threshold: float, source: Judge = "model"
 ) -> Verdict:
-    """Return a verdict that is passed if the score is `quality_threshold` or more."""
+    """Return a verdict that is passed if the score is `quality_threshold` or more, else failed."""
     outcome: Outcome = "failed" if score < quality_threshold else "passed"
     return Verdict(outcome=outcome, score=score, reason=reason, source=source)
 
@@ -226,7 +235,7 @@ def skipped(reason: str) -> Verdict:
 
 
 def unscored(reason: str) -> Verdict:
-    """Return a verdict without a score, which changes nothing."""
+    """Return a verdict without a score, which changes nothing; `reason` is what went wrong."""
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")
 
 

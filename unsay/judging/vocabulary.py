@@ -114,13 +114,16 @@ _STOP_STEMS = frozenset(map(stem, STOP_WORDS))
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return the stems of a text, and its runs with their 2-3-grams, in order and repeated."""
+    """Return the stems of a text's words, and its Japanese runs with their 2-grams and 3-grams.
+
+    They are in the order of the text, and a term can occur several times.
+    """
     return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
 
 
 @lru_cache(maxsize=256)
 def vocabulary(text: str) -> frozenset[str]:
-    """Return the distinct terms of a text."""
+    """Return the terms of a text, each once."""
     return frozenset(terms(text))
 
 
@@ -132,7 +135,10 @@ def units(text: str) -> tuple[Unit, ...]:
 
 
 def normal(text: str) -> str:
-    """Return a text for comparison: NFKC, lower case, plain apostrophes, at most `TEXT_LIMIT`."""
+    """Return a text for comparison: NFKC, lower case, plain apostrophes.
+
+    A text of more than `TEXT_LIMIT` characters loses its middle.
+    """
     if len(text) > TEXT_LIMIT:
         text = f"{text[: TEXT_LIMIT // 2]} {text[-TEXT_LIMIT // 2 :]}"
     return unicodedata.normalize("NFKC", text).lower().replace("’", "'")
@@ -188,7 +194,10 @@ def overlap(exchange: Exchange) -> Overlap:
 
 
 def _without_copies(question: str, answer: str) -> str:
-    """Return an answer without the sentences that it copies from the question, if any are left."""
+    """Return an answer without the sentences that it copies from the question.
+
+    An answer of nothing but copies is returned whole.
+    """
     asked = [squeezed(part) for part in sentences(normal(question))]
     asked = [part for part in asked if width(part) >= COPY_WIDTH]
     if not asked:
@@ -213,7 +222,10 @@ def known_terms(text: str) -> frozenset[str]:
 
 
 def beginning(term: str) -> str:
-    """Return the beginning of a long English word, which related words share; other terms whole."""
+    """Return the beginning of a long English word, which related words share, with `…` at its end.
+
+    Other terms are returned whole.
+    """
     return f"{term[:_BEGINNING]}…" if term.isascii() and len(term) >= _BEGINNING else term
 
 
@@ -264,7 +276,7 @@ def sentences(text: str) -> list[str]:
 
 
 def width(text: str) -> int:
-    """Return the length of a text, in which a Japanese character counts as two."""
+    """Return the number of characters of a text; a Japanese character counts as two."""
     return len(text) + len(JAPANESE.findall(text))
 
 
@@ -294,10 +306,10 @@ def _ends(line: str) -> bool:
 def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     """Return whether an answer breaks off before the end of its last sentence.
 
-    An answer narrower than `DANGLING_WIDTH` never does. Otherwise a last line that is a bare
-    heading, or ends in a colon or comma, and an unclosed formula or bold text, are clear signs. A
-    last word that needs another one is a sign, and so is a missing full stop in an answer at least
-    `enough` wide; but not if the answer's other lines lack a full stop as well.
+    That is so if the last line is a bare heading, ends in a colon or comma, or leaves bold text
+    open, or if a formula is not closed. Otherwise the last word must need another one, or an answer
+    at least `enough` wide must lack a full stop, while most other lines of the same kind have one.
+    An answer narrower than `DANGLING_WIDTH` never breaks off.
     """
     lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
     if not lines or width(answer) < DANGLING_WIDTH:
@@ -313,10 +325,10 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
-    """Return whether the lines before the last one end with stops, if they are of its kind.
+    """Return whether most lines before the last one that are of its kind end with stops.
 
-    The kinds are list items and other lines. Without long lines of that kind it is `otherwise`, or
-    whether the last line is long and not a list item.
+    The kinds are list items and other lines; short lines do not count. If no line counts, the
+    result is `otherwise`, or true for a long last line that is not a list item.
     """
     item = ITEM.match(last) is not None
     alike = [line for line in before if (ITEM.match(line) is not None) == item]

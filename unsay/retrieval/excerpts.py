@@ -26,13 +26,13 @@ def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
 
 
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """Return messages word for word, fenced as data."""
+    """Return messages word for word, fenced as data; long tool results lose their middle."""
     quoted = [(speaker(message), _words(message, texts)) for message in messages]
     return Fence.around(*(words for _, words in quoted)).quotes(_TAG, quoted)
 
 
 def is_quoting(message: AnyMessage) -> bool:
-    """Return whether a message only quotes others, which are in the transcript themselves."""
+    """Return whether a message only quotes other messages, such as a result of the recall tool."""
     return isinstance(message.content, str) and message.content.startswith(f'<{_TAG} key="')
 
 

@@ -31,7 +31,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Table:
-    """The messages that were read, in this order, with their terms; indexes may share a table."""
+    """The messages that were read, in this order, with their terms.
+
+    Several indexes can share a table: each is a range of it.
+    """
 
     # A table only grows: an index is a range of it, and stays valid while another thread adds.
 
@@ -52,12 +55,15 @@ class Table:
         self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Add a message without its terms; the caller adds those to `postings`."""
+        """Add an entry without the terms of its message; the caller adds those to `postings`."""
         self.numbers[entry.key] = len(self.entries)
         self.entries.append(entry)
 
     def reordered(self, messages: Sequence[AnyMessage]) -> "Table":
-        """Return a table of only these messages in this order; known ones are not read again."""
+        """Return a new table of only these messages in this order.
+
+        Messages that this table has are not read again.
+        """
         made = Table()
         moved: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
@@ -80,7 +86,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallIndex:
-    """Which messages of a transcript have which terms; it never changes, see `covering`."""
+    """Which messages of a transcript have which terms; an index never changes.
+
+    `covering` makes the index of a longer transcript.
+    """
 
     entries: tuple[Entry, ...] = ()
     start: int = 0  # number of the first message in the table
@@ -92,10 +101,10 @@ class RecallIndex:
     def covering(
         self, messages: Sequence[AnyMessage], *, unread: int | None = None
     ) -> "RecallIndex":
-        """Return the index of these messages, in their order; known ones are not read again.
+        """Return the index of these messages, in their order; known messages are not read again.
 
-        At most `unread` unknown messages are read, the newest; the index then begins after the last
-        one that was not read. `None` sets no limit.
+        At most `unread` unknown messages are read, the newest ones. The index then leaves out the
+        last one that was not read and all before it. `None` sets no limit.
         """
         keys, table = list(map(key_of, messages)), self.table
         with table.lock:
@@ -114,9 +123,10 @@ class RecallIndex:
         return RecallIndex(entries=entries, start=start, table=table)
 
     def forget(self, keys: Collection[str]) -> None:
-        """Remove these messages, and all outside of this index, from the table that indexes share.
+        """Make the shared table forget these messages, and all that this index does not have.
 
-        They are read again when needed.
+        It is for messages that were edited, or for a table that became large. `covering` reads the
+        messages again when they are needed.
         """
         kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
@@ -125,12 +135,12 @@ class RecallIndex:
                 table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
-        """Return the places (indices) of the messages with these keys; unknown keys are ignored."""
+        """Return the places (indices) of the messages with these keys; unknown keys are skipped."""
         wanted = frozenset(keys)
         return {place for place, entry in enumerate(self.entries) if entry.key in wanted}
 
     def matches(self, term: str) -> list[tuple[int, int]]:
-        """Return the place of each message that has a term, with the term's frequency."""
+        """Return, for each message that has a term, its place and how often it has the term."""
         postings, start = self.table.postings.get(term, []), self.start
         return [
             ((posting >> COUNT_BITS) - start, posting & COUNT_MASK)
@@ -160,6 +170,9 @@ def key_of(message: AnyMessage) -> str:
 
 
 def speaker_of(message: AnyMessage) -> str:
-    """Return the speaker of a message in lower case: the author's name on it, or else its type."""
+    """Return the speaker of a message in lower case: its name if it has one, else its type.
+
+    The names of tools and documents do not count.
+    """
     named = message.name if message.type in ("human", "ai") and not is_document(message) else None
     return (named or message.type).lower()

@@ -54,7 +54,11 @@ _SECOND_PERSON = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a question asks for: words, named speakers, and kinds of messages (`I` and `you`)."""
+    """What a question asks for; `asked` makes it.
+
+    `query` has the search words, `persons` the speakers that it names, and `kinds` the types of
+    messages that it means by `I` and `you`.
+    """
 
     query: Query
     persons: frozenset[str]
@@ -73,7 +77,7 @@ class Ranking:
 def asked(question: str, index: RecallIndex) -> Asked:
     """Return what a question asks for: search words, speakers that it names, and kinds of messages.
 
-    The names of speakers in the index are not search words.
+    Names of speakers that the index has are not search words.
     """
     people = {
         name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
@@ -136,9 +140,10 @@ def rarity(having: int, among: int) -> float:
 def bm25(
     query: Query, index: RecallIndex, among: Collection[int] | None = None
 ) -> dict[int, float]:
-    """Return the BM25 score of each message that has a term of the query.
+    """Return the BM25 score of each message that has a term of the query, by its place.
 
-    Only places in `among` are scored; `None` means all.
+    Only places in `among` are scored; `None` means all. Terms that very many messages have are
+    skipped if there are rarer ones.
     """
     having = {term: count for term in query.weights if (count := index.having(term))}
     own = [term for term in having if query.weights[term] >= 1]
@@ -159,9 +164,10 @@ def bm25(
 
 
 def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
-    """Return the rarest terms, rarest first, that together occur in at most `MOST_READ` messages.
+    """Return the rarest terms, rarest first, which together occur in at most `MOST_READ` messages.
 
-    `having` has the number of messages of each term. If even the rarest has more, it is returned.
+    `having` has the number of messages of each term. A rarest term that alone has more is returned
+    anyway.
     """
     order = sorted(terms, key=having.__getitem__)
     read = accumulate(having[term] for term in order)
@@ -172,11 +178,11 @@ def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
 def evident(
     query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
 ) -> set[int]:
-    """Return the places of messages that share enough content words with the question.
+    """Return the places of the messages that share enough content words with the question.
 
     The weights of the shared words must add up to `least`. Only the `STRONGEST` of these messages
-    count, and none at `unseen` places. All places up to `NEAR` beside them are included. Related
-    words, grammar and particles do not count.
+    count, and none at `unseen` places. All places up to `NEAR` beside them are returned as well.
+    Related words, grammar and particles do not count.
     """
     having = {
         term: count
@@ -210,7 +216,7 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """Return the score at one place after `spread`, without spreading all scores."""
+    """Return the score that `spread` gives one place, computed without the other places."""
     around = [
         own.get(other, 0.0) for other in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)
     ]
@@ -219,7 +225,7 @@ def worth_at(own: Mapping[int, float], place: int) -> float:
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """Return scores with a share of the neighbours' scores added to each (`KERNEL`)."""
+    """Return new scores: to each, shares of its neighbours' scores are added (see `KERNEL`)."""
     edge = [0.0] * NEAR
     padded = [*edge, *scores, *edge]
     neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)

@@ -41,7 +41,7 @@ class Recollection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """The messages that a context shows again, with reasons, and what quoting them costs."""
+    """The messages that are recalled, with reasons, and the tokens that quoting them costs."""
 
     reasons: tuple[Recollection, ...] = ()  # in the transcript's order; tool calls with all results
     tokens: int = 0
@@ -98,10 +98,11 @@ def recall(
 ) -> Recalled:
     """Choose the messages that fit a question best, as many as the budget allows.
 
-    Ids in `shown` are in the context anyway and are not recalled; those in `hidden` do not count at
-    all. Without `vectors` the words alone decide. `estimate` counts single steps where `count` is
-    slow; the result is counted by `count`. Nothing is recalled if no message has a word of the
-    question or a related one, the question names no speaker, and there are no vectors.
+    Messages with ids in `shown` are in the context anyway and are not recalled; those in `hidden`
+    do not count at all. Without an `index` one is made. Without `vectors` the words alone decide.
+    `estimate` counts single steps where `count` is slow; the result is counted by `count`. The
+    result is empty if no message has a word of the question or a related one, the question names no
+    speaker, and there are no vectors.
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.
@@ -154,9 +155,9 @@ def _scored(
     shown: Collection[str],
     hidden: Collection[str],
 ) -> _Scored | None:
-    """Score the messages that are neither `shown` nor `hidden` (ids) and reach the `bars`.
+    """Return the scores of the messages that are neither `shown` nor `hidden` (ids).
 
-    `None` if no message is related to the question.
+    `passing` has those that reach the `bars`. `None` if no message is related to the question.
     """
     seen, unseen = index.places(shown), index.places(hidden)
     apart, everything = seen | unseen, set(range(len(index)))
@@ -237,7 +238,10 @@ def _counted(
 
 
 def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
-    """Yield the candidates in whole steps, best first; of equal scores, the newest first."""
+    """Yield the steps that may be recalled, as indices, best first; of equal scores, the newest.
+
+    Each step is yielded once, without the messages that are shown or hidden.
+    """
     known: dict[int, range] = {}
     seen: set[int] = set()
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):

@@ -135,7 +135,10 @@ def terms_of(message: AnyMessage) -> list[str]:
 
 
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
-    """Return the terms to look for, related ones included, without `names` (of speakers)."""
+    """Return the terms of a question and terms related to them, without those in `names`.
+
+    `names` are terms of speakers' names.
+    """
     words: dict[str, str] = {}
     for token in _tokens(question):
         for term in _terms_of(token):
@@ -157,7 +160,8 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
 def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
     """Return the words of a table, each with the stems of the words related to it.
 
-    With `is_kin` the words are stems, and each is related to all others of its row.
+    With `is_kin` the keys are stems, and a row's first word is related to the others and they to
+    it.
     """
     # Kin go both ways and are looked up by stem; answers by the question's own word.
     found: dict[str, list[str]] = {}

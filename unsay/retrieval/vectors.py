@@ -43,11 +43,13 @@ def embed(
 ) -> Steps[Vectors]:
     """Return the vectors of a question and of messages; only messages not in `known` are embedded.
 
-    `known` is by the messages' keys. Messages without text get no vector. The embeddings are called
-    with at most `BATCH` texts; `timeout_seconds` is for each of these calls.
+    `known` has vectors by the messages' keys, which the result has too. Messages without text get
+    no vector. The embeddings are called with at most `BATCH` texts; `timeout_seconds` is for each
+    of these calls.
 
     Raises:
         ModelReplyError: The number of vectors differs from the number of texts.
+        TimeoutError: A call took longer than `timeout_seconds`.
     """
     found = dict(known)
     texts = {
@@ -96,9 +98,9 @@ class FunctionEmbeddings(Embeddings):
 
 
 def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float | None) -> Call:
-    """Return a call of the method `name` of embeddings that may have only one of its two forms.
+    """Return a call of the method `name` of embeddings, or of its async form, `a` and `name`.
 
-    These are the sync and the async one.
+    The embeddings may have only one of the two.
     """
     sync, own = getattr(embeddings, name), getattr(embeddings, f"a{name}")
     is_inherited = getattr(type(embeddings), f"a{name}") is getattr(Embeddings, f"a{name}")
@@ -123,10 +125,11 @@ def _packed(vector: Any) -> Vector:
 
 
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
-    """Return the similarity of each indexed message, with its neighbours, to the question.
+    """Return how similar each indexed message is to the question in meaning, in the index's order.
 
-    The unit is the standard deviation from the mean. A message without a vector has only a share of
-    its neighbours' similarity. Raises `ModelReplyError` if vectors have different lengths.
+    The unit is the standard deviation from the mean; shares of the neighbours' similarities are
+    added. A message without a vector has only those shares. Raises `ModelReplyError` if vectors
+    have different lengths.
     """
     length = _length(vectors.question)
     cosines = [
@@ -145,10 +148,10 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
 
 
 def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
-    """Return one score for each message, from several scores of each by their ranks.
+    """Return one score for each message, from several scores of each; higher is better.
 
-    With ranks the scales of the scores do not matter. Source: Cormack, Clarke and Buettcher 2009
-    (reciprocal rank fusion).
+    Only the ranks of the scores count, so their scales do not matter. Source: Cormack, Clarke and
+    Buettcher 2009 (reciprocal rank fusion).
     """
     found = [0.0] * len(rankings[0])
     for scores in rankings:
