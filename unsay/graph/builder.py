@@ -51,9 +51,9 @@ CHANNEL = "messages"
 def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     """Return whether a checkpointer keeps the writes from which a transcript is rebuilt.
 
-    It is tested on a scratch thread: a checkpointer that drops writes would lose messages without
-    an error. One that is bound to an event loop is not tested: the result is whether it stores
-    writes.
+    If not, `build_graph` stores the whole transcript in each state. It is tested on a scratch
+    thread, because a checkpointer that drops writes would lose messages without an error. One that
+    is bound to an event loop is not tested: the result is whether it stores writes.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -198,7 +198,10 @@ def make_services(
     clock: Callable[[], datetime] | None = None,
     **options: Unpack[GraphOptions],
 ) -> Services:
-    """Make the services of a graph's nodes; `build_graph` explains the arguments and the errors."""
+    """Make what the nodes of a graph use: settings, models, tools and the rest of the options.
+
+    `build_graph` explains the arguments and the errors; `title` is a model that names new threads.
+    """
     given = [
         each if isinstance(each, BaseTool) else tool(each) for each in options.get("tools", ())
     ]
@@ -247,7 +250,10 @@ def make_services(
 
 
 def _check_instructions(strategy: Strategy | None, services: Services) -> None:
-    """Raise `ConfigurationError` if no model would read a strategy's instructions."""
+    """Refuse a strategy with a `system_prompt` for summaries if no model makes the summaries.
+
+    Raises `ConfigurationError`. `None` passes, and so does a strategy without a `system_prompt`.
+    """
     inner = getattr(strategy, "within", strategy)
     strategies = inner.strategies if isinstance(inner, Composed) else (inner,)
     model, settings = services.model_like, services.settings
@@ -271,7 +277,10 @@ def compile_graph(
     store: BaseStore | None,
     name: str = "unsay",
 ) -> HostGraph:
-    """Compile the nodes into a graph; without `deltas` each state has the whole transcript."""
+    """Compile the nodes into a graph, for `build_graph` and `Conversation.open`.
+
+    With `deltas`, states store only what changed in the transcript; otherwise each has all of it.
+    """
     schema: type[Any] = State if deltas else PlainState
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         schema, context_schema=Context, input_schema=Input, output_schema=Output
@@ -297,7 +306,11 @@ class Lifted(Runnable[State, Update]):
         self.name, self.services, self.node = name, services, track_run(name, node)
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
-        """Run the node on a state and return its update, with blocking calls."""
+        """Run the node on a state with blocking calls, and return its update.
+
+        Raises `ThreadBusyError` if another writer took the thread over meanwhile, and the node's
+        errors.
+        """
         with inside(config) as hold:
             update = drive(self._steps(input, Scope.of(self.services, config or {})))
             drive(hold.verify())
@@ -309,7 +322,10 @@ class Lifted(Runnable[State, Update]):
         config: RunnableConfig | None = None,
         **_: Any,
     ) -> Update:
-        """Run the node on a state and return its update, on an event loop."""
+        """Run the node on an event loop, and return its update; the errors are those of `invoke`.
+
+        If the task is cancelled, the run is listed as canceled.
+        """
         scope = Scope.of(self.services, config or {})
         try:
             with inside(config) as hold:

@@ -74,6 +74,8 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             UnknownCheckpointError: The configuration names a state that the thread does not have.
             ConflictError: The input would drop a pending decision.
             ThreadBusyError: Another writer has the thread.
+            ConfigurationError: In the graph around this one no rollback would hold; see
+                `enter_parent`.
         """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
@@ -173,7 +175,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return {**options, "output_keys": self.output_channels if keys is None else keys}
 
     def _saving(self, config: RunnableConfig | None) -> AbstractContextManager[None]:
-        """Return a context manager that keeps a run's answers in memory until saved."""
+        """Return a context manager for a run: if saving fails, its answer stays in memory.
+
+        The error then has the answer too.
+        """
         thread_id = (config or {}).get("configurable", {}).get("thread_id")
         name = None if thread_id is None else str(thread_id)
         return UNSAVED.run(self.store or self.services, name)
@@ -205,7 +210,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:
-    """Return all updates in the form to store, and the values of those that a host made."""
+    """Return all updates as LangGraph stores them, and the values of those that a host made.
+
+    Raises `InputError` if the graph cannot take an update of a host.
+    """
     values: list[Any] = []
     others: dict[str, Any] = {}
     checked: list[list[StateUpdate]] = []
@@ -223,10 +231,10 @@ def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInpu
 
 
 def as_node(graph: HostGraph) -> HostGraph:
-    """Return the graph as a node that refuses a parent in which an undo would not hold.
+    """Return a copy of the graph that, as a node, refuses a parent where an undo would not hold.
 
-    A graph of `build_graph` can be a node as it is: a rollback removes the messages from the parent.
-    Where the parent keeps no state for it, nothing can be undone later. The returned graph raises
-    `ConfigurationError` there, with the reason, before a model is asked.
+    A graph of `build_graph` can be a node as it is: a rollback removes the messages from the
+    parent. Where the parent keeps no state for it, nothing can be undone later. There the copy
+    raises `ConfigurationError`, with the reason, before a model is asked.
     """
     return graph.copy({"checkpointer": None, "is_node": True})

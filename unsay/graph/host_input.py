@@ -31,7 +31,7 @@ _SERIALIZER = JsonPlusSerializer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInput:
-    """A host's input or update, as LangGraph takes it.
+    """A host's input or update, as LangGraph takes it; made by `read_input` and `read_update`.
 
     `value` has only what a host may write. `others` has the values of other channels of the graph,
     by channel: a host may pass them as long as they are those of the thread.
@@ -72,15 +72,14 @@ def read_update(update: StateUpdate) -> HostInput:
 
 
 def refusal_of(others: Mapping[str, Any]) -> InputError:
-    """Return the error for channels that a host may not write."""
+    """Return the error to raise for channels that a host may not write."""
     return InputError(f"{', '.join(sorted(others))}: only unsay writes this; {_MAY_WRITE}")
 
 
 def read_messages(value: Any) -> list[BaseMessage]:
     """Read messages as LangGraph's `add_messages` does, and give an id to each that has none.
 
-    Raises:
-        InputError: They are not messages, or cannot be stored.
+    One message or text is read as a list of one. Raises `InputError` if they are not messages.
     """
     try:
         read = convert_to_messages(value if isinstance(value, list) else [value])
@@ -160,7 +159,10 @@ def _by_channel(value: Any) -> Mapping[Any, Any]:
 
 
 def _read_values(given: Mapping[Any, Any]) -> HostInput:
-    """Read values by channel; names that are not channels are ignored, which LangGraph does too."""
+    """Read values by channel, and check those that a host may write; the rest are in `others`.
+
+    Names that are not channels are ignored, as LangGraph does. Raises `InputError` for a bad value.
+    """
     value = {}
     for name in Input.__annotations__.keys() & given.keys():
         _refuse_overwrite(name, given[name])

@@ -98,7 +98,11 @@ class KeepQueuedQuestions:
 
 
 async def _queued(thread_id: str) -> dict[str, list[BaseMessage]]:
-    """Return the messages of the thread's queued runs, by the run's id."""
+    """Return the messages of the thread's queued runs, by the run's id.
+
+    Runs without messages that the graph can read are left out. Empty if the server has no such
+    thread.
+    """
     found: dict[str, list[BaseMessage]] = {}
     with suppress(HTTPStatusError):  # there may be no such thread; the server says so
         runs: Any = await get_client().runs.list(
@@ -117,9 +121,9 @@ async def _keep(
     queued: dict[str, list[BaseMessage]],
     before: Sequence[BaseMessage] | None = None,
 ) -> list[BaseMessage]:
-    """Store the messages of queued runs after those in `before`, and return those in `before`.
+    """Store the messages in `before`, then those of queued runs; return those in `before`.
 
-    `None` as `before` reads what the store has.
+    They replace what the store has for the thread. `None` as `before` reads this first.
     """
     store: Any = get_client().store
     namespace = thread_namespace("stopped", thread_id)

@@ -38,8 +38,9 @@ LATE_TERMS = 8
 def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[None]:
     """Make the latest term's state the newest, and keep a late writer's messages as a branch.
 
-    Nothing is written if the newest state shows that no late writer can have written. Before a run,
-    a newest state without a late writer's messages is copied, unless it waits for a decision.
+    A term is the number of a lease; each new owner gets a higher one. Nothing is written if the
+    newest state shows that no late writer can have written. Before a run, a newest state without a
+    late writer's messages is copied, unless it waits for a decision.
 
     Args:
         place: The thread; the caller holds its lock and lease.
@@ -67,9 +68,9 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
 
 
 def _beside(states: Sequence[StateSnapshot], unreleased: int) -> StateSnapshot | None:
-    """Return the newest state, up to a term, on which the newest state does not build.
+    """Return a late writer's newest state that the thread's newest state does not build on.
 
-    `None` if there is none.
+    Only states of the term `unreleased` and earlier ones count. `None` if there is none.
     """
     line: RunnableConfig | None = states[0].config
     for state in states:
@@ -134,7 +135,10 @@ def _keep_late(
 
 
 def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
-    """Return the bodies of all messages in the branches that a state lists."""
+    """Return the bodies of all messages in the branches that a state lists.
+
+    Empty if a branch is no longer kept, which can happen without a store.
+    """
     refs = state.get("branches", [])
     try:
         branches = yield from load_branches([ref["id"] for ref in refs], scope, refs)

@@ -44,7 +44,10 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 @dataclass(slots=True)
 class Watch:
-    """The states before the first node and after the last node of a run; `None` before a node ran."""
+    """The states before the first node and after the last node of a run inside another graph.
+
+    `enter_parent` makes it, and each node notes its update. Both are `None` before a node ran.
+    """
 
     start: State | None = None
     end: State | None = None
@@ -63,7 +66,7 @@ def watch_of(config: RunnableConfig | None) -> Watch | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The parent's channel of messages, and the node's task that may write to it."""
+    """The messages of the graph around a run, and the function that writes to them."""
 
     channel: BaseChannel[Any, Any, Any]
     messages: list[AnyMessage]
@@ -74,9 +77,10 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
-    """A run of the graph inside another graph: how it starts, and what the parent must learn of it.
+    """How the graph runs inside another graph; `enter_parent` makes it, and `finish` ends it.
 
-    `parent` is `None` if the graph around it has no messages to which the run could write.
+    `parent` is `None` if the graph around it has no messages to which the run could write. `given`
+    are the ids of the messages in the node's input.
     """
 
     graph: Graph

@@ -114,7 +114,10 @@ def _outermost(place: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run of the graph around unsay: LangGraph's loop, and the thread that it writes."""
+    """A run of the graph around unsay: LangGraph's loop, and the thread that it writes.
+
+    `hold_for_parent` makes it for the first node that reaches unsay.
+    """
 
     loop: Any
     saver: BaseCheckpointSaver[Any]
@@ -155,7 +158,10 @@ class Run:
         )
 
     def _at_end(self, hold: Hold | None) -> None:
-        """Do the rest when LangGraph has written the last state of the run."""
+        """Have LangGraph release the thread when it has written the last state of the run.
+
+        `None` is a refused run: it then puts the turn of the other run on top. See `_end`.
+        """
         # At the latest when the loop is deleted; it does nothing when it was called before.
         release = None if hold is None else finalize(self.loop, hold.release)
 
@@ -186,10 +192,10 @@ class Run:
             raise ThreadBusyError(LOST_ADVICE) from error
 
     def _put_back(self) -> Steps[None]:
-        """Copy the newest state of others on top, if this run wrote newer ones without their turn.
+        """Copy the newest state of other writers on top, unless the newest state builds on it.
 
-        If the thread is taken or the checkpointer fails, nothing is done: the next run is refused,
-        too, and then does it.
+        If the thread is taken or the checkpointer fails, nothing is done and nothing is raised: the
+        next run is refused, too, and then does it.
         """
         with suppress(Exception):  # it must not hide why the run is refused
             hold = yield from self._thread(wait_seconds=PUT_BACK_SECONDS)

@@ -16,9 +16,10 @@ NEXT_NODES: dict[Hashable, str] = {
 
 
 def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
-    """Return the edge to take: `rollback` if requested, `checkpoint` for checkpoints or undos.
+    """Return which edge the run takes after `process_message`; `continue` ends the run.
 
-    Else it is `continue`, which ends the run.
+    `rollback` is taken if one is requested, and `checkpoint` if there are checkpoints to save or
+    tool calls to undo.
     """
     if "turn" not in state:  # a host wrote as this node before the thread's first turn
         return "continue"

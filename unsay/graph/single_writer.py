@@ -37,10 +37,10 @@ def one_writer(
     *,
     is_held: bool,
 ) -> Iterator[RunnableConfig | None]:
-    """Hold the thread that a run or an update writes to; yield the config for it.
+    """Hold the thread that a run or an update writes to; yield the configuration to use.
 
-    It holds nothing if nothing is stored for a thread. Inside another graph the thread is that of the
-    graph around, and stays held until the run of that graph ends.
+    It holds nothing if nothing is stored for a thread. Inside another graph the thread is that of
+    the graph around, and stays held until the run of that graph ends.
 
     Args:
         graph: The graph that will run.
@@ -101,9 +101,10 @@ async def one_writer_awaited(
 
 @contextmanager
 def inside(config: RunnableConfig | None) -> Iterator[Hold]:
-    """Yield the hold of a run while one of its nodes works, so that what it calls never waits for it.
+    """Yield the hold of a run while one of its nodes works.
 
-    For a run that holds nothing, `verify` of the yielded hold does nothing.
+    Meanwhile code that the node calls does not wait for the thread, which its own run has. For a
+    run that holds nothing, `verify` of the yielded hold does nothing.
     """
     hold = (config or {}).get("configurable", {}).get(HOLD)
     if not isinstance(hold, Hold):
@@ -130,7 +131,9 @@ def _hold_on(
 ) -> Steps[Hold | None]:
     """Take the thread that a configuration names; `None` if nothing is stored for a thread.
 
-    `None` also inside another unsay graph, whose run has its thread already.
+    With `is_held` it is the hold that the caller has already. `None` also inside another unsay
+    graph, whose run has its thread already. Raises `ThreadBusyError` if the thread is not free in
+    time.
     """
     settings = services.settings
     if _is_nested(place):
@@ -170,7 +173,7 @@ def _with_hold(
 
 
 def _lease_of(hold: Hold | None) -> SaverLease | None:
-    """Return the lease of a hold if its checkpointer does not check it; else `None`."""
+    """Return the lease of a hold if its checkpointer cannot check it at each write; else `None`."""
     lease = None if hold is None else hold.lease
     return lease if isinstance(lease, SaverLease) and lease.token is not None else None
 

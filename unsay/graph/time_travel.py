@@ -88,7 +88,7 @@ class Place:
         )
 
     def snapshot(self, config: RunnableConfig) -> Steps[StateSnapshot]:
-        """Return the state of the thread that a configuration names."""
+        """Return the state that a configuration names, or the newest one if it names none."""
         found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
         return found
 
@@ -97,6 +97,7 @@ class Place:
 
         If the host named none, the new state follows the newest one.
         """
+        # Not the method of `HostGraph`: it would check the update as a host's, and call this again.
         graph = CompiledStateGraph
         made: RunnableConfig = yield Call.of(
             partial(graph.bulk_update_state, self.graph),
@@ -135,7 +136,7 @@ def place_of(
 def begin_run(
     graph: CompiledStateGraph[Any, Any, Any, Any], services: Services, entry: Entry
 ) -> Steps[Entry]:
-    """Store a run's question as a state; return the input, config and options for the run.
+    """Prepare a host's run: store its question as a state, and return how to start the graph.
 
     Messages that the host's input removes are stored as a branch first. Without a thread, `entry`
     is returned unchanged.
@@ -150,7 +151,7 @@ def begin_run(
         return entry
     yield from rejoin(place)
     if not (_decides(entry.value) or _asks(entry.value)):
-        yield from _keep_decision(place)
+        yield from _refuse_if_undecided(place)
     target = yield from _target(place)
     options, asks = dict(entry.options), isinstance(entry.value, Mapping)
     wanted = options.get("durability")
@@ -213,7 +214,7 @@ def rejoin_after(
     services: Services,
     config: RunnableConfig | None,
 ) -> Steps[None]:
-    """Do what `rejoin` does, after the host stopped a run; nothing without a thread."""
+    """Do what `rejoin` does, for a run that ended early; nothing without a thread."""
     place = place_of(graph, services, config)
     if place is not None:
         yield from rejoin(place)
@@ -260,7 +261,7 @@ def begin_update(
     if place is None:
         return config
     yield from rejoin(place)
-    yield from _keep_decision(place)
+    yield from _refuse_if_undecided(place)
     target = yield from _target(place)
     if target is None and not _writes(values):
         return config
@@ -277,7 +278,7 @@ def _decides(value: Any) -> bool:
 
 
 def _asks(value: Any) -> bool:
-    """Return whether an input has a question; LangGraph answers it instead of the turn that waits.
+    """Return whether an input has a question, which is answered instead of the waiting turn.
 
     A slash command that changes nothing counts as a question: after its notice, the decision is
     asked for again.
@@ -288,7 +289,7 @@ def _asks(value: Any) -> bool:
     return any(command is None or changes_nothing(command) for command in commands)
 
 
-def _keep_decision(place: Place) -> Steps[None]:
+def _refuse_if_undecided(place: Place) -> Steps[None]:
     """Raise `ConflictError` if the state that a host changes waits for a person's decision.
 
     It does not raise if the host names an earlier state: that state does not wait for the decision.
@@ -348,5 +349,8 @@ def _writes(values: Sequence[Any]) -> list[Any]:
 
 
 def due_again(due: Sequence[str]) -> list[StateUpdate]:
-    """Return updates after which the nodes in `due` run next; any other update would drop them."""
+    """Return updates after which LangGraph runs the nodes in `due` next.
+
+    A state written without them would drop these nodes. Empty if none is due.
+    """
     return [StateUpdate({}, BEFORE[name]) for name in due if name in BEFORE]

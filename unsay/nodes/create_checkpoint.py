@@ -9,7 +9,10 @@ from unsay.state import State, Update, offloaded_of
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
-    """Undo the tool calls of rejected drafts, then add the turn's `checkpoints_due`, if any."""
+    """Undo the tool calls of rejected drafts, then add the turn's `checkpoints_due`, if any.
+
+    The update is empty if there is nothing to undo and no checkpoint is due.
+    """
     # Compensations come first: from here on no rollback needs the rejected drafts any more.
     yield from run_compensations(state, scope)
     update = Update(pending_compensations=[]) if state.get("pending_compensations") else Update()

@@ -25,7 +25,8 @@ SEGMENTS = 48
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     """Find the question's topic; if it changed, start a segment and summarize the other topics.
 
-    The update is empty for a command, and with the setting `topics="off"`.
+    On the same topic the update has only `topic_similarity`. It is empty for a command, and with
+    the setting `topics="off"`.
     """
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")

@@ -41,7 +41,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn, then carry out a command, or judge documents and answers that a host injected.
 
     A failed answer, a command or a host's flag can request a rollback: the update then sets
-    `should_rollback`.
+    `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -133,7 +133,10 @@ def _load_messages(draft: StateDraft, scope: Scope, command: Command | None) -> 
 
 
 def _without_removed(state: State) -> Update:
-    """Return the update that drops segments, checkpoints and summaries of removed messages."""
+    """Return the update that drops segments, checkpoints and summaries of removed messages.
+
+    It is empty if none were removed.
+    """
     known = {None, *(message.id for message in state["messages"])}
     update = Update(
         segments=live_segments(state["messages"], state.get("segments", [])),
@@ -198,7 +201,10 @@ def _judge_one(
 def _consequences(
     state: State, scope: Scope, verdicts: Sequence[tuple[Injected, Verdict]]
 ) -> Update:
-    """Return the update with the verdicts, which asks to roll back the failed exchanges."""
+    """Return the update with the verdicts, and log and stream each of them.
+
+    If an exchange failed, the update requests a rollback that removes only the failed ones.
+    """
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []
     # Injected answers make the turns directly before the pending one.

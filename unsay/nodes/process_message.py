@@ -46,7 +46,7 @@ from unsay.verdicts import Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
-    """Answer the pending question, or answer a command with its notice.
+    """Answer the pending question, or a command with its notice; errors of the model are raised.
 
     Nothing is generated while a rollback is requested, or when the turn is over.
     """
@@ -65,7 +65,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
-    """Draft an answer and judge it; a failed draft requests a rollback."""
+    """Draft, judge and deliver an answer; request a rollback if it fails or a budget is declined."""
     if kept := delivery.find_rejection(state, scope):
         return (yield from _reject(state, scope, list(kept.draft), kept.verdict))
     attempt = yield from _begin_attempt(state, scope)
@@ -93,7 +93,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
-    """Return what the attempt needs: its context, reminders, hints, and the recall source."""
+    """Return the plan of one attempt: its context, its model, reminders, hints, and recall."""
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
     model = yield scope.resolve("answerer")
@@ -125,7 +125,7 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
 
 
 def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
-    """Return one draft's messages, tool steps first, and its last call's values.
+    """Return one draft's messages, tool steps first, and the values that its last call left.
 
     An error of the client is raised as the error of unsay that explains it, or else unchanged.
     """

@@ -6,11 +6,7 @@ from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
 from unsay.history.branch import Label
-from unsay.interrupts import (
-    ask_person,
-    person_request,
-    read_decision,
-)
+from unsay.interrupts import ask_person, person_request, read_decision
 from unsay.operations.automatic import (
     confirmed,
     ids_to_remove,
@@ -49,12 +45,14 @@ from unsay.types import Turn
 def rollback(state: State, scope: Scope) -> Steps[Update]:
     """Carry out what was requested, and clear the request.
 
-    It is a rollback, retry, edit, removal, undo or redo, or a question to a person about failed drafts.
+    That is a rollback, retry, edit, removal, undo or redo, or a question to a person about failed
+    drafts. A refused undo or redo gives a notice.
 
     Raises:
         UnknownCheckpointError: A host's `rollback_checkpoint_id` names no checkpoint.
         AmbiguousCheckpointError: Several ids begin with it.
         NothingToUndoError: A host set only the flag, and there are no messages.
+        EmptyAnswerError: The best draft is to be delivered, and it is empty.
     """
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
@@ -132,7 +130,7 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
 
 def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Roll back to the request's message `to`; only after a host's flag the turn then continues."""
+    """Roll back to the message `to`; a typed command then ends the turn, a host's flag does not."""
     turn, reason = state["turn"], request["reason"]
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = yield from go_back(state, scope, request["to"], label, turn["pending"])
@@ -168,7 +166,7 @@ def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Updat
 
 
 def _report(state: State, scope: Scope, update: Update, request: RollbackRequest) -> None:
-    """Stream a rollback and add it to the history of `update`; without a question add a notice."""
+    """Stream a rollback and add it to `update`: its history, and a notice if the turn is over."""
     texts, turn = scope.texts(state["messages"]), update["turn"]
     removed, _ = count_changes(state["messages"], update["messages"])
     where, known = place_name(state, turn["base"], texts), state["turn"].get("removed", [])
@@ -196,10 +194,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     try:
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
-        refusal = NoticeDue(
-            text=texts.refusal(in_terms_of("chat", str(error))),
-            answers=turn["pending"],
-        )
+        text = texts.refusal(in_terms_of("chat", str(error)))
+        refusal = NoticeDue(text=text, answers=turn["pending"])
         return Update(notice=refusal, turn={**turn, "done": True})
     done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
     change = change_made(state["messages"], update, done, undone=undoes)
@@ -216,7 +212,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
 def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Ask a person what to do when no draft passed: accept, edit, reject, or try once more.
 
-    Raises `EmptyAnswerError` if the person accepts and the best draft is empty.
+    This interrupts the run until the person decides. Raises `EmptyAnswerError` if the person
+    accepts and the best draft is empty.
     """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
@@ -236,7 +233,10 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
 
 
 def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """End a turn without an answer: a person rejected its drafts, or declined to spend more."""
+    """End a turn without an answer: a person rejected its drafts, or declined to spend more.
+
+    Messages that rejected drafts removed from the transcript return, and a notice says why.
+    """
     restored, update = yield from at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     text = texts.declined

@@ -79,7 +79,10 @@ class Scripted(BaseChatModel):
         return self._calls
 
     def assert_all_used(self) -> None:
-        """Raise `AssertionError` if a reply was never used or a call, even a caught one, had none."""
+        """Raise `AssertionError` if a scripted reply was never used, or a call had no reply.
+
+        A call without a reply counts even if its error was caught. The `default` need not be used.
+        """
         used = {self._line(call).place for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
             raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
@@ -87,10 +90,10 @@ class Scripted(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Tool], *, tool_choice: str | None = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with tools bound, which records its calls in `calls` of this model.
+        """Return a copy with tools bound, whose calls are recorded in `calls` of this model.
 
-        A `ToolCalls` of another tool raises `AssertionError` when it is the reply; an `AIMessage` of
-        the script is not checked. `tool_choice` does not change a reply.
+        A `ToolCalls` of another tool raises `AssertionError` when it is the reply; an `AIMessage`
+        of the script is not checked. `tool_choice` does not change a reply.
         """
         formats = [convert_to_openai_tool(tool) for tool in tools]
         # Nothing else tells that LangChain's `with_structured_output` makes this call.
@@ -260,7 +263,7 @@ class ScriptedDetector:
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Assign a question to a topic, as scripted.
+        """Return the shift that the script has for a question, or `default` if it has none.
 
         Raises:
             AssertionError: The script goes back to a topic that is not among `others`.
@@ -357,7 +360,10 @@ class _Request:
         return f"call_{digest.hexdigest()[:24]}"
 
     def _filled(self, text: str) -> str:
-        """Return the text; the newest tool results replace `{result}`, if there are any."""
+        """Return the text with `{result}` replaced by the newest tool results.
+
+        Without results after the question, the text is unchanged.
+        """
         if not results_after_question(self.messages):
             return text
         newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
@@ -368,7 +374,10 @@ class _Request:
 def _with_metadata(
     message: AIMessage, messages: Sequence[BaseMessage], model_name: str
 ) -> AIMessage:
-    """Return the message with the metadata and token usage that a provider would send."""
+    """Add to a message the metadata and token usage that a provider would send, and return it.
+
+    What the message has already stays.
+    """
     calls = message.tool_calls or message.invalid_tool_calls
     defaults = {"model_name": model_name, "finish_reason": "tool_calls" if calls else "stop"}
     message.response_metadata = defaults | message.response_metadata

@@ -180,7 +180,10 @@ def key_for(table: Iterable[str], text: str) -> str | None:
 
 
 def steps_of(reply: Reply) -> list[Reply]:
-    """Return the replies to the model calls of one answer, in order: tool calls, then the text."""
+    """Return the replies to the model calls of one answer, in order: tool calls, then the text.
+
+    Without tool calls it is a list of the reply alone.
+    """
     if isinstance(reply, Delay):
         return [reply, *steps_of(reply.reply)[1:]]
     if isinstance(reply, ToolCalls) and reply.then is not None:
