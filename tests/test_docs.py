@@ -104,6 +104,35 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
+def outline_of(page: str) -> list[tuple[str, str]]:
+    """The headings by level and the code blocks of a page, in order; comments are left out.
+
+    Lines of expected output (`#>`) are code here, because they are checked.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^(#+) |^```(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(level, re.sub(r"\s+#(?!>).*$", "", code, flags=re.M)) for level, code in found]
+
+
+def test_the_japanese_readme_has_the_same_sections_and_code() -> None:
+    """Both READMEs have the same levels of headings and the same code, at the same places."""
+    outline = outline_of("README.md")
+
+    assert outline == outline_of("README.ja.md")
+    assert 6 < len(outline)
+
+
+def test_the_japanese_readme_has_the_same_links() -> None:
+    """Whatever one README links to, the other one does too, except each other."""
+    links = {
+        page: set(re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")))
+        for page in ("README.md", "README.ja.md")
+    }
+
+    assert {"README.ja.md"} == links["README.md"] - links["README.ja.md"]
+    assert {"README.md"} == links["README.ja.md"] - links["README.md"]
+
+
 def anchors_of(page: Path) -> set[str]:
     """The anchors that GitHub makes from the headings of a page."""
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)

@@ -145,7 +145,7 @@ COMMANDS = (
         details="UP_TO is a turn's number or a checkpoint. The transcript stays as it is; `unsay "
         "undo` sends the messages in full again.",
         chat_en="summarize the context up to turn N, by default all of it; /undo reverses this",
-        chat_ja="文脈をターンNまで(省略時は全体を)要約する(/undo で元に戻す)",
+        chat_ja="コンテキストをターンNまで(省略時は全体を)要約する(/undo で元に戻す)",
         argument="[N]",
     ),
     CommandEntry("fork", "edit", "Copy this conversation, or its beginning, and print the id."),

@@ -74,7 +74,7 @@ class Texts(ReasonTexts):
     )
     compacted: Text = Text(
         "Summarized {count} messages of the context. /undo sends them in full again.",
-        "文脈のメッセージ{count}件を要約しました。/undo で全文の送信に戻せます。",
+        "コンテキストのメッセージ{count}件を要約しました。/undo で全文の送信に戻せます。",
     )
     # What undoing or redoing a step did, if it changed no message; else `counts` says it.
     step_changes: Table = Table.of(
@@ -91,7 +91,7 @@ class Texts(ReasonTexts):
             ),
             "compact": (
                 "A summary replaces the messages in the context.",
-                "文脈のメッセージを要約に置き換えました。",
+                "コンテキストのメッセージを要約に置き換えました。",
             ),
             "expanded": (
                 "The topic is sent to the model in full.",

@@ -53,7 +53,7 @@ class ReasonTexts(RollbackTexts):
             ),
             "{} is a range: write only its last turn": "{}は範囲です。最後のターンだけを指定してください",
             "No message in the context precedes the checkpoint {}": (
-                "チェックポイント{}より前に、文脈のメッセージはありません"
+                "チェックポイント{}より前に、コンテキストのメッセージはありません"
             ),
             "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
             "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
