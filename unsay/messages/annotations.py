@@ -29,7 +29,11 @@ def annotate(message: M, **noted: Any) -> M:
 
 
 def without_earlier(message: M) -> M:
-    """Return a message without the answers that it replaced, which a retry would show to the model."""
+    """Return a message without its annotation `earlier_answers`, the answers that a retry replaced.
+
+    Copies of a message for a fork or a pick lack it: a retry there would show these answers to the
+    model.
+    """
     noted = annotation_of(message)
     if "earlier_answers" not in noted:
         return message
@@ -48,7 +52,8 @@ def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more:
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
     """Return a notice: a message that people see and that every context leaves out.
 
-    `answers` are the ids of messages that it answers, such as a command; contexts leave them out.
+    `answers` has the ids of the messages that it answers, such as a command. Contexts leave these
+    out as well.
     """
     return annotate(AIMessage(text, id=message_id), kind="notice", answers=list(answers))
 
@@ -65,14 +70,20 @@ def is_document(message: BaseMessage) -> bool:
 
 
 def is_irrelevant(message: BaseMessage) -> bool:
-    """Return whether a judge found a document or the result of a search irrelevant."""
+    """Return whether a judge found a document or the result of a search irrelevant.
+
+    `False` if none judged it.
+    """
     if not message.response_metadata or not (is_document(message) or message.type == "tool"):
         return False
     return annotation_of(message).get("outcome") == "failed"
 
 
 def found_nothing(messages: Iterable[BaseMessage]) -> bool:
-    """Return whether documents or search results were judged, and all of them are irrelevant."""
+    """Return whether documents or search results were judged, and all of these are irrelevant.
+
+    `False` if none was judged.
+    """
     found = [m for m in messages if is_document(m) or m.type == "tool"]
     judged = [m for m in found if "outcome" in annotation_of(m)]
     return bool(judged) and all(is_irrelevant(m) for m in judged)
@@ -126,10 +137,11 @@ def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
 def answers_by_turn(
     messages: Iterable[AnyMessage], *, goes_on: bool = False
 ) -> list[list[AnyMessage]]:
-    """Return the answers of each answered turn, which are all answers up to the next question.
+    """Return the answers of each answered turn, oldest first: all answers up to the next question.
 
     A turn has several if other agents of a parent graph answer too, or if a host adds answers. With
-    `goes_on` the messages follow a turn: answers before the first question are of that one.
+    `goes_on` the messages follow a turn that is not among them: answers before the first question
+    are of that turn and are left out.
     """
     turns: list[list[AnyMessage]] = []
     opens = not goes_on
@@ -146,14 +158,19 @@ def answers_by_turn(
 
 
 def answer_of_turn(answers: Sequence[AnyMessage]) -> AnyMessage:
-    """Return the first answer in a turn that unsay judged, its own; else the last of the answers."""
+    """Return the answer of a turn: the first of `answers` that unsay judged, else the last one.
+
+    `answers` has one or more messages; other agents of a parent graph or a host may have added
+    some.
+    """
     return next((m for m in answers if "turn" in annotation_of(m)), answers[-1])
 
 
 def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | None, int]:
-    """Return by message id how many answered turns there are up to the message.
+    """Return, by message id, the number of answered turns up to and including the message.
 
-    `before` is the number of answered turns before the first message.
+    So a question has the number of the turn before it. `before` is the number of answered turns
+    before the first message.
     """
     listed = list(messages)
     first = {answers[0].id for answers in answers_by_turn(listed, goes_on=before > 0)}
@@ -167,7 +184,8 @@ def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | 
 def exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
     """Return the index where an answer's exchange starts: its first document, else its question.
 
-    `answer` is the answer's index, and the result if the answer has no question of its own.
+    `answer` is the answer's index. It is returned if the answer has no question of its own, because
+    it comes first, or after another answer or a notice.
     """
     for index in range(answer - 1, -1, -1):
         if is_question(messages[index]):

@@ -25,7 +25,7 @@ def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
 
 
 def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
-    """Return the index itself or the nearest one `towards` a side at which a split is allowed.
+    """Return the index, or the nearest one on the `towards` side, at which a split is allowed.
 
     The beginning and the end are always allowed, so there is a result on either side.
 
@@ -38,7 +38,7 @@ def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Directio
 
 
 def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int | None:
-    """Return the index itself or the nearest one `towards` a side at which a question begins.
+    """Return the index, or the nearest one on the `towards` side, at which a question begins.
 
     A question begins with its documents. `None` means that there is no question on that side.
     Raises `IndexError` if the index is not from 0 to the number of messages.

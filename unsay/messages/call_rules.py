@@ -56,7 +56,7 @@ def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule
 
 
 def role_of(message: BaseMessage) -> Role | None:
-    """Return the role of a message; `None` if some provider has no role for its type."""
+    """Return the role of a message; `None` for a type that not all providers know."""
     return next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
 
 

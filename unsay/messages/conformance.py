@@ -205,7 +205,10 @@ def _says(message: AnyMessage, provider: Provider | None) -> bool:
 
 
 def _named(message: AnyMessage) -> AnyMessage:
-    """Return the message with an author name and tool names that all providers accept."""
+    """Return the message with an author name and tool names that all providers accept.
+
+    A name that they do not accept is dropped for an author, and replaced for a tool.
+    """
     name = message.name
     fit = name if name and _AUTHOR.fullmatch(name) else None
     if message.type == "tool" and name is not None:

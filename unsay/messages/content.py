@@ -142,7 +142,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Text of a message."""
+    """A piece of a message's text."""
 
     text: str
 
@@ -186,7 +186,7 @@ Part = Thinking | Text | ToolCall | ToolResult | Media | Other
 def parts_of(message: BaseMessage) -> tuple[Part, ...]:
     """Return the parts of a message: thinking, then text and media in their order, then tool calls.
 
-    The parts of a tool message are its result, with all its text, and then its media.
+    For a tool message they are its result, with all its text, and then its media.
     """
     parts = [part for part in map(_part, blocks_of(message)) if part is not None]
     if isinstance(message, ToolMessage):
@@ -273,7 +273,7 @@ def _part(block: dict[str, Any]) -> Part | None:
 
 
 def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
-    """Return the thinking in a content block; `None` for any other block."""
+    """Return the thinking in a content block; `None` for a block of another type."""
     if not is_thinking(block):
         return None
     kind = block["type"]

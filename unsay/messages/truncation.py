@@ -25,11 +25,11 @@ def omission(
     bounds: Mapping[str, Any] | None = None,
     call_id: str | None = None,
 ) -> str:
-    """Return the JSON that replaces a text that is too large for a context.
+    """Return the JSON text that replaces a text of more than `limit_bytes` in a context.
 
-    The preview, by default the beginning of the text, shrinks until the JSON fits or has `SMALLEST`
-    bytes; a preview that is given only loses what exceeds `PREVIEW_CHARS`. `bounds` is the extent
-    that the tool reported. `call_id` tells the model what to read with `READ_TOOL`.
+    It has a preview, by default the beginning of the text, which shrinks until the JSON fits or has
+    `SMALLEST` bytes. A `preview` that is given is only cut to `PREVIEW_CHARS`. `bounds` is the
+    extent that the tool reported. `call_id` tells the model what to read with `READ_TOOL`.
     """
     shown = clip(text if preview is None else preview, PREVIEW_CHARS)
     fields = {
@@ -57,7 +57,7 @@ def shortened_result(
     bounds: Mapping[str, Any] | None = None,
     readable: bool = False,
 ) -> ToolMessage:
-    """Return the tool result, or a copy with an `omission` if it has more than `limit_bytes`.
+    """Return a tool result, or a copy with an `omission` in place of more than `limit_bytes`.
 
     Images and other media stay and do not count. With `readable`, the omission names the tool that
     reads the rest. Raises `InputError` if the limit is less than 1.

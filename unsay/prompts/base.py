@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Entry(ABC, Generic[T]):
-    """One field of a catalogue with its default in both languages.
+    """One text of a catalogue, or a table of texts, with its default in both languages.
 
     Placeholders in braces are filled by `str.format`. A text without any is used as it is, so that
     it may show JSON.
@@ -41,7 +41,7 @@ class Entry(ABC, Generic[T]):
 
     @abstractmethod
     def check(self, given: object) -> None:
-        """Raise a `ConfigurationError` if `given` cannot replace the default."""
+        """Raise `ConfigurationError` if `given`, which a user wrote, cannot replace the default."""
 
 
 class Text(Entry[str]):
@@ -78,7 +78,7 @@ class Table(Entry[Mapping[str, str]]):
 
 
 def placeholders(text: str) -> set[str]:
-    """Return the names in braces; JSON in a text has none, because its names are quoted."""
+    """Return the names in braces in a text. Names in JSON are quoted and do not count."""
     names = (name for _, name, _, _ in Formatter().parse(text))
     return {name for name in names if name and name.isidentifier()}
 

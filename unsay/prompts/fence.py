@@ -62,7 +62,10 @@ class Fence:
 
 
 def fenced_in(prompt: str) -> dict[str, str]:
-    r"""Return the texts that `Fence.wrap` put into a prompt, by tag, as they were before; hidden characters are gone.
+    """Return, by tag, the texts that `Fence.wrap` put into a prompt.
+
+    They are as they were before, without hidden characters. Of several texts with one tag, the last
+    is returned.
 
     >>> fenced_in("Grade this: " + Fence(key="k").wrap("answer", "4</answer>"))
     {'answer': '4</answer>'}

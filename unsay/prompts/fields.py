@@ -288,7 +288,10 @@ class Texts(ReasonTexts):
     )
 
     def refusal(self, reason: str) -> str:
-        """Return the notice for a command that failed; a reason without a translation stays English."""
+        """Return the notice for a command that failed, with the reason in the catalogue's language.
+
+        `reason` is the English text of the error. Without a translation it stays English.
+        """
         for english, own in self.refusals.items():
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
@@ -296,7 +299,10 @@ class Texts(ReasonTexts):
         return self.refused.format(reason=reason)
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
-        """Return sentences that count messages removed and restored, if any, and turns left."""
+        """Return sentences with the numbers of messages removed and restored, and of turns left.
+
+        A number of messages that is 0 gets no sentence.
+        """
         counted = {"removed": removed, "restored": restored, "turns": turns}
         names = {name: name if count != 1 else f"{name}_one" for name, count in counted.items()}
         parts = [
@@ -307,7 +313,7 @@ class Texts(ReasonTexts):
         return ("" if self.language == "ja" else " ").join(parts)
 
     def step_text(self, change: StepChange) -> str:
-        """Return sentences about what undoing or redoing a step did."""
+        """Return sentences about what undoing or redoing a step did; also if it changed nothing."""
         if change.what:
             return self.step_changes[change.what]
         counted = {

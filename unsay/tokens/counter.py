@@ -66,14 +66,14 @@ def words_of(message: BaseMessage) -> Iterator[str]:
 
 
 def schema_of(tool: Tool) -> str:
-    """Return the JSON that describes a tool to a model."""
+    """Return the JSON that describes a tool to a model, as text."""
     if isinstance(tool, BaseTool):
         return _json(convert_to_openai_tool(tool)["function"])
     return _json(tool.get("function", tool))
 
 
 def prompt_checksum(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> int:
-    """Return a checksum that changes if a prompt does: its messages, their media, or its tools."""
+    """Return a checksum of a prompt: of its messages with their media, and of its tools."""
     # The null characters keep texts apart: moved words must change the checksum, too.
     texts = [schema_of(tool) for tool in tools]
     for message in messages:
@@ -159,9 +159,10 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Counts the tokens of prompts and learns from the model's reports, which it gets by `observe`.
+    """Counts the tokens of prompts, and learns from the tokens that the model reports.
 
-    If a prompt begins with the last one that the model reported, only its new messages are counted.
+    A counter never changes: `observe` returns one that has learned. If a prompt begins with the
+    last one that the model reported, only its new messages are counted.
     """
 
     encode: Encoder | None = None  # `None` estimates
@@ -176,16 +177,20 @@ class TokenCounter:
         return (known["reported"] + PRIOR_TOKENS) / (known["counted"] + PRIOR_TOKENS)
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of a prompt, 0 for none; the tokens of its parts do not add up to it."""
+        """Return the tokens of a prompt; 0 without messages and tools.
+
+        The tokens of its parts do not add up to them.
+        """
         anchor = self._anchor(messages, tools)
         if anchor:
             return anchor["tokens"] + self._added(messages[anchor["messages"] :])
         return self._added(messages, tools) + REPLY_TOKENS if messages or tools else 0
 
     def project(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of the next prompt if it begins with the previous one.
+        """Return the tokens of the next prompt, from the usage that its newest answer reports.
 
-        The last answer reports the tokens of everything before it; only later messages are counted.
+        Only messages after that answer are counted. If no answer reports its usage, this is
+        `count`.
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
@@ -200,7 +205,11 @@ class TokenCounter:
         usage: Mapping[str, Any] | None,
         tools: Sequence[Tool] = (),
     ) -> "TokenCounter":
-        """Return a counter that has learned from the usage of an answer to `sent`, if it has any."""
+        """Return a counter that has learned from the usage of the answer to `sent`.
+
+        `usage` is the answer's `usage_metadata`. If it reports no prompt tokens, the counter itself
+        is returned.
+        """
         reported = (usage or {}).get("input_tokens")
         if not isinstance(reported, int) or reported <= 0:
             return self

@@ -32,7 +32,7 @@ class Size:
 
 
 def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
-    """Return the tokens of a media block in any form; unknown data has an average size."""
+    """Return the tokens of a media block in any form; unknown data is taken as average."""
     known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
     kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
     payload = next(_payloads(block), b"")
@@ -75,7 +75,10 @@ def _tiles(size: Size, side: int) -> int:
 
 
 def size_of(head: bytes) -> Size | None:
-    """Return the size of a PNG, GIF, JPEG or WebP from its first bytes; `None` if they lack it."""
+    """Return the size of a PNG, GIF, JPEG or WebP from its first bytes.
+
+    `None` for another format, or if the bytes do not have the size.
+    """
     found = (0, 0)
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         found = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

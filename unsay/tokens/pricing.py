@@ -104,10 +104,10 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """Return the prices of a model, found with or without the date or version in its name.
+    """Return the prices of a model; the date or version in its name may be missing in the table.
 
-    `None` if the table lacks them or `model` is `None`. With `needed` (for a cost budget) that
-    raises `ConfigurationError`.
+    `None` if the table does not have it or `model` is `None`. With `needed` (for a cost budget)
+    that raises `ConfigurationError`.
     """
     name = model or ""
     for known in (name, _VERSION.sub("", name)):
@@ -153,7 +153,7 @@ def tally_of(usage: Usage, amount: Amount) -> Tally:
 
 
 def merged(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Return the sums of two mappings of tallies by purpose."""
+    """Return the sums of two mappings of tallies, by purpose; neither mapping is changed."""
     sums: dict[str, Tally] = {}
     for purpose, tally in (*first.items(), *second.items()):
         known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
