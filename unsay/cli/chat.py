@@ -145,7 +145,10 @@ class Chat:
                 return line
 
     def _choices(self) -> list[str]:
-        """Return what may be typed at a decision; empty while the chat waits for a message."""
+        """Return the choices to show and complete at a decision, such as `approve`.
+
+        Empty while the chat waits for a message.
+        """
         if self._due is None or self._due.request is None:
             return []
         if _is_about_draft(self._due):
@@ -210,7 +213,8 @@ class Chat:
     def _pick_place(self) -> None:
         """Let the person choose a turn or a checkpoint, and roll back to it.
 
-        A note says so if there is none. If the person chooses nothing, nothing changes.
+        If there is no place to go back to, a note says so. If the person chooses nothing, nothing
+        changes.
         """
         self._prefill, words = self._reader.typed, self._screen.labels
         seen = self._timeline()

@@ -107,7 +107,10 @@ def calibrate(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Print the calibration of the labels in a file, and with `write` store its thresholds."""
+    """Print the calibration of the labels in a file, and with `write` store its thresholds.
+
+    Raises `InputError` if the file cannot be read, or no language has both good and bad labels.
+    """
     if db is not None:
         raise usage_error("calibrate reads FILE and no database: leave --db out.")
     costs = Costs(alarm=alarm_cost, miss=miss_cost)

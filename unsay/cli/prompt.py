@@ -73,7 +73,7 @@ class Commands(Completer):
 
 
 def described_commands(language: Language) -> list[tuple[str, str]]:
-    """Return the name of each slash command, such as `/undo`, with its meaning."""
+    """Return the name of each slash command, such as `/undo`, and its meaning in a language."""
     return [(f"/{each.name}", each.meaning(language)) for each in SLASH_COMMANDS]
 
 
@@ -222,5 +222,8 @@ def _more_waits() -> bool:
 
 
 def is_rich() -> bool:
-    """Return whether prompt_toolkit can be used: on a terminal that can move its cursor."""
+    """Return whether prompt_toolkit can be used.
+
+    Standard input and output must be a terminal that can move its cursor.
+    """
     return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb()

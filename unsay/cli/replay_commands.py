@@ -124,7 +124,7 @@ def _content(message: BaseMessage) -> str:
 
 
 def print_context(opened: Opened, made: TurnCalls) -> None:
-    """Print a turn's model calls: the messages that each was sent or lacked, and its tokens."""
+    """Print a turn's model calls, as text or JSON: what each was sent and lacked, its tokens."""
 
     def show() -> None:
         words = Labels(language_of(made.question))

@@ -328,7 +328,7 @@ def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_branch(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """Return the transcript with a removed branch in its old place, rejected drafts at the end."""
+    """Return the transcript up to a removed branch's place, then the branch with its drafts."""
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [other for other in branches if other["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])

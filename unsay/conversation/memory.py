@@ -242,7 +242,7 @@ def forget_tool_results(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `below` is not from 0 to 1.
-        ConflictError: A turn is under way, or over 64 things or 1,000 messages would be forgotten.
+        ConflictError: A turn was stopped and waits, or over 64 things or 1,000 messages would be forgotten.
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")
@@ -268,7 +268,7 @@ def forget_tool_results(
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:
-    """Score how relevant a result is to any of the questions; `None` if it cannot be scored."""
+    """Score from 0 to 1 how relevant a result is to the questions; `None` if it cannot be scored."""
     if scope.settings.judging == "model":
         question = HumanMessage("\n".join(questions))
         return (yield from judge_document(question, result, scope)).score
@@ -280,9 +280,10 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
-    """Return the state with a turn, a range such as `3-5`, or the newest (`None`), and its messages.
+    """Return the state with the named turns loaded, and the messages of these turns.
 
-    Raises `InputError` for another text, `UnknownTurnError` if there is no such answered turn.
+    `turns` is a number, a range such as `3-5`, or `None` for the newest turn. Raises `InputError`
+    for another text, `UnknownTurnError` if there is no such answered turn.
     """
     argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))

@@ -309,7 +309,9 @@ class ThreadHandle:
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Add messages to the transcript without a model call.
 
-        The next turn judges the answers among them, and rolls them back if they fail.
+        A message with the id of one in the transcript replaces it, and a `RemoveMessage` removes
+        one. The next turn judges the answers among the new messages, and rolls them back if they
+        fail.
 
         Args:
             messages: Anything that LangChain reads as messages.

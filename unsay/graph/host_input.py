@@ -218,7 +218,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _check_storable(name: str, value: Any) -> None:
-    """Raise `InputError` if no checkpointer can store a value, also for lone surrogates."""
+    """Raise `InputError` if a value cannot be stored, such as one with a lone surrogate.
+
+    `name` names the value in the error.
+    """
     try:
         _SERIALIZER.dumps_typed(value)
         json.dumps(value, ensure_ascii=False, default=_plain, skipkeys=True).encode()

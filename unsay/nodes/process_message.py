@@ -65,7 +65,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope) -> Steps[Update]:
-    """Draft, judge and deliver an answer; request a rollback if it fails or a budget is declined."""
+    """Draft, judge and deliver an answer; request a rollback if it fails or budget is declined."""
     if kept := delivery.find_rejection(state, scope):
         return (yield from _reject(state, scope, list(kept.draft), kept.verdict))
     attempt = yield from _begin_attempt(state, scope)
@@ -93,7 +93,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
-    """Return the plan of one attempt: its context, its model, reminders, hints, and recall."""
+    """Return what one attempt needs: its context, its model, reminders, hints, and recall."""
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
     model = yield scope.resolve("answerer")
