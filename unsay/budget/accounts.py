@@ -202,6 +202,9 @@ def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> lis
 
 
 def _newest(accounts: list[_A], held: set[str], most: int) -> list[_A]:
-    """Return the `most` newest accounts, and older ones with running calls."""
+    """Return the `most` newest accounts, and the older ones in `held`, in the same order.
+
+    `held` has the ids of accounts with running calls.
+    """
     edge = len(accounts) - most  # an account with a hold stays: the call is settled there
     return [a for place, a in enumerate(accounts) if place >= edge or a["account_id"] in held]

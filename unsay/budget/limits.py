@@ -214,7 +214,10 @@ def demand(result: Check) -> None:
 
 
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
-    """Return an agent's budget in tokens by its priority; an unknown priority counts as normal."""
+    """Return an agent's budget in tokens by its priority; an unknown priority counts as normal.
+
+    It is for hosts, which give the result as `agent_budget_tokens`.
+    """
     return int(tokens * table.get(priority, 1.0))
 
 
@@ -226,7 +229,7 @@ _LEVELS: tuple[tuple[float, Pressure], ...] = ((0.9, "critical"), (0.75, "high")
 
 
 def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
-    """Return the delay of a call in milliseconds for a share of a budget: the longest that applies."""
+    """Return for how many milliseconds a call waits at a share of a budget; 0 below the first step."""
     return max((delay for share, delay in steps if usage >= share), default=0)
 
 

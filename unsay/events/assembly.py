@@ -27,7 +27,7 @@ from unsay.types import EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One event, with its `name` in errors; without an envelope, `data` is the whole event."""
+    """One event to replay, with its `name` in errors; without an envelope `data` is the whole event."""
 
     kind: EventType
     data: Mapping[str, Any]

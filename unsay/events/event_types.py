@@ -132,7 +132,7 @@ def body_of(event: Event) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return text that is the same for a plain value before and after it was stored."""
+    """Return a plain value as text for hashes, the same before and after a store held the value."""
     # A store returns tuples as lists, and lone surrogates as question marks.
     if isinstance(value, str):
         return repr(value.encode("utf-8", "replace"))[1:]
@@ -232,12 +232,12 @@ def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
 
 
 def verdict(message_id: str, annotation: Mapping[str, Any]) -> NewEvent:
-    """Return the event that gives a message its verdict: the annotation, which it replaces."""
+    """Return the event that replaces the annotation of a message: a new verdict, rating or lesson."""
     return NewEvent("verdict", {"message_id": message_id, "annotation": dict(annotation)})
 
 
 def checkpoint(made: Checkpoint) -> NewEvent:
-    """Return the event of a new checkpoint."""
+    """Return the event of a new or changed checkpoint; it replaces one with the same id."""
     return NewEvent("checkpoint", {"checkpoint": dict(made)})
 
 

@@ -82,7 +82,11 @@ def _window_of(model: Runnable[Any, Any] | None) -> int | None:
 
 
 def named_strategy(settings: Settings) -> Strategy:
-    """Return the strategy that the setting `strategy` names, with the settings' numbers."""
+    """Return the strategy that the setting `strategy` names, with the settings' numbers.
+
+    Raises `ConfigurationError` if the numbers cannot be combined; `build_graph` calls it for that
+    check.
+    """
     timing: dict[str, Any] = {} if settings.per_turn is None else {"per_turn": settings.per_turn}
     if settings.strategy == "three_stage":
         # The default of `window_messages` is for `sliding`: here the tokens decide, unless a source
@@ -137,7 +141,12 @@ class CallCarryover(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidOutContext:
-    """The context of one call; in `sent` its messages are merged as the provider needs it."""
+    """The context of one call; `lay_out_plan` makes it.
+
+    In `sent` the messages of `context` are merged as the provider needs it. `quoted` is the message
+    that quotes recalled ones, `None` if nothing is recalled; `quoted_ids` are the ids of the
+    recalled ones.
+    """
 
     context: Sequence[AnyMessage]
     sent: list[AnyMessage]

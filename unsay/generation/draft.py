@@ -70,8 +70,9 @@ def ask(
 ) -> Steps[tuple[Any, CallCarryover]]:
     """Call the model once with a new context; return its reply and the values for the next call.
 
-    A context that is too long for the model is reduced and sent again. The errors are those of
-    `ask_with_strategy` and `ask_model`.
+    `done` are the attempt's messages so far, `carried` the values of its last call. A context that
+    is too long for the model is reduced and sent again. The errors are those of `ask_with_strategy`
+    and `ask_model`.
     """
     start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
@@ -130,7 +131,10 @@ def ask(
 
 
 def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
-    """Warn of pins that do not fit into the window, once for each thread and process."""
+    """Log and stream a warning if the pins do not fit into the window.
+
+    A graph does so once for each thread.
+    """
     scope, warned = attempt.scope, f"pins over the window: {attempt.scope.thread_id}"
     if not start.pins or warned in scope.services.learned:
         return
@@ -202,7 +206,7 @@ def _manifest(
 def at_end(
     attempt: AttemptContext, draft: Sequence[AnyMessage], carried: CallCarryover
 ) -> Steps[Compaction]:
-    """Return the compaction after an accepted draft.
+    """Return the compaction after an accepted draft, for the next turn.
 
     A strategy that plans after turns makes a new one here; else it is that of the last call.
     """
@@ -322,7 +326,10 @@ def with_fresh_ids(
 def fresh(
     draft: Sequence[AnyMessage], state: State, scope: Scope, done: Sequence[AnyMessage] = ()
 ) -> list[AnyMessage]:
-    """Return an attempt's messages with ids that neither transcript nor attempt (`done`) has."""
+    """Return an attempt's messages with ids that neither transcript nor attempt (`done`) has.
+
+    A message whose id changes is copied. The same attempt gives the same ids, also after a crash.
+    """
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"
     # Other nodes of a parent graph may answer the same question in the same step.

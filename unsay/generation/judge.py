@@ -46,7 +46,7 @@ READ_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """One judge of a panel, and the number of its sample, from 0."""
+    """One judge of a panel, and the number of its sample, from 0; `_ask_panel` makes it."""
 
     forms: Sequence[JudgeForm]
     number: int = 0
@@ -60,7 +60,8 @@ def exchange_of(
 ) -> Exchange:
     """Return what a judge is sent: an answer, its question, and up to three exchanges before them.
 
-    `steps` are the messages between question and answer, whose tool calls are shown with results.
+    Without a `question` its text is empty. `before` are the messages before the question, and
+    `steps` those between question and answer, whose tool calls are shown with their results.
     """
     earlier = _newest_turns(before)
     return Exchange(
@@ -168,8 +169,8 @@ def judge_summary(
 ) -> Steps[Verdict]:
     """Return a verdict on whether a summary agrees with its messages.
 
-    It is `unscored` unless `judging` is `model`. `key` identifies the call, so that it is paid once
-    after a crash.
+    It is `unscored` unless `judging` is `model`, and if the judge fails. `key` identifies the call,
+    so that it is paid once after a crash.
     """
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
@@ -180,7 +181,10 @@ def judge_summary(
 
 
 def texts_for(sample: str, scope: Scope) -> Texts:
-    """Return the texts of a judge in the language of the settings, or with `auto` of the sample."""
+    """Return a judge's texts in the language of the settings; with `auto` in that of the sample.
+
+    The sample is Japanese or else English: see `language_of`.
+    """
     chosen = scope.settings.language
     return scope.services.prompts[language_of(sample) if chosen == "auto" else chosen]
 

@@ -81,7 +81,10 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
 def judge_results(
     state: State, scope: Scope, done: Sequence[AnyMessage]
 ) -> Steps[list[AnyMessage]]:
-    """Return a draft's newest search results with their verdicts; empty if there are none to judge."""
+    """Judge the search results in a draft that have no verdict; return them with their verdicts.
+
+    Empty if there are none, without a question, and with `judging="off"`.
+    """
     question = _question(state)
     if question is None or scope.settings.judging == "off":
         return []
@@ -115,7 +118,8 @@ def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMes
     """Return the call of the next search, with another query, if nothing relevant was found yet.
 
     `done` are the draft's messages so far. `None`: something relevant was found or nothing was
-    searched; `max_searches` are made; or there is no other query or no tool that takes one.
+    searched; `max_searches` are made; or there is no other query or no tool that takes one. The
+    search is streamed; the caller adds it to the draft.
     """
     found = [*_documents(state), *done]
     made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
@@ -141,7 +145,10 @@ def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMes
 
 
 def findings_of(messages: Iterable[AnyMessage]) -> dict[str, dict[str, Any]]:
-    """Return by message id what was found out about searches: verdicts, and which are unsay's own."""
+    """Return, by message id, the annotations about searches, which `with_findings` puts back.
+
+    They are the verdicts on results, and the number of each search that unsay itself made.
+    """
     noted = {m.id or "": annotation_of(m) for m in messages if m.type in ("ai", "tool")}
     return {name: each for name, each in noted.items() if REWRITTEN in each or "outcome" in each}
 
@@ -149,7 +156,10 @@ def findings_of(messages: Iterable[AnyMessage]) -> dict[str, dict[str, Any]]:
 def with_findings(
     messages: Iterable[AnyMessage], findings: Mapping[str, Mapping[str, Any]]
 ) -> list[AnyMessage]:
-    """Return the messages with exactly these findings; what a tool itself wrote there is dropped."""
+    """Return the messages with exactly these findings, given by message id as `findings_of` does.
+
+    Any other annotation is dropped, such as one that a tool wrote.
+    """
     return [_with_finding(message, findings.get(message.id or "", {})) for message in messages]
 
 
@@ -162,7 +172,10 @@ def _with_finding(message: AnyMessage, finding: Mapping[str, Any]) -> AnyMessage
 
 
 def nothing_relevant(state: State, done: Iterable[AnyMessage] = ()) -> bool:
-    """Return whether all documents and search results of the turn so far are irrelevant."""
+    """Return whether the turn's documents and search results were judged, and all are irrelevant.
+
+    `done` are the draft's messages so far. `False` if none has a verdict.
+    """
     return found_nothing([*_documents(state), *done])
 
 

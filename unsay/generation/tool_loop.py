@@ -46,7 +46,7 @@ ATTEMPT_KEY = "__unsay_attempt"
 
 
 class Draft(CallCarryover, total=False):
-    """The messages of one attempt so far, and the values for its next call."""
+    """The state of the tool loop: one attempt's messages so far, and the values for its next call."""
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
     manifests: dict[str, Manifest]
@@ -143,8 +143,9 @@ def attempt_name(state: State) -> str:
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     """Call the model once; return its message and the values for the next call.
 
-    The steps so far are stored before the call and after it. Raises `ToolStepsError` if the model
-    has called tools `max_tool_steps` times without an answer.
+    If nothing relevant was found, the call of another search is returned instead, without the
+    model. The steps so far are stored before the call and after it. Raises `ToolStepsError` if the
+    model has called tools `max_tool_steps` times without an answer.
     """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])

@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Why a branch is made, for lists; `drafts` are rejected answers, never in the transcript."""
+    """Why and when a branch is made, for lists; `drafts` are rejected answers to keep in it."""
 
     kind: BranchKind
     reason: str
@@ -101,6 +101,8 @@ def replace_tail(
     only: Collection[str] | None = None,
 ) -> Change:
     """Plan to remove all messages after a base, and to put messages of stored branches there.
+
+    Nothing is changed or stored; the caller does that with the result.
 
     Args:
         live: The current branch; it is not changed.
@@ -237,9 +239,10 @@ branches_namespace = partial(thread_namespace, "branches")
 
 
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
-    """Return the state's reference to a branch; `inline` includes the branch, without a store.
+    """Return the state's reference to a branch; `inline` puts the branch itself into it.
 
-    Commands and their notices do not count in its size.
+    That is for graphs without a store. Its size is the number of messages and drafts, without
+    commands and their notices.
     """
     # A command that asks again has no notice, by which others are recognized.
     messages = [] if branch["kind"] == "order" else spoken(branch["messages"])
@@ -255,7 +258,10 @@ def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
 
 
 def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
-    """Return the newest references with `new` last; one to the same branch is replaced."""
+    """Return the newest references with `new` last; one to the same branch is replaced.
+
+    The oldest are dropped: the limit is `BRANCH_REFS`, or `INLINE_BRANCHES` if `new` has a body.
+    """
     kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
     return kept[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 

@@ -65,7 +65,10 @@ def put_in(live: LiveBranch, branches: Sequence[StoredBranch], label: Label) -> 
 
 
 def as_one(live: LiveBranch, changes: Sequence[Change], label: Label) -> Change:
-    """Return several changes as one, whose branch has all removed messages, for one update."""
+    """Return several changes as one, whose branch has all removed messages, for one update.
+
+    `live` is the branch before the changes. Without any the result changes nothing.
+    """
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
     places = live.positions()
     removed = [message for change in changes for message in change.branch["messages"]]

@@ -187,7 +187,7 @@ def _choices(words: Collection[str]) -> str:
 
 
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
-    """Return the id of the run that a question or a LangGraph checkpoint (`origin`) started."""
+    """Return the id, a hash, of the run that `origin` starts: a question or a LangGraph checkpoint."""
     seed = f"{thread_id}\x00{origin}"
     return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
@@ -268,13 +268,13 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is none."""
+    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is no run."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
 
 def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
-    """Return the run of an item; `None` without an item, `DatabaseCorruptError` for another."""
+    """Return the run in an item; `None` without an item, `DatabaseCorruptError` if it is no run."""
     if item is None:
         return None
     if (run := run_of(item)) is not None:

@@ -161,9 +161,9 @@ def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) ->
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
-    """Write some fields of a session, or begin it, and return it.
+    """Write some fields of a thread's entry, or begin the entry with them; return the entry.
 
-    The caller must hold the thread's lock.
+    `changes` are values by field name; other fields stay. The caller must hold the thread's lock.
     """
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)

@@ -21,10 +21,10 @@ ANSWERS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsavedAnswer:
-    """The draft that ended a turn, tool steps first, with its verdict and flag.
+    """A draft that ended a turn, tool steps first, with its verdict and flag, before it is saved.
 
     `question` is the question's text: another text with the same id has another answer. A rejected
-    draft (`is_rejected`) ended an attempt, and is no answer.
+    draft (`is_rejected`) ended only an attempt.
     """
 
     question: str
@@ -61,9 +61,9 @@ class UnsavedAnswers:
         *,
         is_of_run: bool = True,
     ) -> None:
-        """Keep an answer until `run` ends; replace an earlier one.
+        """Keep an answer, in place of an earlier one, until the run that made it was saved.
 
-        One that is not of the run under way (`is_of_run`) is for the next run to deliver.
+        With `is_of_run=False` the answer is not of the run under way: the next run can deliver it.
         """
         key = (*_place(owner, thread_id), question_id)
         with self._lock:
@@ -90,10 +90,12 @@ class UnsavedAnswers:
 
     @contextmanager
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
-        """Drop the answers of a run that was saved; of one that fails, give its error the answer.
+        """Return a context manager for one run; when the run was saved, it drops the run's answers.
 
-        The answers of a run that fails or is cancelled are kept. Without a thread nothing is done.
-        The caller holds the thread's lock.
+        If the run fails, they are kept, and the error gets the text of the newest (`with_answer`);
+        only rejected drafts are dropped after an error of a model or a budget. If the run is
+        cancelled, all are kept. Without a thread nothing is done. The caller holds the thread's
+        lock.
         """
         if thread_id is None:
             yield

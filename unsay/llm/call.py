@@ -149,7 +149,8 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
     """Run steps that end in `ask_model` while the cost of its call is reserved.
 
-    If the steps fail, the reservation is released. Raises the budget errors of `ask_model`.
+    If the steps fail, the reservation is released. Without a budget the steps are only run. Raises
+    the budget errors of `ask_model`.
     """
     # A person is asked before the steps: an interrupted node runs again from its start and would pay
     # twice for the calls in the steps, such as a summary.

@@ -26,8 +26,9 @@ def ask_with_options(
 ) -> Steps[Any]:
     """Return the reply of a chat model that is sent `options`, without those that it refuses.
 
-    A refused option is not sent to this model again. So is `max_tokens` if a reasoning model used
-    all of it before its first word. A Runnable that is not a chat model gets no options.
+    A refused option is not sent to this model again. The same is true of `max_tokens` if a
+    reasoning model used all of it before its first word: the call is then repeated without it. A
+    Runnable that is not a chat model gets no options.
 
     Args:
         request: The call; its model must have no tools bound.

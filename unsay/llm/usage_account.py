@@ -53,14 +53,18 @@ def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A call's reservation: the result of the check, and the key under which to settle it."""
+    """The result of `ThreadAccount.reserve`: the check, and the key under which to settle the call."""
 
     key: str
     check: Check
 
 
 class ThreadAccount:
-    """The usage account of one thread; without a store, this object holds it."""
+    """The usage account of one thread; without a store, this object holds it.
+
+    `Accounts` makes it. Callers take turns: each method raises `QueueFullError` after
+    `wait_seconds`.
+    """
 
     def __init__(self, store: BaseStore | None, thread_id: str, *, wait_seconds: float) -> None:
         self._store = store
@@ -160,7 +164,10 @@ def account_of_thread(scope: Scope) -> ThreadAccount:
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Record the tokens of calls other than answers, by purpose; readers record nothing."""
+    """Record the tokens of calls other than answers, by purpose; readers record nothing.
+
+    In a run they are added to the step log, outside of it to the store.
+    """
     # In a run they are committed with the step. A title is made after the turn, which may be waiting
     # for a person: writing the state then would end the wait, so these go to the store.
     if scope.in_graph:
