@@ -187,10 +187,10 @@ def reserve(
 def extend(
     account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
 ) -> UsageAccount:
-    """Return the account with exceeded limits multiplied so that an approved call fits.
+    """Return the account with each exceeded limit multiplied, so that an approved call fits.
 
-    `amount` and `place` are those of the call, which is not held: reserve it again. Extensions of
-    tasks and agents end with the task.
+    `amount` and `place` are those of the call, which is not held here: `reserve` it afterwards.
+    Extensions of tasks and agents end with the task.
     """
     times: dict[Layer, int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:

@@ -56,7 +56,7 @@ class _Draft:
 
 
 class Assembly:
-    """Makes messages out of parts, one part at a time; results directly follow their calls.
+    """Makes messages out of parts, one part at a time, for `replay`; results directly follow their calls.
 
     Parts between a call and its result wait until all results are known.
     """

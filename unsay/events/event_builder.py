@@ -82,7 +82,7 @@ class EventBuilder:
     def thinking(
         self, text: str, signature: str | None = None, redacted: str | None = None
     ) -> Event:
-        """Add thinking to the assistant's message.
+        """Add thinking to the assistant's message, and return the event.
 
         Args:
             text: Empty if the provider hides it.
@@ -98,7 +98,7 @@ class EventBuilder:
         return self._part("assistant_message", {"text": text})
 
     def tool_use(self, call_id: str, name: str, args: Mapping[str, Any]) -> Event:
-        """Add a tool call to the assistant's message.
+        """Add a tool call to the assistant's message, and return the event.
 
         Raises:
             TranscriptError: It has no id or name, or the id was used before.
@@ -145,7 +145,7 @@ class EventBuilder:
         """Add an event that was made elsewhere; return `False` if the log has it already.
 
         Raises:
-            EventConflictError: A different event has its id.
+            EventConflictError: A different event has its id. Only the time may differ.
         """
         known = self._events.get(event["id"])
         if known is None:

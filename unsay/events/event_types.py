@@ -187,7 +187,10 @@ def split_message(message: BaseMessage) -> list[NewEvent]:
 def join_message(
     envelope: Mapping[str, Any], holes: Sequence[Hole], pieces: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
-    """Return a copy of the dict of a message with its pieces put back; reverses `split_message`."""
+    """Return a copy of the dict of a message with its pieces put back; reverses `split_message`.
+
+    `pieces` has the values by kind, and `holes` say where they belong.
+    """
     values = {**pieces, "args": [call["args"] for call in pieces["call"]]}
     tree: dict[str, Any] = deepcopy(dict(envelope))
     for hole in holes:

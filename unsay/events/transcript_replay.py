@@ -50,7 +50,7 @@ class Replayed:
 def replay(
     events: Iterable[_Given], *, run_id: str | None = None, max_tool_result_bytes: int | None = None
 ) -> Replayed:
-    """Compute the transcript from its events, equal byte for byte.
+    """Return the transcript that the events lead to, byte for byte as it was, with its branches.
 
     An event that occurs twice counts once. The events may hold whole messages, or the parts of
     messages that `EventBuilder` writes.
@@ -184,6 +184,7 @@ class _Transcript:
         self.nameless = 0  # messages without an id, which get a number as their key
 
     def take(self, step: Step) -> None:
+        """Apply one event. The errors are those of `replay`, or a `KeyError` for missing data."""
         if self._takes_piece(step) or step.kind in _ASIDE:
             return
         self._check_whole(step)
@@ -208,6 +209,7 @@ class _Transcript:
         acts[step.kind](step)
 
     def end(self) -> None:
+        """Write the message in progress; `EventLogGapError` if a whole message lacks a piece."""
         self._check_whole(None)
         self._settle(self.parts.rest())
 
@@ -230,6 +232,7 @@ class _Transcript:
         return True
 
     def _open(self, step: Step) -> None:
+        """Begin a whole message; the events of its tool calls and its verdict follow."""
         found, self.thinking = [thought.data for thought in self.thinking], []
         blocks = [data["block"] for data in found]
         whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "annotation": []})
@@ -250,6 +253,7 @@ class _Transcript:
         self._write(join_message(data["message"], data["holes"], whole.pieces))
 
     def _check_whole(self, step: Step | None) -> None:
+        """Raise `EventLogGapError` if a message lacks a piece before `step`; `None` is the end."""
         begun = [self.open.step] if self.open else self.thinking
         starts = step is not None and step.kind in ENVELOPES and not _is_part(step)
         if not begun or (self.open is None and starts):
@@ -354,6 +358,7 @@ class _Transcript:
             self.checkpoints = dict(made)
 
     def _tail(self, step: Step, base: str | None) -> dict[str, _Tree]:
+        """Return the messages after `base` (`None`: all), by id; `EventLogGapError` without `base`."""
         if base is not None and base not in self.places:
             raise _gap(step, f"message {base!r} is not in the transcript")
         # From the newest backwards: a tail is short, and a transcript may be long.

@@ -197,9 +197,9 @@ def with_returned(
     returning: Sequence[Checkpoint],
     message_ids: Collection[str | None],
 ) -> list[Checkpoint]:
-    """Return the checkpoints, and those of `returning` at one of the `message_ids`, by age.
+    """Return the checkpoints, oldest first, with those of `returning` that are at `message_ids`.
 
-    A restored checkpoint loses its name if another one has it.
+    A returning checkpoint loses its name if another one has it.
     """
     names = {checkpoint["name"] for checkpoint in checkpoints}
     restored = {c["id"]: c for c in returning if c["message_id"] in message_ids}
@@ -215,7 +215,10 @@ def with_returned(
 def _topics_after(
     live: LiveBranch, branches: Sequence[StoredBranch], known: Collection[str | None]
 ) -> tuple[Topic, ...]:
-    """Return the topics; a summary stays only if the last message that it covers is `known`."""
+    """Return the topics after a change; one without a summary gets that of a returning branch.
+
+    A summary stays only if the last message that it covers is `known`.
+    """
     stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
     for topic in live.topics:

@@ -100,8 +100,8 @@ def add_checkpoint(
 ) -> list[Checkpoint]:
     """Return the checkpoints with one more, thinned to `limit` unnamed ones.
 
-    If one has the id of `new` already, it gets the new name, in place of its own, and the score if
-    it has none. `beside_named` gives a second name of one message an id of its own.
+    If one has the id of `new` already, none is added: that one gets the name of `new`, if there is
+    one, and the score of `new` if it has none. `beside_named` gives `new` an id of its own before.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.
@@ -195,7 +195,11 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, through: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints whose message has an index up to and including `through`, newest first."""
+    """Return the checkpoints with a message up to index `through`, in reverse order.
+
+    `positions` has the indices by message id. Those without a position are left out: at the
+    beginning, or offloaded.
+    """
     placed = [
         checkpoint
         for checkpoint in checkpoints
@@ -221,10 +225,10 @@ def renumbered(
 def metadata_of(
     checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
 ) -> dict[str, Any]:
-    """Return `checkpoint_metadata`: the description of the newest checkpoint; empty without one.
+    """Return `checkpoint_metadata`, which describes the last checkpoint in the transcript.
 
-    Its `message_count` is the number of messages up to the checkpoint, `None` if its message is
-    offloaded.
+    Empty without one. Its `message_count` is the number of messages up to the checkpoint, `None` if
+    its message is offloaded.
     """
     if not checkpoints:
         return {}

@@ -26,7 +26,7 @@ _namespace = partial(thread_namespace, "compensations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compensation:
-    """A tool call that was removed from the transcript and that may have to be undone.
+    """A tool call with what its undo needs; `calls_to_undo` makes it.
 
     `args` include the tool's defaults. `result` is the text that the call returned, `None` if it is
     unknown. `obstacle` says why the call cannot be undone; it is empty if it can.
@@ -74,7 +74,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The results for all tool calls that were removed from the transcript, newest first."""
+    """The outcomes of the tool calls that a step had to undo; `run_compensations` makes it."""
 
     outcomes: tuple[Outcome, ...] = ()
 
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def left(self) -> tuple[Outcome, ...]:
-        """Outcomes that a person must check, because effects of the calls may remain."""
+        """All outcomes but those of calls that were undone: a person must check these effects."""
         return tuple(outcome for outcome in self.outcomes if outcome.result != "undone")
 
     def of(self, *results: Result) -> tuple[Outcome, ...]:
@@ -94,7 +94,7 @@ class Report:
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
-    """Return a call that stores the entries of tool calls to undo, by key, in one transaction."""
+    """Return a call that stores entries in one transaction; one for the same call is replaced."""
     values = {entry.compensation.key: pack(entry) for entry in entries}
     return put_items(store, _namespace(thread_id), values)
 

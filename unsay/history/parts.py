@@ -13,7 +13,7 @@ from unsay.types import Segment, StoredBranch
 def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label) -> list[Change]:
     """Plan to remove these messages and keep all others; `whole_steps` completes tool calls.
 
-    `label` describes the branches.
+    Nothing is changed or stored. `label` describes the branches.
 
     Returns:
         One change for each run of adjacent messages, the newest run first; empty if the transcript

@@ -93,7 +93,7 @@ def advance(
     phase: RunPhase | None = None,
     error: str | None = None,
 ) -> Run:
-    """Return a run with a new status or phase; repeating the change has no effect.
+    """Return a copy of a run with a new status or phase; repeating the change has no effect.
 
     `None` keeps the status, and keeps the phase if it is one of the status.
 
@@ -130,7 +130,7 @@ def advance(
 
 
 def resume(run: Run, *, now: str) -> Run:
-    """Return a run that continues, also one that a crashed process left running.
+    """Return a copy of a run that continues, also of one that a crashed process left running.
 
     It is another attempt unless it was paused or pending. `RunConflictError` if it is completed.
     """
@@ -140,7 +140,7 @@ def resume(run: Run, *, now: str) -> Run:
 
 
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
-    """Return a run that is paused for `suspension_id`; repeating the same suspension has no effect.
+    """Return a copy of a run, paused for `suspension_id`; repeating the suspension has no effect.
 
     Raises:
         RunConflictError: The run waits for something else, or is not running.

@@ -28,9 +28,9 @@ _namespace = partial(thread_namespace, "tool_steps")
 
 
 def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str, Any]) -> Call:
-    """Return a call that stores a draft's messages and values, in place of the newest ones.
+    """Return a call that stores an attempt's draft in place of the one that the thread has stored.
 
-    `attempt` identifies the attempt of the turn.
+    `attempt` is the name of the attempt, and `draft` the state of the tool loop.
     """
     quoted = draft.get("quoted")
     value = {
@@ -43,7 +43,7 @@ def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str
 
 
 def find_draft(store: BaseStore, thread_id: str, attempt: str) -> Steps[dict[str, Any]]:
-    """Return what is stored of an attempt's draft; empty if nothing is.
+    """Return the stored messages and values of an attempt's draft; empty if none is stored.
 
     Raises `DatabaseCorruptError` if it is damaged.
     """

@@ -75,9 +75,10 @@ class UnsavedAnswers:
     def find(
         self, owner: object, thread_id: str, question_id: str, question: str
     ) -> UnsavedAnswer | None:
-        """Return the answer that an earlier run gave to a question; `None` if none is kept.
+        """Return the answer that an ended run gave to a question; `None` if none is kept.
 
-        Runs at once, as in a parent graph, do not get each other's answers.
+        `question` is the question's text. Answers of runs under way are not returned, so that runs
+        at the same time, as in a parent graph, do not get each other's.
         """
         key = (*_place(owner, thread_id), question_id)
         with self._lock:
@@ -151,7 +152,10 @@ class UnsavedAnswers:
 
 
 def with_answer(error: BaseException, answer: str) -> None:
-    """Give an error the text of the answer that could not be saved."""
+    """Add to an error, in place, the text of the answer that could not be saved.
+
+    It is the attribute `answer`; a note says how to deliver it.
+    """
     error.answer = answer  # type: ignore[attr-defined]
     error.add_note(
         "The model had answered, and the answer was not saved. It is in the attribute `answer`: send "

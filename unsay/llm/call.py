@@ -52,7 +52,7 @@ TOO_LONG = "the context was too long for the model, and a shorter one is sent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model: its input, its purpose, its budget and how it is made."""
+    """What `ask_model` needs for one call: its input, its purpose, its budget and how it is made."""
 
     scope: Scope
     model: Model
@@ -165,6 +165,10 @@ def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
 
 
 def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
+    """Return a model's reply; its cost is reserved before the call and settled afterwards.
+
+    A call near a limit is warned of or delayed. The errors are those of `ask_model`.
+    """
     scope, most = request.scope, request.most(models)
     account = account_of_thread(scope)
     grant = yield from _reserved(request, most)
@@ -230,7 +234,10 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 
 
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
-    """Return the reply of the first model that can be reached, without regard to budgets."""
+    """Return the reply of the first model that can be reached; no budget is checked here.
+
+    Single models wait in the queue, an agent or graph does not.
+    """
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
     if not request.quiet:
@@ -312,9 +319,9 @@ def name_of(runnable: Runnable[Any, Any]) -> str | None:
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
-    """Return the most tokens of a reply: as bound to the request, else as the model is set.
+    """Return the most tokens of a reply: the `max_tokens` bound to the request, if there is one.
 
-    It is at most what is assumed for the `purpose`, unless it is bound.
+    Else it is the model's `max_tokens`, but not more than is assumed for the `purpose`.
     """
     bound = runnable.kwargs.get("max_tokens") if isinstance(runnable, RunnableBinding) else None
     if isinstance(bound, int) and bound > 0:
@@ -362,7 +369,10 @@ def answered_by(replies: list[AIMessage]) -> str | None:
 
 
 def messages_in(value: Any) -> list[BaseMessage]:
-    """Return the messages in the input or the reply of a call, in any form that LangChain uses."""
+    """Return the messages in the input or the reply of a call, in any form that LangChain uses.
+
+    Anything else in it is left out.
+    """
     if isinstance(value, Mapping):
         value = value.get("messages", [])
     if isinstance(value, str):
