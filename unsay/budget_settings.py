@@ -46,7 +46,8 @@ class BudgetSettings(BaseSettings):
     """By share of a budget, how many milliseconds a call waits; empty never waits."""
 
     prices: dict[str, dict[PriceKind, NotNegative]] = Field(default={})
-    """Cost of a million tokens by model name: `input`, `output`; `cache_…` where it is not `input`."""
+    """Cost of a million tokens by model name: `input` and `output`, and `cache_read` and
+    `cache_creation` if they differ from `input`."""
 
     fallback_model: str | None = None
     """Name of the model that answers while the first one's circuit is open; `None` for none."""
@@ -55,10 +56,10 @@ class BudgetSettings(BaseSettings):
     """Failures in a row after which a model gets no calls for `circuit_reset_seconds`."""
 
     circuit_reset_seconds: Positive = 60.0
-    """Time in which a model with an open circuit gets no calls; then a probe is sent."""
+    """Time in which a model that failed too often gets no calls; then a few calls test it."""
 
     circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
-    """Probes that must succeed before such a model gets all calls again."""
+    """Calls that test such a model. If all of them succeed, it gets all calls again."""
 
     parallel_calls: Annotated[int, Field(ge=1, le=10_000)] = 16
     """Calls of one process that a model gets at once; more wait in a queue."""

@@ -12,8 +12,8 @@ class ContextSettings(BaseSettings):
     """What a model call is sent of a long conversation."""
 
     strategy: Literal["three_stage", "summarizing", "sliding", "null"] = "three_stage"
-    """What is left out within each topic: the middle, replaced by a summary; the oldest messages,
-    replaced by a summary; the oldest messages; nothing."""
+    """What contexts leave out within each topic. A summary replaces the middle (`three_stage`) or the
+    oldest messages (`summarizing`); `sliding` leaves out the oldest messages, `null` nothing."""
 
     context_window_tokens: Annotated[int, Field(ge=1_000)] | None = None
     """Most tokens of a request and its answer together; `None` reads the model's own profile, else
@@ -34,7 +34,8 @@ class ContextSettings(BaseSettings):
     summarizes. Brought into 0.1 to 0.95. Source: Zhang 2026, chapter 7.3."""
 
     target_ratio: Annotated[Finite, Limits(0.1, 0.9)] = 0.375
-    """What `three_stage` leaves of it, brought into 0.1 to 0.9. Source: Zhang 2026, chapter 7.3."""
+    """Share of the same window that `three_stage` leaves. Brought into 0.1 to 0.9. Source: Zhang
+    2026, chapter 7.3."""
 
     summary_ratio: Annotated[Finite, Limits(0.1, 0.8)] = 0.3
     """Share of the messages that `summarizing` summarizes at once, brought into 0.1 to 0.8. Source:
@@ -73,10 +74,12 @@ class ContextSettings(BaseSettings):
     """Most of the room left by a compaction that recalled messages may take."""
 
     recall_floor: Share = 0.25
-    """Least relevance of a recalled message, as a share of the best one's. Source: own measurement."""
+    """Least relevance of a recalled message, as a share of that of the best one. Source: own
+    measurement."""
 
     recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.75
-    """Least relevance of a recalled message, as a multiple of the best included one's. Source: own."""
+    """Least relevance of a recalled message, as a multiple of that of the best message that the
+    context has anyway. Source: own measurement."""
 
     memory_tools: Literal["auto", "on", "off"] = "auto"
-    """Whether the model may fetch earlier messages itself: `auto` where it has tools of the user's."""
+    """Whether the model gets tools that fetch earlier messages; `auto` if it has other tools."""

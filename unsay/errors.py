@@ -50,7 +50,7 @@ UnsayError
 
 
 class UnsayError(Exception):
-    """Anything that unsay refuses or cannot do."""
+    """Base class of all errors that unsay raises on purpose."""
 
     answer: str | None = None
     """The model's answer, if the turn had one and it could not be saved."""
@@ -81,11 +81,11 @@ class MessageTooLongError(InputError):
 
 
 class InvalidNameError(InputError):
-    """A checkpoint's or thread's name cannot be used as one."""
+    """A checkpoint or thread cannot have this name: too long, not printable, or reserved."""
 
 
 class SnapshotError(InputError):
-    """No portable snapshot can be made of these fields, or this is none that can be read."""
+    """No portable snapshot can be made of these fields, or the given one cannot be read."""
 
 
 class TranscriptError(InputError):
@@ -137,11 +137,11 @@ class ConflictError(UnsayError):
 
 
 class ConfirmationNeededError(ConflictError):
-    """A tool asks before its calls are undone, and nobody was there to confirm it."""
+    """A tool asks before one of its calls is undone, and there was nobody to ask."""
 
 
 class AmbiguousCheckpointError(ConflictError):
-    """Several checkpoints have ids that begin like this."""
+    """The ids of several checkpoints begin with the given text."""
 
 
 class BudgetExceededError(ConflictError):
@@ -161,15 +161,15 @@ class EventConflictError(ConflictError):
 
 
 class RunConflictError(ConflictError):
-    """The run's status does not allow this, or it was suspended otherwise before."""
+    """The run's status does not allow this, or the run already waits for something else."""
 
 
 class SessionEndedError(ConflictError):
-    """The thread was ended; it can be read, and no new run may start in it."""
+    """The thread was ended for good: it can be read, but no run may start in it."""
 
 
 class ThreadBusyError(ConflictError):
-    """Another writer holds the thread's lease."""
+    """Another writer has the thread, or took it over while this one did not renew its lease."""
 
 
 class StorageError(UnsayError):
@@ -177,7 +177,7 @@ class StorageError(UnsayError):
 
 
 class DatabaseLockedError(StorageError):
-    """Another process held the database for longer than the timeout."""
+    """Another process locked the database for longer than the timeout."""
 
 
 class DatabaseCorruptError(StorageError):
@@ -209,11 +209,11 @@ class ModelUnavailableError(ModelError):
 
 
 class CircuitOpenError(ModelUnavailableError):
-    """Every configured model failed too often; none was called."""
+    """Every configured model failed too often and gets no calls for a while; none was called."""
 
 
 class QueueFullError(ModelUnavailableError):
-    """The queue for the model is full, or the call waited too long in it."""
+    """Too many calls wait for the model already, or this one waited too long."""
 
 
 class ModelRefusedError(ModelError):

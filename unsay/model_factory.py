@@ -128,17 +128,18 @@ def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
 def refuse_class(value: object, name: str) -> None:
     """Raise `ConfigurationError` if a class is given where an object of it is meant.
 
-    `name` is the argument's, for the error.
+    `name` is the argument's name, for the message.
     """
     if isinstance(value, type):
         raise ConfigurationError(f"{name}={value!r} is a class: pass an object of it")
 
 
 def check_model(model: ModelLike | None, name: str) -> None:
-    """Raise `ConfigurationError` for a model that can never answer; `name` is the argument's.
+    """Raise `ConfigurationError` for a model that can never answer.
 
-    That is a class, an empty name, a function that cannot take the messages, and a graph with its own
-    checkpointer.
+    That is a class, an empty name, a function that cannot take the messages, or a graph with its
+    own checkpointer. `None` and other kinds of values pass. `name` is the argument's name, for the
+    message.
     """
     refuse_class(model, name)
     if isinstance(model, str) and not model.strip():
@@ -182,12 +183,18 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def is_graph(runnable: Runnable[Any, Any]) -> bool:
-    """Return whether it is a LangGraph graph, such as an agent, which calls models itself."""
+    """Return whether a model is a LangGraph graph, such as an agent, which calls models itself.
+
+    Wrappers around it, such as retries, do not matter.
+    """
     return isinstance(inner_of(runnable), Pregel)
 
 
 def is_chat_model(runnable: object) -> bool:
-    """Return whether it is a chat model, perhaps with retries, fallbacks or configurable fields."""
+    """Return whether a value is a chat model, maybe with retries, fallbacks or configurable fields.
+
+    With fallbacks, all of them must be chat models.
+    """
     if isinstance(runnable, RunnableBindingBase):
         return is_chat_model(runnable.bound)
     if isinstance(runnable, RunnableWithFallbacks):
@@ -202,10 +209,11 @@ def is_chat_model(runnable: object) -> bool:
 def change_inner(
     runnable: Runnable[Any, Any], change: Callable[[Any], Runnable[Any, Any]]
 ) -> Runnable[Any, Any]:
-    """Return a model with `change` made to the model inside its wrappers, which stay around it.
+    """Return a model in which `change` was applied to the model inside its wrappers.
 
-    `change`, for example, binds tools. It is made to fallbacks, too. LangChain's own wrappers would
-    refuse this, or lose their configuration.
+    The wrappers, such as retries and fallbacks, stay around it; fallbacks are changed as well.
+    `change` binds tools, for example: LangChain's own wrappers would refuse that, or lose their
+    configuration. The given model is not changed.
     """
     if isinstance(runnable, RunnableBindingBase):
         # A chain passes no arguments on to the model inside, so they are bound there.
@@ -221,9 +229,10 @@ def change_inner(
 
 
 def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[Any, Any] | None:
-    """Return a chat model with temperature 0; `None` if it is at 0 already, or cannot be set.
+    """Return a chat model with temperature 0, to judge; `None` if it must be used as it is.
 
-    A temperature of a model that a host made (`is_given`) is not changed.
+    That is so if it has temperature 0 already, has no temperature, or if a host made it
+    (`is_given`) and chose one.
     """
     chat = inner_of(model)
     if not is_chat_model(model) or not _has_temperature(chat):
@@ -245,7 +254,7 @@ def _set_to_0(chat: Any) -> Runnable[Any, Any]:
 
 
 def _bind(runnable: Runnable[Any, Any], kwargs: Mapping[str, Any]) -> Runnable[Any, Any]:
-    """Return a runnable whose model gets these arguments."""
+    """Return a runnable whose model is called with these arguments."""
     if not kwargs:
         return runnable
     if isinstance(runnable, RunnableSequence):
@@ -258,7 +267,10 @@ def _bind(runnable: Runnable[Any, Any], kwargs: Mapping[str, Any]) -> Runnable[A
 
 
 class _Changed(Runnable[Any, Any]):
-    """A configurable model with a change; each call makes the model from its configuration."""
+    """A configurable model that `change_inner` changed.
+
+    Each call makes the model from the call's configuration and changes it.
+    """
 
     def __init__(
         self,

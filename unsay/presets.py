@@ -77,7 +77,10 @@ that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Ow
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
-    """Return the most similar name, with its words in any order; `None` if none is `least` similar."""
+    """Return the name most similar to `name`; `None` if none is at least `least` similar (0 to 1).
+
+    The order of the words in a name does not matter.
+    """
     wanted = str(name).lower()
     likeness, best = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
     return best if likeness >= least else None
@@ -90,7 +93,10 @@ def _likeness(one: str, other: str) -> float:
 
 
 def without_aliases(values: Values) -> dict[str, Any]:
-    """Return settings under their own names; raise if one has two names with different values."""
+    """Return settings under their own names, without other names for them.
+
+    Raises `ConfigurationError` if a setting has different values under two names.
+    """
     named: dict[str, Any] = {}
     for name, value in {**_without_flags(values), **_budget_mode(values)}.items():
         own = ALIASES.get(name, name)
@@ -112,9 +118,10 @@ def _without_flags(values: Values) -> dict[str, Any]:
 
 
 def _budget_mode(values: Values) -> dict[str, Any]:
-    """Return the `budget_mode` that `hard_limit` and `require_approval` mean; empty without both.
+    """Return the `budget_mode` that `hard_limit` and `require_approval` mean, as a mapping.
 
-    Raises `ConfigurationError` if `budget_mode` is another one, a pydantic error for no boolean.
+    It is empty without these two. Raises `ConfigurationError` if `budget_mode` is given and
+    differs, pydantic's `ValidationError` if one of the two is not a boolean.
     """
     flags = {name: values[name] for name in BUDGET_ALIASES if values.get(name) is not None}
     if not flags:
@@ -130,7 +137,11 @@ def _budget_mode(values: Values) -> dict[str, Any]:
 
 
 def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
-    """Return the settings that environment variables set under an alias, by their own names."""
+    """Return the settings that environment variables set under another name, by their own names.
+
+    `prefix` is that of unsay's variables; a few are read without it as well. Raises
+    `ConfigurationError` if a setting has different values under two names.
+    """
     by_name = {name.upper(): value for name, value in variables.items()}
     found = {
         alias: by_name[name]
@@ -149,9 +160,9 @@ def _named_preset(name: str, presets: Iterable[str]) -> str | None:
 
 
 def preset_values(named: Values) -> dict[str, Any]:
-    """Return what the preset that settings name sets, and its name as `preset`; empty without one.
+    """Return the settings of the preset that `named` (settings) names, and its name as `preset`.
 
-    It raises `ConfigurationError` if there is no preset of this name.
+    Empty if they name none. Raises `ConfigurationError` if there is no preset of this name.
     """
     name, custom = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
@@ -171,9 +182,10 @@ def preset_values(named: Values) -> dict[str, Any]:
 
 
 def merged(below: Values, given: Values) -> dict[str, Any]:
-    """Return the given settings over the preset's, over those of the environment and file (`below`).
+    """Return all settings: those in `given`, over those of the preset, over those in `below`.
 
-    It raises `ConfigurationError` if there is no preset of the given name.
+    `below` has the values of the environment and the file. Either of the two may name the preset.
+    Raises `ConfigurationError` if there is no preset of this name.
     """
     preset = preset_values({**below, **given})
     name = {"preset": preset["preset"]} if preset else {}
@@ -181,16 +193,19 @@ def merged(below: Values, given: Values) -> dict[str, Any]:
 
 
 def hint(name: object, names: Iterable[str]) -> str:
-    """Return a question that suggests the most similar name; empty if none is similar."""
+    """Return a question that suggests the most similar name, for the end of a sentence.
+
+    Empty if no name is similar.
+    """
     meant = nearest(name, names)
     return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
 @contextmanager
 def refusing(names: Iterable[str]) -> Iterator[None]:
-    """Return a context manager that turns errors of the settings' values into `ConfigurationError`.
+    """Return a context manager that raises errors in values of settings as `ConfigurationError`.
 
-    `names` are the known settings, from which the error suggests the nearest.
+    `names` are the known settings, from which the message suggests the nearest.
     """
     try:
         yield
@@ -205,7 +220,7 @@ def refusing(names: Iterable[str]) -> Iterator[None]:
 
 
 def _refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
-    """Return an error, to be raised, that names each fault and suggests the nearest names."""
+    """Return an error, for the caller to raise, with each fault and the nearest names."""
     known = list(names)
     faults = "; ".join(_fault(each, known) for each in error.errors())
     return ConfigurationError(f"These settings cannot be used: {faults}")

@@ -75,5 +75,5 @@ class Context(TypedDict, total=False):
 
 
 def context_of(value: object) -> Context:
-    """Return a run's context; it is empty if the host passed none, or one that is not a mapping."""
+    """Return what a host passed as the context of a run; empty if that is not a mapping."""
     return cast("Context", value) if isinstance(value, Mapping) else Context()

@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a number; one outside them is replaced by the nearer limit, with a warning."""
+    """The limits of a setting; a number outside is replaced by the nearer one, with a warning."""
 
     least: float
     most: float

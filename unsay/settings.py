@@ -58,7 +58,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
 
     model: str | None = None
-    """Name of the answering model for `langchain-openai`; `None` when one is passed."""
+    """Name of the answering model, such as `gpt-4.1-mini` or `anthropic:claude-sonnet-4-5`; `None` if
+    a model object is passed."""
 
     judge_model: str | None = None
     """Name of the judge; `None` lets the answering model judge itself."""
@@ -76,8 +77,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     """Language of prompts and notices; `auto` follows the user's newest message."""
 
     commands: Literal["all", "none"] | frozenset[CommandName] = "all"
-    """The slash commands that users may send: `all`, `none` or a list of names. Another command is
-    answered with a notice; it is not carried out, and no model is sent it."""
+    """The slash commands that users may send: `all`, `none` or a list of names. Any other command is
+    answered with a notice: it is neither carried out nor sent to a model."""
 
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
@@ -92,15 +93,15 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
 
     lease_seconds: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 20.0
-    """Time without renewal after which a writer loses its thread. Shorter than
-    `thread_wait_seconds`, so that a waiting writer outlasts one that died elsewhere."""
+    """Time after which a writer that does not renew its lease loses its thread. Keep it shorter than
+    `thread_wait_seconds`: then a turn can wait for the lease of a process that died elsewhere."""
 
     max_tool_steps: Annotated[int, Field(ge=1, le=100)] = 8
     """Most rounds of one draft from the model to its tools and back."""
 
     max_tool_result_bytes: Annotated[int, Field(ge=1_000)] = 65_536
-    """Of a larger tool result the context holds the beginning; the transcript keeps it whole.
-    Source: Goa-AI, MaxToolResultContentBytes."""
+    """Largest tool result that the context has whole; of a larger one it has the beginning. The
+    transcript keeps all of it. Source: Goa-AI, MaxToolResultContentBytes."""
 
     max_message_chars: Annotated[int, Field(ge=1)] = 200_000
     """Longest accepted message."""
@@ -113,8 +114,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     """Entries of `state_history` that are kept."""
 
     checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
-    """Unnamed checkpoints that are kept: the whole newest half, older ones ever sparser. Of named
-    ones 200 are kept."""
+    """Most unnamed checkpoints that are kept: the newest half without gaps, and the older ones with
+    growing gaps. At most 200 named ones are kept."""
 
     preset: str | None = None
     """`chat`, `debugging`, `long_task`, or a name under `presets`; `None` sets nothing."""
@@ -142,7 +143,7 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
             self._read(without_aliases(file()), variables, without_aliases(given))
 
     def _read(self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]) -> None:
-        """Set the values; the sources are kept, so that `for_run` can merge them again."""
+        """Set the values, and keep those of each source, so that `for_run` can merge them again."""
         super().__init__(**merged({**file, **variables}, given))
         self._file, self._variables, self._given = file, variables, given
 
@@ -187,9 +188,10 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return (sources["init_settings"],)
 
     def source_of(self, name: str) -> Source:
-        """Return the strongest source that sets a setting; for `unsay settings`.
+        """Return where the value of a setting comes from, for `unsay settings`.
 
-        `derived` is a default that another setting changed.
+        It is the strongest source that sets it; `derived` is a default that another setting
+        changed.
         """
         preset = preset_values({**self._file, **self._variables, **self._given})
         sources: dict[Source, dict[str, Any]] = {
@@ -209,11 +211,14 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return self.quality_thresholds.get(language, self.quality_threshold)
 
     def allows(self, command: str) -> bool:
-        """Return whether users may send a slash command."""
+        """Return whether users may send a command; `command` is its name without the slash."""
         return self.commands == "all" or command in self.commands
 
     def for_run(self, context: Context | None) -> "Settings":
-        """Return the settings with a run's overrides; these settings themselves if it has none."""
+        """Return the settings with a run's overrides; without any, these settings themselves.
+
+        Raises `ConfigurationError` if an override is impossible.
+        """
         names = {*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW}
         known = Context.__annotations__.keys() & names
         given = {name: context.get(name) for name in known} if context else {}

@@ -105,7 +105,7 @@ Provider = Literal["openai", "anthropic", "bedrock", "gemini"]
 
 
 class Checkpoint(TypedDict):
-    """A good point in the transcript; `offloaded` if its message is offloaded."""
+    """A good point in the transcript; `offloaded` if the message before it was offloaded."""
 
     id: str
     name: str | None
@@ -127,9 +127,11 @@ class Segment(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic of the thread, with its summary once it was left.
+    """A topic of the thread, with its summary once the conversation left it.
 
-    `offloaded` describes its offloaded messages, and `pages` are the newest pages with them.
+    `summary` covers the topic's messages up to the one with the id `summarized_through`; both are
+    `None` before. `offloaded` is the summary of its offloaded messages, and `pages` are the newest
+    pages with them.
     """
 
     id: str
@@ -141,9 +143,10 @@ class Topic(TypedDict):
 
 
 class Offloaded(TypedDict):
-    """The oldest part of the transcript, moved from the state to pages in the store.
+    """A reference to the oldest part of the transcript, which was moved to pages in the store.
 
-    `last` is the id of its last message; `instructions` are the texts of its system messages.
+    `page_id` is the newest of these pages, and `last` the id of the last message. `messages` and
+    `turns` count messages and answered turns. `instructions` are the texts of the system messages.
     """
 
     page_id: str
@@ -154,7 +157,7 @@ class Offloaded(TypedDict):
 
 
 class StoredBranch(TypedDict):
-    """What a rollback removed from the transcript, whole, so that it can be restored."""
+    """A branch: messages that left the transcript, with all that is needed to restore them."""
 
     id: str
     kind: BranchKind
@@ -169,7 +172,10 @@ class StoredBranch(TypedDict):
 
 
 class BranchRef(TypedDict):
-    """A reference to a stored branch; `body` is the branch itself if there is no store."""
+    """The state's reference to a branch in the store; `body` is the branch itself without a store.
+
+    `size` is the number of its messages and drafts.
+    """
 
     id: str
     kind: BranchKind
@@ -181,21 +187,30 @@ class BranchRef(TypedDict):
 
 
 class ExpandedTopic(TypedDict):
-    """An earlier topic that is included in the context while the segment from `at` is current."""
+    """An earlier topic that contexts include again while a later segment is the current one.
+
+    `at` is the start of that segment.
+    """
 
     topic_id: str
     at: str
 
 
 class Pin(TypedDict):
-    """A message that is always included in the context; `page` holds it if it is offloaded."""
+    """A message that is always included in the context.
+
+    `page` is the id of the offloaded segment with the message; it is missing for a live message.
+    """
 
     message_id: str
     page: NotRequired[str]
 
 
 class Forgotten(TypedDict):
-    """Messages, or the whole topic `topic_id`, that are left out of the context until restored."""
+    """Messages that contexts leave out until they are restored; of tool results they show one line.
+
+    They are those with `message_ids`, or the whole topic `topic_id` up to the newest of them.
+    """
 
     id: str
     kind: ForgottenKind
@@ -236,15 +251,20 @@ class Operation(TypedDict):
 
 
 class Undone(Operation):
-    """An undone step: `branches` hold its result, and the transcript then ended at `at`."""
+    """A step that was undone, in a form that `redo` can make again.
+
+    `at` is the id of the transcript's last message after the undo; `None` is the beginning. If the
+    transcript ends elsewhere now, nothing can be redone.
+    """
 
     at: str | None
 
 
 class PendingCompensation(TypedDict):
-    """A tool call that left the transcript or returned to it, still to be reported to a person.
+    """A tool call that left the transcript or returned to it, to be reported to a person.
 
-    `key` names its entry in the log of compensations; `body` is the entry if no store keeps it.
+    `key` names its entry in the log of compensations; `body` is that entry if there is no store.
+    `returned` is true for a call that returned.
     """
 
     key: str
@@ -265,9 +285,9 @@ class Note(TypedDict):
 
 
 class Rejection(TypedDict):
-    """A rejected draft (its `messages`), and the verdict that rejected it.
+    """A rejected draft (its `messages`) and the verdict that rejected it.
 
-    The `reason` is for the user, the `advice` for the next attempt; empty without any.
+    `reason` is for the user, `advice` for the next attempt; either can be empty.
     """
 
     messages: list[Any]
