@@ -242,7 +242,8 @@ def forget_tool_results(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `below` is not from 0 to 1.
-        ConflictError: A turn was stopped and waits, or over 64 things or 1,000 messages would be forgotten.
+        ConflictError: A turn was stopped and waits, or over 64 things or 1,000 messages would be
+            forgotten.
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")
@@ -268,7 +269,7 @@ def forget_tool_results(
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:
-    """Score from 0 to 1 how relevant a result is to the questions; `None` if it cannot be scored."""
+    """Score from 0 to 1 how relevant a result is to the questions; `None` if that is impossible."""
     if scope.settings.judging == "model":
         question = HumanMessage("\n".join(questions))
         return (yield from judge_document(question, result, scope)).score

@@ -55,9 +55,9 @@ EventKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What an automatic rollback removed from the transcript; `restore(branch)` puts it back.
+    """What one automatic rollback removed from the transcript; `restore(branch)` puts it back.
 
-    `turns` and `messages` are numbers; `reason` is the judge's.
+    `turns` and `messages` are numbers, `branch` is an id, and `reason` is the judge's.
     """
 
     turns: int

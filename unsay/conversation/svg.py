@@ -29,6 +29,7 @@ WIDTH = 960  # of every picture, in pixels
 
 _INK, _FAINT, _RULE, _PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
 _PASSED, _FAILED, _MARK = "#0b5cad", "#b3261e", "#0a6b4f"
+# Positions in pixels: the axes of the scores, the rows below them, then the columns of the tree.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 826, 48, 208
 _TURNS_Y, _UNSCORED_Y, _TAKEN_Y, _LEGEND_Y = 232, 255, 277, 307
 _TICKS = 20

@@ -188,8 +188,9 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Steps[None]:
         """Raise `InputError` if a host would change channels that it may not write.
 
-        Values that are the same as in one of the newest states are accepted: some hosts pass on all
-        that they read. In a graph that is a node of another graph all values are accepted.
+        `others` are the values that it passed for them. Values that are the same as in one of the
+        newest states are accepted: some hosts pass on all that they read. In a graph that is a node
+        of another graph all values are accepted.
         """
         # As a node the graph gets its parent's state, which may use the same names for other things.
         is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
