@@ -32,10 +32,10 @@ _PASSED, _FAILED, _MARK = "#0b5cad", "#b3261e", "#0a6b4f"
 # Positions in pixels: the axes of the scores, the rows below them, then the columns of the tree.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 826, 48, 208
 _TURNS_Y, _UNSCORED_Y, _TAKEN_Y, _LEGEND_Y = 232, 255, 277, 307
-_TICKS = 20
+_TICKS = 20  # at most, numbers of turns below the scores
 _TRUNK, _TEXT, _BRANCH = 28, 118, 138
 _ROW = 25
-_ROOM = 112
+_ROOM = 112  # cells of a row's text
 
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:

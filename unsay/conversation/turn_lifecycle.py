@@ -82,7 +82,8 @@ def open_turn(
             "turn_id of the message that it answers"
         )
     if turn_id is not None and parse_command(text) is not None:
-        # Without writes: a command that ran before must not run again, nor repair anything.
+        # A command that ran before must not run again. It is looked up without writes: a command
+        # that only shows something leaves a stopped turn as it is.
         reader = replace(thread, writes=False)
         known = yield from _stored_turn(reader, (yield from reader.snapshot()), message)
         if known.reply is not None:
