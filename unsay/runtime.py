@@ -162,7 +162,7 @@ class Services:
 
     @cached_property
     def model_name(self) -> str | None:
-        """The provider's name of the answering model; `None` if unknown."""
+        """The name under which its provider knows the answering model; `None` if unknown."""
         model = inner_of(self.model)
         names = (getattr(model, name, None) for name in ("model_name", "model"))
         return next((name for name in names if isinstance(name, str)), None)
@@ -205,7 +205,7 @@ class Services:
 
     @cached_property
     def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
-        """The ways to ask each judge of the panel: the judge itself, and those that settings name."""
+        """The ways to ask each judge of the panel: the graph's own, then those that the settings name."""
         named = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
         others = [self._forms(judge, is_given=False) for judge in named]
         return (*([self.judge_forms] if self.judge_forms else []), *others)

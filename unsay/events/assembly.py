@@ -56,9 +56,10 @@ class _Draft:
 
 
 class Assembly:
-    """Makes messages out of parts, one part at a time, for `replay`; results directly follow their calls.
+    """Makes messages out of parts, one part at a time; `replay` uses it.
 
-    Parts between a call and its result wait until all results are known.
+    Results directly follow their calls: parts between a call and its result wait until all results
+    are known.
     """
 
     def __init__(self) -> None:

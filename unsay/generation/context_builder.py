@@ -66,7 +66,10 @@ def strategy_of(scope: Scope) -> Strategy:
 
 
 def plans_at_end(strategy: Strategy) -> bool:
-    """Return whether a strategy also plans after a turn, so that no question waits for its summary."""
+    """Return whether a strategy also plans after a turn, so that no question waits for its summary.
+
+    It does unless its `per_turn` is `True`, the default.
+    """
     if isinstance(strategy, Composed):
         return any(plans_at_end(each) for each in strategy.strategies)
     if isinstance(strategy, TopicScoped):

@@ -70,10 +70,10 @@ def _is_json(value: Any) -> bool:
 def payload_of(
     model: Runnable[Any, Any] | None, sent: Sequence[BaseMessage], params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the request's body as its provider gets it, without secrets.
+    """Return a request's body as its provider would get it, without secrets; nothing is sent.
 
-    `params` describe the call; they are used if the model cannot make the body itself. Errors that
-    its client raises are raised.
+    `sent` are the messages. `params` describe the call; they are used if the model cannot make the
+    body itself. Errors that its client raises are raised.
     """
     bound = model.kwargs if isinstance(model, RunnableBinding) else {}
     inner = model.bound if isinstance(model, RunnableBinding) else model

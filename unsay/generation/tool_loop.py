@@ -80,11 +80,11 @@ class CallModel(Runnable[Draft, Draft]):
     # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
 
     def invoke(self, input: Draft, config: RunnableConfig | None = None, **_: Any) -> Draft:  # noqa: A002 - its name
-        """Return the draft's next message."""
+        """Return the draft's next message and the values for the next call, as `_step` does."""
         return drive(_step(input, config or {}))
 
     async def ainvoke(self, input: Draft, config: RunnableConfig | None = None, **_: Any) -> Draft:  # noqa: A002 - its name
-        """Return the draft's next message, on an event loop."""
+        """Do on an event loop what `invoke` does."""
         return await adrive(_step(input, config or {}))
 
 
@@ -111,7 +111,7 @@ def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, A
 
 
 def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
-    """Return what a node raises to pass a tool's command on to the graph around unsay.
+    """Return the exception with which a node passes a tool's command to the graph around unsay.
 
     Raises `ConfigurationError` if there is no graph around it.
     """
@@ -126,7 +126,10 @@ def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
 
 
 def next_step(draft: Draft) -> str:
-    """Return the node that comes next; a draft that a crash stopped begins with its stored messages."""
+    """Return the next node of the loop: `call_model`, `tools`, or the end after an answer.
+
+    A draft that a crash stopped begins with its stored messages, so it can begin at any of them.
+    """
     last = draft["messages"][-1] if draft["messages"] else None
     if not isinstance(last, AIMessage):
         return "call_model"

@@ -47,8 +47,8 @@ def checkpoints_due(
 ) -> Steps[list[Checkpoint]]:
     """Return the checkpoints that the settings want for a turn with this draft, oldest first.
 
-    They are before the turn, at its tool steps, and after its answer. Names that a host or a retry
-    gives make one whatever the settings say. The node `create_checkpoint` stores them.
+    They are before the turn, at its tool steps, and after its answer. A named task and the names
+    that a retry keeps get one with any settings. The node `create_checkpoint` stores them.
     """
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")

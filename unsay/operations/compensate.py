@@ -52,7 +52,7 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
     """Return the tool calls of messages, newest first; `obstacle` says why one cannot be undone.
 
-    Calls of tools that are declared to have no consequences are left out.
+    Nothing is undone here. Calls of tools that are declared to have no consequences are left out.
     """
     results: dict[str, ToolMessage] = {}
     calls = []
@@ -123,7 +123,7 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
-    """Store the calls that a step must undo, before its update is committed.
+    """Store entries for the calls that a step must undo, before its update is committed.
 
     Raises `ConfirmationNeededError` if a tool asks first, outside of a run and without
     `scope.confirm`.

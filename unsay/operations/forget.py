@@ -138,9 +138,9 @@ def step_message_ids(step: Operation) -> list[str]:
 
 
 def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry that `what` means; `None` if there is none.
+    """Return the newest entry that `what` names; `None` if there is none.
 
-    It is an entry's id, a message's id, or a topic's id or label.
+    `what` is an entry's id, a message's id, or a topic's id or label.
     """
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
@@ -193,7 +193,7 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
 def _with_new_summaries(
     state: State, entries: Sequence[Forgotten], scope: Scope
 ) -> Steps[list[Topic]]:
-    """Return the topics with new summaries where a summary covers a message that changed."""
+    """Return the topics; a summary that covers a message to forget or restore is written again."""
     # Messages that become forgotten, and those that come back.
     changed = left_out(state, state.get("forgotten", [])) ^ left_out(state, entries)
     live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))

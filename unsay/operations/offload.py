@@ -101,7 +101,8 @@ def _segment_ends(
 ) -> list[int]:
     """Return the indices at which the segments to offload end; none if the transcript fits.
 
-    `limit` is the most messages of the state. Messages from `waiting` on stay, and those of no topic.
+    Up to `limit` it fits. Messages from `waiting` on stay, the current topic up to `LONGEST`
+    limits.
     """
     if len(messages) <= limit or not segments:
         return []
@@ -234,9 +235,9 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 
 
 def possibly_resent(state: State, scope: Scope) -> set[str | None]:
-    """Return the ids of the input's messages, any of which may be offloaded already.
+    """Return the ids of the messages that entered in this step: each may be offloaded already.
 
-    Empty if the input is one question without a run yet: such a question is new.
+    Empty if they are one question that no run has read yet: it is new.
     """
     # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]

@@ -198,7 +198,7 @@ def turn_left_open(state: State, turn: Turn) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool, stopped: bool
 ) -> Steps[Update]:
-    """Return the update that removes the question of a turn that never ended.
+    """Store the question of a turn that never ended as a branch; return the update that removes it.
 
     The turn's rollbacks become a step to undo. With `undone`, the pending input is an undo, which
     removes the interrupted turn itself. With `stopped`, the host stopped the turn, and its question
@@ -234,9 +234,9 @@ def repair_interrupted(
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
-    """Raise `EmptyMessageError` for an empty message.
+    """Raise `EmptyMessageError` for a message without text and other content, such as an image.
 
-    Raises `MessageTooLongError` if it has more than `limit` characters.
+    Raises `MessageTooLongError` if the text has more than `limit` characters.
     """
     text = text_of(message)
     if not text.strip() and not has_other_content(message):

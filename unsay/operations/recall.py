@@ -105,9 +105,9 @@ def search_transcript(
 ) -> Steps[Recalled]:
     """Return the messages that fit a question best and that a context does not show (ids `shown`).
 
-    A search by a person or the model also finds weak matches. The matches come in the transcript's
-    order, offloaded ones without images and files. `budget_tokens` limits their quotation, which
-    `count` counts.
+    Those of `source.asked_for` are taken first. A search by a person or the model also finds weak
+    matches. The matches come in the transcript's order, offloaded ones without images and files.
+    `budget_tokens` limits their quotation, which `count` counts.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):

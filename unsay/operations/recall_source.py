@@ -243,9 +243,10 @@ def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
 
 
 def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the conversation without what no recall may find.
+    """Return the messages that recall may find.
 
-    That is irrelevant documents, and results and calls of the recall tool, which repeat messages.
+    Notices, commands and irrelevant documents are left out, and so are the calls and results of the
+    recall tool, which repeat messages.
     """
     conversation = [m for m in spoken(messages) if m.type == "tool" or not is_irrelevant(m)]
     results = (m for m in conversation if isinstance(m, ToolMessage))

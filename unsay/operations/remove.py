@@ -19,7 +19,7 @@ from unsay.types import Operation, Segment, Topic
 
 
 def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
-    """Return the ids of a turn's messages, without system messages.
+    """Return the ids of the messages of a turn that can be removed alone, without system messages.
 
     `number` is the turn's, as text; `pending` messages do not count. Raises `UnknownTurnError` if
     there is no such answered turn, `InputError` if a message that stays needs one of them, as a
@@ -41,7 +41,7 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
 def remove_turn(
     state: State, scope: Scope, number: str, pending: Sequence[str], reason: str
 ) -> Steps[Update]:
-    """Return the update that moves a turn to a branch; `undo` puts it back in its place.
+    """Store a turn as a branch; return the update that removes it, which `undo` reverses.
 
     Summaries that cover the turn are dropped: contexts include the messages that stay in full until
     the next summary. Errors are those of `removable`.

@@ -54,7 +54,8 @@ def restore(
 ) -> Steps[Update]:
     """Return the update that restores a branch, a message of one, or a compacted topic.
 
-    The base of `source_of` must be loaded. `branches` are all of the thread's.
+    What it removes is stored as a branch at once. The base of the branch that `source_of` finds
+    must be loaded. `branches` are all of the thread's.
 
     Raises:
         UnknownBranchError: No branch, topic or removed message matches `what`.
@@ -177,10 +178,11 @@ def _swap(
 def _insert(
     state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
 ) -> Steps[Update]:
-    """Return the update that restores the `wanted` messages of a branch after their old neighbor.
+    """Return the update that restores the `wanted` messages of a branch at their old place.
 
-    Their tool calls and results come with them. Raises `ConflictError` if one is in the transcript
-    already or the neighbor is not.
+    That is after the nearest earlier message of the branch that is in the transcript, or after its
+    base. Their tool calls and results come with them. Raises `ConflictError` if one is in the
+    transcript already, or neither place is.
     """
     live, messages = live_branch(state), branch["messages"]
     group = [m.id or "" for m in _with_partners(messages, wanted)]
@@ -217,7 +219,10 @@ def _with_branch(state: State, scope: Scope, change: Change, step: Operation) ->
 def _check_base(
     places: Collection[str | None], base: str | None, branches: Sequence[StoredBranch]
 ) -> None:
-    """Raise `ConflictError` if the message that the branch follows is not in the transcript."""
+    """Raise `ConflictError` if the message that the branch follows is not in the transcript.
+
+    `None`, the start, passes.
+    """
     if base is None or base in places:
         return
     holder = holder_of(branches, base)

@@ -86,8 +86,9 @@ def edited(
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Return the update that removes the last turn and the command, and asks its question again.
 
-    The question gets a new id. For an edit, the turn that begins at the message `request["to"]` and
-    all later ones are removed, and the question gets the text of the request.
+    What it removes is stored as branches at once. The question gets a new id. For an edit, the turn
+    that begins at the message `request["to"]` and all later ones are removed, and the question gets
+    the text of the request.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
@@ -191,7 +192,10 @@ def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:
 
 
 def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
-    """Return the question that was answered last, with its documents; commands do not count."""
+    """Return the last question with its documents; empty without one.
+
+    Commands and `pending` messages do not count.
+    """
     asked: list[AnyMessage] = []
     skipped: set[str] = set()
     for message in reversed(live.messages):

@@ -143,7 +143,10 @@ def load_branches(
 
 
 def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
-    """Return the state update that makes a change of the current branch; `refs` are all branches."""
+    """Return the update of the state for a change of the current branch.
+
+    `refs` are the references to all branches, as `save_branch` returns them.
+    """
     live, offloaded = change.live, offloaded_of(state)
     labels = {each["id"]: each["label"] for each in live.topics}
     checkpoints = renumbered(live.checkpoints, live.messages, offloaded)
@@ -168,7 +171,7 @@ def with_step(state: State, step: Operation) -> Update:
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
 ) -> Steps[Update]:
-    """Return the update of an ordered rollback: the messages after `base` go to a branch.
+    """Store the messages after `base` as a branch; return the update of an ordered rollback.
 
     `base` and the messages in `pending` stay; `None` is the place before the first message. If
     `label.kind` is `person` and more than commands and notices was moved, `undo` can reverse it.
@@ -188,8 +191,8 @@ def go_back(
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that undoes the newest step, such as a turn or a rollback.
 
-    `pending` messages stay; `reason` is for the branch that is made. Raises `NothingToUndoError` if
-    there is no step, `ConflictError` if a branch is no longer kept.
+    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay.
+    Raises `NothingToUndoError` if there is no step, `ConflictError` if a branch is no longer kept.
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
@@ -210,8 +213,9 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that repeats the step that was undone last, with the same messages.
 
-    `pending` messages stay; `reason` is for the branch that is made. Raises `NothingToRedoError` if
-    there is no such step, `ConflictError` if a branch is no longer kept.
+    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay.
+    Raises `NothingToRedoError` if there is no such step, `ConflictError` if a branch is no longer
+    kept.
     """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())

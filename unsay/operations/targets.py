@@ -22,9 +22,10 @@ NUMBER_CHARS = 9
 def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str | None:
     """Return the id of the last message to keep after a failed draft; `None` is the start.
 
-    `base` is the last message before the turn, `failures` the number of the turn's failed
-    drafts. The result belongs to the last checkpoint up to `base`, or before `base` if `failures` is
-    2 or more, so that each failure goes back farther. Without a checkpoint the result is `base`.
+    It is for `rollback_to="checkpoint"`. `base` is the last message before the turn, `failures` the
+    number of the turn's failed drafts. The result belongs to the last checkpoint up to `base`, or
+    before `base` if `failures` is 2 or more, so that each failure goes back farther. Without a
+    checkpoint the result is `base`.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, through=last, otherwise=base)
@@ -33,8 +34,8 @@ def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str |
 def target_of_context(live: LiveBranch, start: int) -> str | None:
     """Return the id of the last message to keep if an exchange fails; `None` is the start.
 
-    It belongs to the last checkpoint before index `start`, where the exchange begins. Without a
-    checkpoint it is the message before `start`.
+    It is for `rollback_to="checkpoint"`, and belongs to the last checkpoint before index `start`,
+    where the exchange begins. Without a checkpoint it is the message before `start`.
     """
     return _last_checkpoint(live, through=start - 1, otherwise=live.id_at(start - 1))
 
@@ -51,7 +52,10 @@ def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -
 
 
 def safe_base(live: LiveBranch, base: str | None) -> str | None:
-    """Return the last message up to `base` with no unanswered tool call; `None` is the start."""
+    """Return `base`, or an earlier message's id if a tool call would be split from its result.
+
+    `None` is the start. Raises `ConflictError` if `base` is not in `live`.
+    """
     index = safe_split(live.messages, live.index_of(base) + 1, towards="older")
     return live.id_at(index - 1)
 
