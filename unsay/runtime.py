@@ -205,7 +205,7 @@ class Services:
 
     @cached_property
     def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
-        """The ways to ask each judge of the panel: the graph's own, then those that the settings name."""
+        """The ways to ask each judge of the panel: the graph's judge, then those that settings name."""
         named = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
         others = [self._forms(judge, is_given=False) for judge in named]
         return (*([self.judge_forms] if self.judge_forms else []), *others)

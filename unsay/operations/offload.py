@@ -101,8 +101,7 @@ def _segment_ends(
 ) -> list[int]:
     """Return the indices at which the segments to offload end; none if the transcript fits.
 
-    Up to `limit` it fits. Messages from `waiting` on stay, the current topic up to `LONGEST`
-    limits.
+    `limit` messages fit. Those from `waiting` on stay, the current topic up to `LONGEST` limits.
     """
     if len(messages) <= limit or not segments:
         return []
