@@ -324,7 +324,7 @@ class Turn(TypedDict):
 
 
 class Event(TypedDict):
-    """An entry of the event log."""
+    """An entry of the event log; what `data` has depends on the `type`."""
 
     id: str
     type: EventType

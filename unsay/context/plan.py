@@ -235,6 +235,8 @@ class PlanContext:
     ) -> Plan:
         """Return the plan that leaves out the messages, except those that must stay.
 
+        If too many messages between them would stay, the plan changes nothing and has the problem.
+
         Args:
             messages: Any messages; those not in `removable` stay. If all stay, nothing changes.
             why: The name of your rule, which a user sees beside the messages.
@@ -268,7 +270,7 @@ class PlanContext:
         return self._with(compaction)
 
     def _with(self, compaction: Compaction) -> Plan:
-        """Return the plan with another compaction of the planned topic, stamped with the clock."""
+        """Return the plan with another compaction of the planned topic, and the time of it."""
         if self.minutes is not None:
             compaction = {**compaction, "minutes": self.minutes}
         if self.topic_id is not None:

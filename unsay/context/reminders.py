@@ -141,9 +141,10 @@ def counted(
 def inject(
     messages: Sequence[AnyMessage], shown: Sequence[Reminder], texts: Texts
 ) -> list[AnyMessage]:
-    """Return the context with reminders appended to the newest question and the system message.
+    """Return the context with reminders appended where their `attach` says.
 
-    Without a question, all reminders are appended to the system message.
+    That is the newest question or the system message; without a question, always the system
+    message.
     """
     # They follow the message's own text: the next turn's context, which lacks them, then begins
     # with the same bytes, and the provider's cache stays valid.

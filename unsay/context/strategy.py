@@ -62,8 +62,8 @@ class Strategy(Protocol):
     def reduce(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:
         """Return the plan of a smaller context after the model refused this one as too long.
 
-        Return `ctx.keep(problem)` if nothing more can be left out; the turn then fails with a
-        `ContextOverflowError`.
+        By default this is `plan`. Return `ctx.keep(problem)` if nothing more can be left out; the
+        turn then fails with a `ContextOverflowError`.
         """
         return self.plan(ctx)
 
@@ -97,7 +97,10 @@ def planning_interval(strategy: Strategy) -> PerTurn:
 
 
 def is_due(per_turn: PerTurn, call: int | None) -> bool:
-    """Return whether a strategy plans before model call `call`; `None` is the end of the turn."""
+    """Return whether a strategy plans before the turn's model call number `call`, from 1.
+
+    `None` is the end of the turn, at which every strategy plans.
+    """
     if call is None or isinstance(per_turn, bool):
         return call is None or bool(per_turn)
     return call % per_turn == 0

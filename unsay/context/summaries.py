@@ -67,8 +67,9 @@ def compact_with_model(
 
     `how` names the model and its limits. Earlier summaries stay until there are `MAX_SUMMARIES`;
     then one summary replaces them all. If the summarizer fails, nothing is left out and the plan
-    has the problem; while it is paused, nothing is left out until the window is full. Without a
-    model, or with a full window and a paused summarizer, the summary is made by `compact_locally`.
+    has the problem. While it is paused, because it failed lately, nothing is left out until the
+    window is full. Without a model, or with a full window and a paused summarizer, the summary is
+    made by `compact_locally`.
     """
     replaced = ctx.removable(messages)
     if not replaced:

@@ -243,8 +243,8 @@ class ThreeStage(Strategy):
         """Shorten tool results, then summarize the middle, after the model refused the context.
 
         Each further overflow keeps fewer messages, the last ones no primers. If the summarizer
-        fails, the user's questions, shortened, are the summary. If nothing more can be left out,
-        the plan changes nothing and has the problem.
+        fails, the summary is made without a model. If nothing more can be left out, the plan
+        changes nothing and has the problem.
         """
         after = shorten_results(ctx).after
         if after is not ctx and ctx.window_tokens and after.tokens < ctx.window_tokens:

@@ -45,7 +45,7 @@ def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]
 
 
 def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments whose start is still in the transcript, in its order."""
+    """Return the segments whose start is still in the transcript, in the transcript's order."""
     places = {message.id: index for index, message in enumerate(messages)}
     live = [segment for segment in segments if segment["start"] in places]
     return sorted(live, key=lambda segment: places[segment["start"]])
@@ -126,9 +126,9 @@ def place_summaries(
 ) -> SummaryPlacement:
     """Return where in a context the summary of each topic goes.
 
-    It goes before the next opened segment after the topic's messages, or into the head if there is
-    none or if that segment is the first. Topics of `opened` (ids) are shown in full, so only their
-    offloaded messages have a summary.
+    Topics of `opened` (ids) are shown in full, so only their offloaded messages have a summary. A
+    summary goes before the next segment of an opened topic after the summarized messages. It goes
+    into the head if there is none, or if that segment is the first one shown.
     """
     places = {message.id: index for index, message in enumerate(messages)}
     ends: list[tuple[int, str]] = []  # index of the last summarized message, and the summary
@@ -197,7 +197,11 @@ class TopicScoped(Strategy):
         return {message.id for message in left[start:]}
 
     def scoped(self, ctx: PlanContext) -> PlanContext:
-        """Return the plan context of the opened topics and pins; without topics `ctx` unchanged."""
+        """Return the plan context with only the messages that `within` plans.
+
+        They are those of the topics shown in full, the newest `kept_messages` of the topic left
+        last, pins, the question and system messages. Without topics, `ctx` itself is returned.
+        """
         segments = live_segments(ctx.messages, ctx.segments)
         topic = current_topic_id(segments)
         if topic is None:

@@ -116,7 +116,10 @@ class Calibration:
 
 
 def upper_bound(share: Share) -> float:
-    """Return the highest true share that fits the counted hits, with 95 % certainty."""
+    """Return the highest true share that fits the counted hits, with 95 % certainty.
+
+    `share` has 1 item or more.
+    """
     if share.hits == 0:
         return 1 - float(CONFIDENCE ** (1 / share.items))
     return share.interval[1]

@@ -38,7 +38,7 @@ class _Statement:
 def changed_facts(exchange: Exchange) -> str:
     """Return `CHANGED` if the answer gives another value than an earlier one; otherwise empty text.
 
-    Values that the question gives do not count.
+    Values that the question gives do not count. The judge gets the result as a hint.
     """
     earlier = [each for _, answer in exchange.earlier for each in _statements(answer)]
     if not earlier:

@@ -91,8 +91,8 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     """Return a verdict on the form of an exchange in English or Japanese; no model is asked.
 
     Only obvious failures are `decided`; they score less than 0.5, and an empty answer 0.0. Any
-    other score is a heuristic quality, which may be used if no judge is configured. Only the rules of
-    `checks` are applied.
+    other score is an estimate, for a turn without a model judge. Only the rules of `checks` are
+    applied.
     """
     judged, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
     applied = [rule for check, rule in RULES if check in checks]

@@ -19,9 +19,9 @@ class JudgeForm:
 
     @property
     def name(self) -> str:
-        """Part of a call's key: `-plain` without structured output, `-steady` at temperature 0.
+        """Suffix of the key that identifies a call of the judge in this form.
 
-        It has both, one, or is empty.
+        It has `-plain` without structured output, and `-steady` at temperature 0; else it is empty.
         """
         words = [("plain", not self.structured), ("steady", self.steady)]
         return "".join(f"-{word}" for word, applies in words if applies)

@@ -25,8 +25,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
 
     Returns:
         A function for `judge=…`, which is called with the request for one answer and returns
-        `score`
-        and `reason`. For a document or a summary it returns no score, so it stays unscored.
+        `score` and `reason`. For a document or a summary it returns no score: they stay unscored.
 
     Example:
         >>> from langchain_core.messages import HumanMessage

@@ -137,7 +137,8 @@ def parse_score(reply: str) -> float | None:
 def read_text(reply: str) -> Reading:
     """Return the score in a judge's text, or why there is none.
 
-    Thoughts, quotations and code are not read. All scores that the text states must agree.
+    Thoughts and quotations are not read, and code only if it is JSON with a score. All scores that
+    the text states must agree.
     """
     text = _unfenced(_without_thoughts(reply.translate(_WIDE)).strip())
     whole = _whole(text)

@@ -93,7 +93,10 @@ class LexicalDetector:
     def detect(
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
-        """Assign a question to a topic: the `current` one, a new one or one of the `others`."""
+        """Return the topic of a question: the `current` one, a new one or one of the `others`.
+
+        `others` are earlier topics, the most recently left one first.
+        """
         reading = read(question, current, others, decay=self.decay)
         rival = likeliest_return(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0

@@ -230,7 +230,7 @@ def scored(
 
 
 def skipped(reason: str) -> Verdict:
-    """Return the verdict on an answer that was not judged because the local checks found nothing."""
+    """Return the unscored verdict on an answer that no judge read, by the setting `judge_every`."""
     return replace(unscored(reason), skipped=True)
 
 
@@ -242,7 +242,7 @@ def unscored(reason: str) -> Verdict:
 def majority(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of most of several judgements: the median score, and how many agree.
 
-    It is unscored if most are unscored, or if as many pass as fail.
+    It is unscored if no outcome has more than half of them, or if that outcome is unscored.
     """
     scores = {id(each): each.score for each in verdicts if each.score is not None}
     outcomes: list[Outcome] = [each.outcome for each in verdicts]

@@ -90,7 +90,10 @@ def found_nothing(messages: Iterable[BaseMessage]) -> bool:
 
 
 def is_question(message: BaseMessage) -> bool:
-    """Return whether a message is the user's own: not a document, summary or recalled messages."""
+    """Return whether a message is the user's own: not a document, summary or recalled messages.
+
+    A slash command counts as well.
+    """
     if message.type != "human" or message.name == DOCUMENT:
         return False
     return not message.response_metadata or annotation_of(message).get("kind") not in _ADDED

@@ -195,7 +195,7 @@ def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:
-    """Return whether the message has something to send; one with thinking alone has not."""
+    """Return whether the message has something to send; thinking alone is not enough."""
     # Source: Anthropic answers 400, "final block in an
     # assistant message cannot be `thinking`", tailcallhq/forgecode#2107.
     if not isinstance(message, AIMessage):

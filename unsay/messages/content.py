@@ -44,9 +44,9 @@ def broke_off(message: object) -> bool:
 
 
 def language_of(text: str) -> Language:
-    """Return the language to answer a text in: Japanese where it has kana, else English.
+    """Return the language to answer a text in: Japanese if it has kana, else English.
 
-    Han characters alone count as Japanese when they outnumber Latin letters.
+    Han characters alone count as Japanese if they outnumber Latin letters.
 
     >>> language_of("Pythonのデコレータとは?"), language_of("What is a decorator?")
     ('ja', 'en')
@@ -200,7 +200,10 @@ def parts_of(message: BaseMessage) -> tuple[Part, ...]:
 
 
 def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
-    """Return the tool calls of an assistant's message; calls only in content blocks come last."""
+    """Return the tool calls of an assistant's message; calls only in content blocks come last.
+
+    For other messages the result is empty.
+    """
     if not isinstance(message, AIMessage):
         return ()
     declared = [

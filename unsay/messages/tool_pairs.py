@@ -103,7 +103,10 @@ def _given_ids(
 def _completed(
     message: AnyMessage, results: Sequence[ToolMessage], interrupted: str
 ) -> list[ToolMessage]:
-    """Return all results, and the error `interrupted` for each call of the message without one."""
+    """Return the results of a message's calls, with an error for each call that has no result.
+
+    `interrupted` is the text of the error.
+    """
     placed = list(results)
     after = 0  # index after the results of the calls before this one
     for call in calls_of(message):

@@ -45,7 +45,7 @@ class Entry(ABC, Generic[T]):
 
 
 class Text(Entry[str]):
-    """A field with one text."""
+    """A field of a catalogue with one text, such as a notice."""
 
     def check(self, given: object) -> None:
         """Raise a `ConfigurationError` unless `given` is a text with the default's placeholders."""
@@ -54,7 +54,7 @@ class Text(Entry[str]):
 
 
 class Table(Entry[Mapping[str, str]]):
-    """A field with several named texts."""
+    """A field of a catalogue with several texts, each under a name."""
 
     @classmethod
     def of(cls, rows: Mapping[str, tuple[str, str]]) -> "Table":

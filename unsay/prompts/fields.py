@@ -14,7 +14,7 @@ from unsay.types import Language
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Texts(ReasonTexts):
-    """All texts in one language: those for a model, and those below for a person."""
+    """All texts in one language, for a model and for a person; a user may replace any of them."""
 
     # Questions to a person, and notices about rollbacks.
     ask_person: Text = Text(

@@ -18,7 +18,10 @@ GRADING = Text(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ModelTexts(Catalogue):
-    """The texts for a model; most end up beside messages, which are fenced as data."""
+    """The texts for a model, as a part of `Texts`.
+
+    Most of them end up beside messages, which are fenced as data.
+    """
 
     # Judging; `{material}` is fenced.
     judge_system: Text = Text(

@@ -8,7 +8,7 @@ from unsay.prompts.rollback_texts import RollbackTexts
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReasonTexts(RollbackTexts):
-    """The texts about rollbacks, and the translations of reasons."""
+    """Adds the translations of reasons; `Texts` has them all."""
 
     # Refusals of commands by their English sentence, whose values stand for `{}` in both.
     refusals: Table = Table(

@@ -10,7 +10,7 @@ from unsay.prompts.model_texts import ModelTexts
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RollbackTexts(ModelTexts):
-    """The texts for a model, and those about automatic rollbacks for a person."""
+    """Adds the texts for a person about automatic rollbacks; `Texts` has them all."""
 
     ask_rollback: Text = Text(
         "Messages that were added did not pass. Remove them from the conversation ({turns} turns, {messages} messages)? {reason}",

@@ -79,7 +79,7 @@ class FunctionEmbeddings(Embeddings):
         self._function = function
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return the vectors of texts."""
+        """Return the vectors of texts, which the function gives for all of them at once."""
         vectors: list[list[float]] = user_call(self._function, texts).blocking()
         return vectors
 
@@ -88,7 +88,7 @@ class FunctionEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return the vectors of texts, on an event loop."""
+        """Return the vectors of texts as `embed_documents` does, on an event loop."""
         vectors: list[list[float]] = await user_call(self._function, texts).awaitable()
         return vectors
 

@@ -94,7 +94,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """Return the parameters of `GUARD` for each of these threads on which a lease is held."""
+        """Return the parameters of `GUARD` for each thread on which this process has a lease."""
         held = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
@@ -171,7 +171,7 @@ class Server:
             self.due.proofs = []
 
     def check(self, cursor: Any) -> None:
-        """Make the open transaction fail unless all leases that `write` needs are still held."""
+        """Make the open transaction fail if a lease that its write needs was lost."""
         for proof in getattr(self.due, "proofs", []):
             cursor.execute(GUARD, proof)
 

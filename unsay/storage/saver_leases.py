@@ -87,7 +87,7 @@ class SaverLeases(KeptLeases):
         return SaverLease(self, thread_id, seconds)
 
     def verify(self, lease: SaverLease) -> Steps[None]:
-        """Raise `ThreadBusyError` if another writer claimed a later term.
+        """Raise `ThreadBusyError` if another writer took over the lease.
 
         Nothing is done for a checkpointer without leases, or if the lease's rows were deleted.
         """
@@ -138,10 +138,10 @@ class SaverLeases(KeptLeases):
         }
 
     def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
-        """Return the number of the newest term and its claim.
+        """Return the number (the term) of a thread's newest lease, and the claim of its owner.
 
-        They are 0 and `None` without a term. The claim is the last renewal, if there is one; `None`
-        if its writer ended before it claimed the term.
+        Without a lease they are 0 and `None`. The claim is as last renewed; it is `None` if the
+        writer ended before it claimed the lease.
         """
         found = self._saver.get_tuple(_place(thread_id))
         if found is None:
@@ -167,16 +167,19 @@ class SaverLeases(KeptLeases):
 
 
 def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
-    """Return the config of a term of a thread's lease; for `None`, of the newest one."""
+    """Return the config of the checkpoint that holds a lease; `None` means the newest lease.
+
+    `term` is the lease's number.
+    """
     named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}
 
 
 def _unreleased(term: int, claim: dict[str, Any] | None) -> int:
-    """Return the newest term whose owner may still write; 0 if there is none.
+    """Return the number of the newest lease whose owner may still write; 0 if there is none.
 
-    `term` is the newest term and `claim` its claim. An owner that released its lease or whose
-    process ended writes no more.
+    `term` is the number of the newest lease and `claim` its claim. An owner that released its lease
+    or whose process ended writes no more.
     """
     if claim is None:
         return max(0, term - 1)  # its claim was deleted, so the term before may be unreleased

@@ -210,7 +210,11 @@ class FileSaver(OffLoop, SqliteSaver):
         super().put_writes(config, marked, task_id, task_path)
 
     def _prune(self, newest: Mapping[str, Any]) -> None:
-        """Delete the checkpoints that none of the newest full transcripts needs."""
+        """Delete the thread's checkpoints that no longer have a use.
+
+        Kept are the `GENERATIONS` newest full copies of the transcript and all that builds on them;
+        with fewer full copies, nothing is deleted.
+        """
         address = (str(newest["thread_id"]), newest["checkpoint_ns"])
         if ":" in address[1]:  # a task's own subgraph is pruned below, together with its thread
             return
