@@ -108,3 +108,14 @@ def test_the_history_is_kept_for_the_user_alone(tmp_path: Path) -> None:
     forget_thread(path, "t")
     assert ["three"] == typed_texts(path)
     assert b"two" not in path.read_bytes()
+
+
+def test_a_purge_that_cannot_be_written_leaves_the_history(tmp_path: Path) -> None:
+    """The new file is complete before it replaces the old one."""
+    path = tmp_path / "history"
+    add_text(path, "t", "one")
+    add_text(path, "other", "two")
+    (tmp_path / "history.new").mkdir()
+    with pytest.raises(IsADirectoryError):
+        forget_thread(path, "t")
+    assert ["two", "one"] == typed_texts(path)

@@ -18,7 +18,10 @@ def typed_texts(path: Path) -> list[str]:
 
     Damaged lines are skipped. Empty if the file does not exist or cannot be read.
     """
-    return [text for _, text in reversed(list(_entries(path))[-NEWEST:])]
+    entries: list[tuple[str, str]] = []
+    with suppress(OSError):
+        entries.extend(_entries(path))
+    return [text for _, text in reversed(entries[-NEWEST:])]
 
 
 def add_text(path: Path, thread_id: str, text: str) -> None:
@@ -35,7 +38,8 @@ def add_text(path: Path, thread_id: str, text: str) -> None:
 def forget_thread(path: Path, thread_id: str) -> None:
     """Remove everything that was typed in a thread from the history file, and any damaged lines.
 
-    If the file does not exist, nothing happens. Raises `OSError` if it cannot be written.
+    If the file does not exist, nothing happens. Raises `OSError` if it cannot be read or written;
+    the file is then as it was.
     """
     if not path.exists():
         return
@@ -43,7 +47,10 @@ def forget_thread(path: Path, thread_id: str) -> None:
     lines = (
         json.dumps({"thread": thread, "text": text}, ensure_ascii=False) for thread, text in kept
     )
-    _write(path, "".join(f"{line}\n" for line in lines), os.O_TRUNC)
+    # The old file is replaced in one step: a process killed before it loses nothing.
+    new = path.with_name(f"{path.name}.new")
+    _write(new, "".join(f"{line}\n" for line in lines), os.O_TRUNC)
+    new.replace(path)
 
 
 def _write(path: Path, text: str, how: int) -> None:
@@ -56,9 +63,11 @@ def _write(path: Path, text: str, how: int) -> None:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the thread and the text of each line, oldest first; a damaged line is skipped."""
-    with suppress(OSError):
-        for line in path.read_text("utf-8", "replace").splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line)
-                yield entry["thread"], entry["text"]
+    """Yield the thread and the text of each line, oldest first; a damaged line is skipped.
+
+    Raises `OSError` if the file cannot be read.
+    """
+    for line in path.read_text("utf-8", "replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            yield entry["thread"], entry["text"]
