@@ -66,8 +66,10 @@ class JudgingSettings(BaseSettings):
     """What makes a checkpoint: an answer's `score`, a `task_start`, a lasting `instruction`, each
     finished `tool_step`, a step with a `risky` tool, an `error`. A person's `order` always does."""
 
-    topics: Literal["compaction", "off"] = "compaction"
-    """`compaction` leaves finished topics out of the context; `off` includes the whole transcript."""
+    topics: Literal["compaction", "model", "off"] = "compaction"
+    """`compaction` leaves finished topics out of the context; `off` includes the whole transcript.
+    `model` is `compaction` with a model that decides when the topic changes: the judge, with its
+    verdict on the answer, or in a call before the answer if it does not read every answer."""
 
     topic_change_threshold: Share = 0.35
     """Probability of a change from which a question leaves its topic, for the local detector."""
@@ -105,3 +107,8 @@ class JudgingSettings(BaseSettings):
 
     max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
     """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
+
+    @property
+    def judge_labels_topics(self) -> bool:
+        """Whether the judge says with each verdict what the topic is, so that no other call is made."""
+        return self.topics == "model" and self.judging == "model" and self.judge_every == 1

@@ -212,7 +212,8 @@ class Services:
 
     def _forms(self, judge: Runnable[Any, Any], *, is_given: bool) -> tuple[JudgeForm, ...]:
         in_words = self.settings.judge_format == "text"
-        return judge_forms(judge, is_given=is_given, in_words=in_words)
+        labels = self.settings.topics == "model"
+        return judge_forms(judge, is_given=is_given, in_words=in_words, labels_topics=labels)
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:

@@ -316,6 +316,7 @@ class Turn(TypedDict):
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
     topic_change: TopicChange | None  # what the question did; `None`: it continued the topic
+    judge_labels: NotRequired[bool]  # the judge says with its verdict what the topic is
     task: NotRequired[str | None]  # name of the task that starts with the question
     earlier_answers: NotRequired[list[str]]  # of a question asked again: a retry wants another one
     keep_names: NotRequired[list[str]]  # named checkpoints of the old answer, for the new one

@@ -31,7 +31,8 @@ class Exchange:
     `earlier` has earlier questions with their answers, oldest first, and `earlier_ids` the ids of
     these answers; empty if they are not known. `calls` are the tool calls of the turn. `truncated`:
     the provider stopped the answer at its length limit. `found_nothing`: documents were searched
-    for, and none of them is relevant.
+    for, and none of them is relevant. `topics` has the id and the texts of
+    each topic before the question, the current one first; the judge then labels the question.
     """
 
     question: str
@@ -41,6 +42,7 @@ class Exchange:
     truncated: bool = False
     calls: tuple[ToolUse, ...] = ()
     found_nothing: bool = False
+    topics: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,9 @@ class Verdict:
     judge. Otherwise `reason` is for the user, and `advice` for the next attempt. `blamed` has ids
     of messages. `consistency` says from 0 to 1 how well the answer agrees with what was said;
     `None` if unknown. `query` is another search, for an irrelevant document. `agreement` is the
-    share of several judgements that agree; `None` for one judgement.
+    share of several judgements that agree; `None` for one judgement. `intent` is what the
+    question does to the topic, in the judge's words, and `returns_to` the id of the earlier topic
+    that the judge names; empty if the judge says neither.
     """
 
     outcome: Outcome
@@ -64,6 +68,8 @@ class Verdict:
     advice: str = ""
     query: str = ""
     agreement: float | None = None
+    intent: str = ""
+    returns_to: str = ""
     skipped: bool = False  # the judge was not asked, by the setting `judge_every`
 
 

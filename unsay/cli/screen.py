@@ -244,8 +244,9 @@ class Screen:
 
     def _topic(self, event: Event) -> None:
         if event.data["similarity"] is not None:
-            back = event.data["kind"] == "back"
-            self._fill(self.labels.back_to_topic if back else self.labels.new_topic, event.data)
+            words = self.labels
+            texts = {"new": words.new_topic, "back": words.back_to_topic, "same": words.same_topic}
+            self._fill(texts[event.data["kind"]], event.data)
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":

@@ -29,6 +29,7 @@ class Labels(Texts):
         "back to topic “{label}” (similarity {similarity}); /same if the topic did not change",
         "話題「{label}」に戻りました(類似度 {similarity})。話題が変わっていなければ /same",
     )
+    same_topic: Text = Text("still topic “{label}”", "話題「{label}」の続きです")
     summarized: Text = Text(
         "summarized topic “{label}” ({messages} messages): {summary}",
         "話題「{label}」を要約しました({messages}件): {summary}",

@@ -316,7 +316,7 @@ def attempt_context(
         pins=pinned_ids(state),
         pending=frozenset(pending),
         has_summarizer=settings.summaries == "model" and scope.services.summarizer is not None,
-        segments=starts if settings.topics == "compaction" else (),
+        segments=starts if settings.topics != "off" else (),
         expanded=shown_topics,
         loaded=frozenset(earlier.positions),
         timeout_seconds=settings.part_timeout_seconds,

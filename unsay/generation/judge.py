@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.effects import Steps
-from unsay.errors import BudgetExceededError
+from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.judging.changed_facts import changed_facts
 from unsay.judging.heuristics import prejudge
 from unsay.judging.judge_forms import JudgeForm
@@ -311,6 +311,19 @@ def _reply(
                 raise
             learned.add(refused)  # no later call pays for this again
     return (yield from ask_model(plain))
+
+
+def ask_plainly(request: list[AnyMessage], scope: Scope, *, key: str) -> Steps[Any]:
+    """Return the judge's reply to a request that asks for no score, without structured output.
+
+    `key` identifies the call, so that it is paid once after a crash. Raises `ModelReplyError` if
+    there is no judge, and any error of the call, such as `BudgetExceededError`.
+    """
+    forms: Sequence[JudgeForm] = yield scope.resolve("judge_forms")
+    plain = [form for form in forms if not form.structured]
+    if not plain:
+        raise ModelReplyError("No judge is configured, and the agent that answers is no chat model")
+    return (yield from _reply(plain, request, scope, key))
 
 
 def _refused(form: JudgeForm, error: Exception) -> str | None:

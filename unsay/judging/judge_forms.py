@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from unsay.judging.verdict import REPLY_SCHEMA
+from unsay.judging.verdict import reply_schema
 from unsay.model_factory import at_temperature_0, change_inner, is_chat_model
 
 
@@ -28,27 +28,28 @@ class JudgeForm:
 
 
 def judge_forms(
-    judge: Runnable[Any, Any], *, is_given: bool, in_words: bool
+    judge: Runnable[Any, Any], *, is_given: bool, in_words: bool, labels_topics: bool = False
 ) -> tuple[JudgeForm, ...]:
     """Return the ways to ask a judge, best first; the last is the judge as it is.
 
     `is_given` says that a host passed this model object, whose temperature it may have chosen.
-    `in_words` leaves out structured output.
+    `in_words` leaves out structured output. `labels_topics` asks for the question's intent as well.
     """
     steady = at_temperature_0(judge, is_given=is_given)
     both = [(steady, True), (judge, False)] if steady is not None else [(judge, False)]
     plain = [JudgeForm(model=model, steady=is_steady) for model, is_steady in both]
-    structured = [] if in_words else [each for form in plain for each in _structured(form)]
+    schema = reply_schema(labels_topics=labels_topics)
+    structured = [] if in_words else [each for form in plain for each in _structured(form, schema)]
     return (*structured, *plain)
 
 
-def _structured(form: JudgeForm) -> list[JudgeForm]:
+def _structured(form: JudgeForm, schema: dict[str, Any]) -> list[JudgeForm]:
     """Return a list with the form with structured output; empty if the model has none."""
     if not is_chat_model(form.model):
         return []
     try:
         model = change_inner(
-            form.model, lambda chat: chat.with_structured_output(REPLY_SCHEMA, include_raw=True)
+            form.model, lambda chat: chat.with_structured_output(schema, include_raw=True)
         )
     except NotImplementedError:
         return []

@@ -44,7 +44,7 @@ _THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECA
 _FENCE = re.compile(r"```[a-z]*\s?", re.IGNORECASE)
 # The tags in which the conversation is sent to a judge.
 _DATA = re.compile(
-    r"<(answer|question|earlier|conversation|document|summary|tools)\b[^>\n]{0,80}>.*?</\1\b[^>\n]{0,80}>",
+    r"<(answer|question|earlier|conversation|document|summary|tools|topics)\b[^>\n]{0,80}>.*?</\1\b[^>\n]{0,80}>",
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTED_LINE = re.compile(r"^[ ]{0,3}>.*$", re.MULTILINE)
@@ -69,6 +69,8 @@ class ScoreReply:
     consistency: float | None = None  # from 0 to 1; `None` if the reply does not say it
     advice: str = ""  # for the next attempt
     query: str = ""  # another search, for an irrelevant document
+    intent: str = ""  # of the question
+    topic: str = ""  # id of the earlier topic to which the question returns
 
 
 def read_reply(reply: object) -> ScoreReply:
@@ -107,6 +109,8 @@ def read_reply(reply: object) -> ScoreReply:
         consistency=_read_number(_value_of(structure, "consistency")).score,
         advice=_one_line(_value_of(structure, "advice")),
         query=_one_line(_value_of(structure, "query")),
+        intent=_one_line(_value_of(structure, "intent")),
+        topic=_one_line(_value_of(structure, "topic")),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
@@ -17,15 +18,20 @@ from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdic
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.
 EARLIER_CHARS = 200
+CURRENT_TEXTS = 4  # newest texts of the current topic that a judge sees, to label the question
 CALL_CHARS = 1_200  # of the arguments, and of the result, of one tool call
 MAXIMUM_CALLS = 20  # tool calls that a judge sees, half from either end
 JUDGED_CHARS = 12_000
 SUMMARIZED_CHARS = 48_000
 
-_OPTIONAL = ("earlier", "tools")  # parts of a request that are left out when they are empty
+_OPTIONAL = (
+    "topics",
+    "earlier",
+    "tools",
+)  # parts of a request that are left out when they are empty
 
 # JSON schema of the reply, for judges that support structured output.
-REPLY_SCHEMA = {
+REPLY_SCHEMA: dict[str, Any] = {
     "title": "verdict",
     "description": "The grade of one answer.",
     "type": "object",
@@ -54,6 +60,25 @@ REPLY_SCHEMA = {
     "additionalProperties": False,
 }
 
+_INTENT_PROPERTIES = {
+    "intent": {
+        "type": "string",
+        "description": "The label of the question; empty if not asked for.",
+    },
+    "topic": {
+        "type": "string",
+        "description": "Id of the topic that the question returns to; else empty.",
+    },
+}
+
+
+def reply_schema(*, labels_topics: bool) -> dict[str, Any]:
+    """Return the JSON schema of a judge's reply, with the intent of the question if it labels topics."""
+    if not labels_topics:
+        return REPLY_SCHEMA
+    properties = {**REPLY_SCHEMA["properties"], **_INTENT_PROPERTIES}
+    return {**REPLY_SCHEMA, "properties": properties, "required": list(properties)}
+
 
 def judge_request(
     exchange: Exchange,
@@ -77,16 +102,37 @@ def judge_request(
     )
     question, answer = _judged(exchange.question), _judged(exchange.answer)
     calls = _calls_shown(exchange.calls, texts)
-    parts = {"earlier": earlier, "question": question, "tools": calls, "answer": answer}
+    topics = topics_shown(exchange.topics, texts)
+    parts = {
+        "topics": topics,
+        "earlier": earlier,
+        "question": question,
+        "tools": calls,
+        "answer": answer,
+    }
     if flipped:
         parts = dict(reversed(parts.items()))
     noted = texts.judge_hint.format(hint=texts.rules.get(hint, hint)) if hint else ""
     noted += texts.judge_found_nothing if exchange.found_nothing else ""
     criteria = "\n".join(f"- {each}" for each in rubric)
     system = f"{texts.judge_system}\n{texts.judge_tools}" if exchange.calls else texts.judge_system
+    system = f"{system}\n{texts.judge_intent}" if topics else system
     if criteria:
         system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
-    return _request(system, noted + texts.judge_request, parts)
+    return request_of(system, noted + texts.judge_request, parts)
+
+
+def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) -> str:
+    """Return topics with their ids for a judge; empty without topics.
+
+    The first is the current one, of which the newest texts are shown, of each other its first text.
+    """
+    lines = []
+    for place, (name, said) in enumerate(topics):
+        shown = said[-CURRENT_TEXTS:] if place == 0 else said[:1]
+        lines.append(f"[id {name}] {texts.intent_current if place == 0 else texts.intent_earlier}")
+        lines += [f"- {' '.join(text[:EARLIER_CHARS].split())}" for text in shown]
+    return "\n".join(lines)
 
 
 def _id_shown(message_id: str) -> str:
@@ -117,7 +163,7 @@ def document_request(question: str, document: str, texts: Texts) -> list[AnyMess
     A long text loses its middle.
     """
     parts = {"question": _judged(question), "document": _judged(document)}
-    return _request(texts.document_system, texts.document_request, parts)
+    return request_of(texts.document_system, texts.document_request, parts)
 
 
 def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
@@ -129,7 +175,7 @@ def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) 
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
     conversation = "\n".join(_without_middle(line, chars, " … ") for line in lines)
     parts = {"conversation": conversation, "summary": summary}
-    return _request(texts.summary_judge_system, texts.summary_judge_request, parts)
+    return request_of(texts.summary_judge_system, texts.summary_judge_request, parts)
 
 
 def _judged(text: str) -> str:
@@ -141,7 +187,8 @@ def _without_middle(text: str, chars: int, annotation: str) -> str:
     return text if len(text) <= chars else f"{text[:half]}{annotation}{text[-half:]}"
 
 
-def _request(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
+def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
+    """Return a request whose parts are fenced, by tag; empty optional parts are left out."""
     shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
     fence = Fence.around(*shown.values())
     marked = [fence.wrap(tag, text) for tag, text in shown.items()]
@@ -198,6 +245,7 @@ def verdict_of(
         return unscored(f"the judge's reply has no usable score: {problem}: {read.reason!r}")
     verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
     verdict = replace(verdict, blamed=read.blamed, advice=read.advice, query=read.query)
+    verdict = replace(verdict, intent=read.intent, returns_to=read.topic)
     if read.consistency is None or consistency_threshold is None:
         return verdict
     outcome = "failed" if read.consistency < consistency_threshold else verdict.outcome
@@ -256,4 +304,13 @@ def majority(verdicts: Sequence[Verdict]) -> Verdict:
     nearest = min(agreeing, key=lambda each: abs((each.score or 0.0) - middle))
     blamed = [name for each in agreeing for name in each.blamed]
     named = tuple(n for n in dict.fromkeys(blamed) if blamed.count(n) * 2 > len(agreeing))
-    return replace(nearest, score=middle, blamed=named, agreement=agreement)
+    intents = [(each.intent, each.returns_to) for each in verdicts if each.intent]
+    intent = next((each for each in intents if intents.count(each) * 2 > len(verdicts)), ("", ""))
+    return replace(
+        nearest,
+        score=middle,
+        blamed=named,
+        agreement=agreement,
+        intent=intent[0],
+        returns_to=intent[1],
+    )

@@ -1,6 +1,5 @@
 """process_message: build the context, ask the model, judge its draft, deliver or reject it."""
 
-from dataclasses import asdict, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -13,10 +12,11 @@ from unsay.effects import Steps
 from unsay.errors import BudgetDeclinedError, BudgetExceededError
 from unsay.generation.context_builder import AttemptContext, CallCarryover, attempt_context
 from unsay.generation.draft import ask, at_end, fresh, messages_of, with_state_of
+from unsay.generation.draft_verdict import judge_draft
 from unsay.generation.failed_calls import keep_failed_request
-from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import findings_of, nothing_relevant, with_findings
 from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of, hand_over
+from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import find_draft
 from unsay.llm.gateway import explain
@@ -39,8 +39,7 @@ from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.state_history import add_note
 from unsay.runtime import Scope
-from unsay.state import RollbackRequest, State, Update
-from unsay.tracing import send_score
+from unsay.state import RollbackRequest, State, Update, with_update
 from unsay.types import Rejection, Turn
 from unsay.verdicts import Verdict
 
@@ -74,7 +73,9 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     except BudgetDeclinedError as declined:
         request = RollbackRequest(kind="decline", to=None, reason=str(declined))
         return Update(rollback_request=request, should_rollback=True)
-    verdict = yield from _judge(attempt, draft)
+    verdict = yield from judge_draft(attempt, draft)
+    labelled = yield from label_topic(state, scope, verdict)
+    state = with_update(state, labelled)
     if verdict.outcome == "failed":
         delivery.keep_rejection(state, scope, draft, verdict)
         yield from keep_failed_request(
@@ -89,7 +90,7 @@ def _answer(state: State, scope: Scope) -> Steps[Update]:
     number, run_id = state["turn"]["number"], state["turn"]["run_id"]
     if counts := counted(reminders, before, attempt.reminders, turn=number, run_id=run_id):
         learned["reminders"] = counts
-    return {**update, **learned}
+    return {**labelled, **update, **learned}
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
@@ -169,26 +170,6 @@ def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryov
     if not manifests:
         messages[-1] = with_manifest(messages[-1], carried["manifest"])
     return messages, carried
-
-
-def _judge(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
-    """Return the verdict on the attempt's draft with its tool calls, and stream the verdict."""
-    state, scope, answer = attempt.state, attempt.scope, draft[-1]
-    turn = state["turn"]
-    question = next(m for m in state["messages"] if m.id == turn["question_id"])
-    before = [m for m in attempt.start.messages if m.id not in turn["pending"]]
-    # After an interruption the steps that were finished before it are in the context already.
-    pending = [m for m in attempt.start.messages if m.id in turn["pending"]]
-    exchange = exchange_of(question, answer, before, [*pending, *draft[:-1]])
-    exchange = replace(exchange, found_nothing=nothing_relevant(state, draft))
-    # The key is the same after a crash, so that a repeated step does not pay its judge twice.
-    key = f"{turn['question_id']}-{attempt.hints.attempt}"
-    verdict = yield from judge_exchange(
-        exchange, answer, scope, key=key, first=not turn["rejections"]
-    )
-    scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
-    send_score(scope.config, verdict.score, of_graph=False)
-    return verdict
 
 
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:

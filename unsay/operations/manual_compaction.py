@@ -160,12 +160,12 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
         pins=pinned_ids(state),
         ask=ask,
         has_summarizer=settings.summaries == "model" and services.summarizer is not None,
-        segments=starts if settings.topics == "compaction" else (),
+        segments=starts if settings.topics != "off" else (),
         expanded=shown_topics,
         minutes=services.clock().timestamp() / 60,
     )
     if isinstance(services.strategy, TopicScoped):
         return services.strategy.scoped(ctx)
     kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
-    is_scoped = settings.topics == "compaction"
+    is_scoped = settings.topics != "off"
     return TopicScoped(kept_messages=kept).scoped(ctx) if is_scoped else ctx

@@ -105,7 +105,11 @@ def join_topics(state: State, scope: Scope) -> Update:
     The errors are those of `same_topic_step`.
     """
     step = same_topic_step(state)
-    return {**swap_topic(state, scope, step, back=False), **with_step(state, step)}
+    update: Update = {**swap_topic(state, scope, step, back=False), **with_step(state, step)}
+    if (turn := state.get("turn")) and turn.get("judge_labels"):
+        # A turn that was stopped goes on later: the judge must not overrule the person.
+        update["turn"] = {**turn, "judge_labels": False, "topic_change": None}
+    return update
 
 
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Also with spaces, invisible characters or a full-width bracket, as a model might read them.
-_NAMES = r"(?=[^\w<＜&]{0,8}(?:earlier|question|tools|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
+_NAMES = r"(?=[^\w<＜&]{0,8}(?:earlier|question|tools|topics|answer|conversation|document|reason|summary|reminder|recalled|said)\b)"
 _TAGS = re.compile(f"[<＜]{_NAMES}", re.IGNORECASE)
 _HARMLESS = re.compile(f"(?:&lt;|&#65308;){_NAMES}", re.IGNORECASE)
 _PART = re.compile(r'<(\w+) key="(\w+)">\n(.*?)\n</\1 key="\2">', re.DOTALL)

@@ -1,0 +1,35 @@
+"""The verdict on a turn's draft."""
+
+from dataclasses import asdict, replace
+
+from langchain_core.messages import AnyMessage
+
+from unsay.effects import Steps
+from unsay.generation.context_builder import AttemptContext
+from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.generation.relevance import nothing_relevant
+from unsay.generation.topic_intent import topics_to_label
+from unsay.tracing import send_score
+from unsay.verdicts import Verdict
+
+
+def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
+    """Return the verdict on the attempt's draft with its tool calls, and stream the verdict."""
+    state, scope, answer = attempt.state, attempt.scope, draft[-1]
+    turn = state["turn"]
+    question = next(m for m in state["messages"] if m.id == turn["question_id"])
+    before = [m for m in attempt.start.messages if m.id not in turn["pending"]]
+    # After an interruption the steps that were finished before it are in the context already.
+    pending = [m for m in attempt.start.messages if m.id in turn["pending"]]
+    exchange = exchange_of(question, answer, before, [*pending, *draft[:-1]])
+    exchange = replace(
+        exchange, found_nothing=nothing_relevant(state, draft), topics=topics_to_label(state)
+    )
+    # The key is the same after a crash, so that a repeated step does not pay its judge twice.
+    key = f"{turn['question_id']}-{attempt.hints.attempt}"
+    verdict = yield from judge_exchange(
+        exchange, answer, scope, key=key, first=not turn["rejections"]
+    )
+    scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
+    send_score(scope.config, verdict.score, of_graph=False)
+    return verdict

@@ -1,0 +1,76 @@
+"""Topics by a model: the intent of a question, asked for alone or with the verdict on its answer."""
+
+from unsay.effects import Steps
+from unsay.errors import ModelReplyError
+from unsay.generation.judge import ask_plainly, texts_for
+from unsay.judging.score_parser import read_reply
+from unsay.judging.topic_intents import intent_request, shift_of
+from unsay.messages.content import text_of
+from unsay.operations.rollback import live_branch
+from unsay.operations.topic_change import KnownTopics, correct_topic, known_topics
+from unsay.runtime import Scope
+from unsay.state import State, Update
+from unsay.topic_shift import TopicShift
+from unsay.verdicts import Verdict
+
+Topics = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def ask_intent(
+    question: str, known: KnownTopics, scope: Scope, *, detected: TopicShift, key: str
+) -> Steps[TopicShift]:
+    """Ask the judge's model for the intent of a question, and return the change that it means.
+
+    If the model fails or its reply cannot be used, it is what the detector has `detected`, and the
+    reason is reported. `key` identifies the call, so that it is paid once after a crash.
+    """
+    try:
+        request = intent_request(question, _as_material(known), texts_for(question, scope))
+        read = read_reply((yield from ask_plainly(request, scope, key=key)))
+        others = [topic.topic_id for topic in known.others]
+        return shift_of(read.intent, read.topic, others, similarity=detected.similarity)
+    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        scope.report_failure("topic_failed", error)
+        return detected
+
+
+def topics_to_label(state: State) -> Topics:
+    """Return the topics that the judge needs to label the turn's question; empty if it need not."""
+    known = _known(state)
+    return () if known is None else _as_material(known)
+
+
+def label_topic(state: State, scope: Scope, verdict: Verdict) -> Steps[Update]:
+    """Return the update that gives the question the topic that the judge named in its verdict.
+
+    The update is empty if the judge was not asked, or agrees with the detector. If the judge failed
+    or its intent cannot be used, the detector's decision stays, and the reason is reported.
+    """
+    known = _known(state)
+    if known is None or verdict.skipped or verdict.source != "model":
+        return Update()
+    similarity = state.get("topic_similarity") or 0.0
+    try:
+        if verdict.outcome == "unscored":
+            raise ModelReplyError(verdict.reason)
+        others = [topic.topic_id for topic in known.others]
+        shift = shift_of(verdict.intent, verdict.returns_to, others, similarity=similarity)
+    except ModelReplyError as error:
+        scope.report_failure("topic_failed", error)
+        return Update()
+    return (yield from correct_topic(state, scope, shift, _question(state)))
+
+
+def _known(state: State) -> KnownTopics | None:
+    turn = state["turn"]
+    if not turn.get("judge_labels"):
+        return None
+    return known_topics(live_branch(state), turn["pending"], _question(state), state)
+
+
+def _question(state: State) -> str:
+    return text_of(next(m for m in state["messages"] if m.id == state["turn"]["question_id"]))
+
+
+def _as_material(known: KnownTopics) -> Topics:
+    return tuple((topic.topic_id, topic.texts) for topic in (known.current, *known.others))
