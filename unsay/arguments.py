@@ -35,7 +35,7 @@ def check_call(
     try:
         given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
     except TypeError as problem:
-        names = ", ".join(map(str, parameters)) or "no arguments"
+        names = ", ".join(map(_in_call, parameters)) or "no arguments"
         raise error(f"{verb}: {problem}; it takes {names}") from None
     annotations = {each.name: each.annotation for each in parameters}
     for parameter in parameters:
@@ -48,14 +48,32 @@ def check_call(
             given |= others
     for name, value in given.items():
         if name not in annotations:
+            settings = ", and settings={…} takes settings" if "settings" in annotations else ""
             raise error(
                 f"{verb}: there is no option {name!r}{hint(name, annotations)}; the options are "
-                f"{', '.join(sorted(annotations))}"
+                f"{', '.join(sorted(annotations))}{settings}"
             )
         if not fits(value, annotations[name]):
-            expected = re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotations[name]))
-            raise error(f"{verb}: {name} must be {expected}, got {value!r}")
+            raise error(f"{verb}: {name} must be {_described(annotations[name])}, got {value!r}")
         check_text(value, f"{verb}: {name}")
+
+
+def _in_call(parameter: inspect.Parameter) -> str:
+    """Return a parameter as it looks in a call, with its default if it has one."""
+    if parameter.default is not parameter.empty:
+        return f"{parameter.name}={parameter.default!r}"
+    return (
+        f"{parameter.name}=…" if parameter.kind is parameter.KEYWORD_ONLY else str(parameter.name)
+    )
+
+
+def _described(annotation: Any) -> str:
+    """Return a type as it is written in code, without module names."""
+    if get_origin(annotation) in (Union, UnionType):
+        return " | ".join(
+            "None" if each is type(None) else _described(each) for each in get_args(annotation)
+        )
+    return re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotation))
 
 
 def check_arity(function: Callable[..., Any], count: int, name: str, takes: str) -> None:

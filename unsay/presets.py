@@ -227,12 +227,14 @@ def _refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError
 
 
 def _fault(fault: ErrorDetails, names: list[str]) -> str:
-    place = ".".join(str(part) for part in fault["loc"]) or "settings"
+    place = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         meant = hint(place, names) or " (unsay.settings.Settings lists them)"
         return f"{place}: there is no such setting{meant}"
+    if not place:  # a check of several settings, which names them
+        return fault["msg"].removeprefix("Value error, ")
     if fault["type"] != "literal_error":
-        return f"{place}: {fault['msg']}"
+        return f"{place}: {fault['msg'].removeprefix('Value error, ')}, got {fault['input']!r:.80}"
     choices = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
     return f"{place}: {fault['msg']}{hint(fault['input'], choices)}"
 

@@ -207,3 +207,49 @@ def test_names_that_mean_something_else(name: str) -> None:
         with pytest.raises(InvalidNameError, match="reserved"):
             conversation.fork(thread=name)
         assert "reserved" in conversation.say(f"/checkpoint {name}").text
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(
+            lambda: Conversation.open(":memory:", system_prompt="Be brief."),
+            "no option 'system_prompt'.*settings={…} takes settings",
+            id="a setting as an option",
+        ),
+        pytest.param(
+            lambda: Conversation.open(":memory:", judge=0.5),
+            r"judge must be BaseChatModel \| Runnable\[.*\] \| Callable\[.*\] \| str \| None, got 0.5",
+            id="types without modules",
+        ),
+        pytest.param(
+            lambda: build_graph(treshold=3),
+            "it takes model=None, judge=None, summarizer=None,",
+            id="names without types",
+        ),
+        pytest.param(
+            lambda: reversible(lambda day: day),
+            "it takes undo=…, confirm=False",
+            id="a decorator without its call",
+        ),
+        pytest.param(
+            lambda: build_graph(tools=[lambda word: word]),
+            "cannot be a tool.*docstring",
+            id="a tool without a docstring",
+        ),
+        pytest.param(
+            lambda: Settings(quality_threshold=7),
+            "quality_threshold: Input should be less than or equal to 1, got 7",
+            id="a value out of range",
+        ),
+        pytest.param(
+            lambda: Settings(quality_threshold=0.9, checkpoint_threshold=0.5),
+            "cannot be used: quality_threshold 0.9 must not be above checkpoint_threshold 0.5",
+            id="two values",
+        ),
+    ],
+)
+def test_says_what_to_pass(call: Callable[[], Any], message: str) -> None:
+    """An error shows names as they are written in a call, the value, and what is missing."""
+    with pytest.raises((InputError, ConfigurationError), match=message):
+        call()

@@ -249,6 +249,15 @@ def test_unscored_says_why() -> None:
     )
 
 
+@pytest.mark.parametrize("reply", [5, None, True, (0.5, "good"), {"score": "high"}], ids=repr)
+def test_an_unusable_reply_of_a_function_is_shown(reply: Any) -> None:
+    """The reason says what the function returned, and what a judge returns."""
+    reason = verdict_of(reply, quality_threshold=0.5).reason
+
+    assert repr(reply) in reason
+    assert "a score from 0 to 1" in reason
+
+
 def test_the_schema_asks_for_what_is_read() -> None:
     """A reply that follows the schema is a verdict."""
     properties: Any = REPLY_SCHEMA["properties"]

@@ -171,7 +171,8 @@ def forget(
     """
     if (what is None) == (turns is None):
         raise InputError(
-            f"Give a message or topic ({what!r}) or turns ({turns!r}): exactly one of the two"
+            "Give a message or a topic, or turns=…: exactly one of the two, got "
+            + ("neither" if what is None else f"{what!r} and turns={turns!r}")
         )
     state, scope = (yield from thread.settled()), thread.scope()
     cause = Cause(reason=reason, created_at=scope.now())

@@ -203,7 +203,7 @@ def make_services(
     `build_graph` explains the arguments and the errors; `title` is a model that names new threads.
     """
     given = [
-        each if isinstance(each, BaseTool) else tool(each) for each in options.get("tools", ())
+        each if isinstance(each, BaseTool) else _tool_of(each) for each in options.get("tools", ())
     ]
     settings = load_settings(options.get("settings"))
     if (commands := options.get("commands")) is not None:
@@ -247,6 +247,16 @@ def make_services(
     _check_instructions(strategy, services)
     named_strategy(settings)  # numbers that cannot be combined are refused now
     return services
+
+
+def _tool_of(function: Callable[..., Any]) -> BaseTool:
+    """Return a LangChain tool from a function; `ConfigurationError` if it has no docstring."""
+    try:
+        return tool(function)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{function!r} cannot be a tool: {error} The docstring is what the model reads of it."
+        ) from error
 
 
 def _check_instructions(strategy: Strategy | None, services: Services) -> None:

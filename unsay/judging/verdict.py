@@ -241,8 +241,13 @@ def verdict_of(
     """
     read = read_reply(reply)
     if read.score is None:
-        problem = read.problem or "no stated score"
-        return unscored(f"the judge's reply has no usable score: {problem}: {read.reason!r}")
+        problem = f"the judge's reply has no usable score: {read.problem or 'no stated score'}"
+        if read.reason or isinstance(reply, str) or hasattr(reply, "content"):
+            return unscored(f"{problem}: {read.reason!r}")
+        return unscored(
+            f"{problem}: {reply!r:.200}; a judge returns a score from 0 to 1, or a mapping with "
+            "'score' and 'reason'"
+        )
     verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
     verdict = replace(verdict, blamed=read.blamed, advice=read.advice, query=read.query)
     verdict = replace(verdict, intent=read.intent, returns_to=read.topic)
