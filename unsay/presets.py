@@ -203,9 +203,10 @@ def hint(name: object, names: Iterable[str]) -> str:
 
 @contextmanager
 def refusing(names: Iterable[str]) -> Iterator[None]:
-    """Return a context manager that raises errors in values of settings as `ConfigurationError`.
+    """Return a context manager that turns errors in reading settings into `ConfigurationError`.
 
-    `names` are the known settings, from which the message suggests the nearest.
+    These are impossible values and a file that cannot be read. `names` are the known settings, from
+    which the message suggests the nearest.
     """
     try:
         yield

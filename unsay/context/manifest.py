@@ -301,7 +301,7 @@ def read_manifest(
 
     `transcript` includes offloaded messages and may have grown since the call. If it no longer has
     the manifest's messages, `fits` is false and the rules have no ids. Raises `InputError` if the
-    manifest itself was changed.
+    places in the manifest cannot be read, because it was changed.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])

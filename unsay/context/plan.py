@@ -270,7 +270,10 @@ class PlanContext:
         return self._with(compaction)
 
     def _with(self, compaction: Compaction) -> Plan:
-        """Return the plan with another compaction of the planned topic, and the time of it."""
+        """Return the plan with another compaction of the planned topic.
+
+        The compaction gets the time of the change, if there is a clock.
+        """
         if self.minutes is not None:
             compaction = {**compaction, "minutes": self.minutes}
         if self.topic_id is not None:

@@ -107,7 +107,10 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
 
 
 def plan_if_due(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
-    """Return the strategy's plan of `ctx`; without changes if `per_turn` excludes this call."""
+    """Return the plan that a strategy makes of `ctx`.
+
+    If the strategy's `per_turn` excludes this call, the plan changes nothing.
+    """
     if not is_due(planning_interval(strategy), ctx.call):
         return ctx.keep()
     return (yield from call_strategy(strategy.plan, ctx))

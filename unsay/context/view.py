@@ -37,7 +37,7 @@ def head_of(
     texts: Texts,
     offloaded: Offloaded | None = None,
 ) -> list[AnyMessage]:
-    """Return the system message of a context, in a list that is empty if there is nothing to say.
+    """Return the system message of a context, in a list; the list is empty without any text.
 
     It has the system prompt, the transcript's system messages and the `summaries` of topics. System
     messages that were offloaded come before the others.

@@ -197,7 +197,8 @@ def points_elsewhere(question: str, current: TopicMemory) -> bool:
 def cues_of(text: str) -> frozenset[str]:
     """Return the keys of `CUES` that match a text, which `normal` returned.
 
-    A reference to the previous message counts only before the content of the text, or at its end.
+    A reference to the previous message counts only before the content of the text, or at the end of
+    a text with little content.
     """
     # A reference counts only before the content, or at the end of a text with little content.
     found = {name for name, cue in CUES.items() if cue.search(text)}

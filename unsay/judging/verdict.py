@@ -258,7 +258,7 @@ def verdict_of(
 
 
 def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
-    """Return the verdict of the local checks on an answer, for a turn without a model judge.
+    """Return the verdict of the local checks on an answer about which no model is asked.
 
     It is unscored if the score is below the threshold, but no certain rule decided that.
     """

@@ -357,7 +357,7 @@ def _migrate(connection: Connection, statement: str) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Create an empty file for its owner alone; `StorageError` if it cannot be written."""
+    """Create a file for its owner alone unless it exists; `StorageError` if it is not writable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():

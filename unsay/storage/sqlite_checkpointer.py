@@ -212,8 +212,8 @@ class FileSaver(OffLoop, SqliteSaver):
     def _prune(self, newest: Mapping[str, Any]) -> None:
         """Delete the thread's checkpoints that no longer have a use.
 
-        Kept are the `GENERATIONS` newest full copies of the transcript and all that builds on them;
-        with fewer full copies, nothing is deleted.
+        It keeps the `GENERATIONS` newest full copies of the transcript and all that builds on them;
+        see `_doomed`.
         """
         address = (str(newest["thread_id"]), newest["checkpoint_ns"])
         if ":" in address[1]:  # a task's own subgraph is pruned below, together with its thread
