@@ -30,8 +30,8 @@ NODES = {
 
 @pytest.mark.parametrize("name", unsay.__all__)
 def test_every_public_name_is_there(name: str) -> None:
-    """The lazy front door gives what it lists."""
-    assert getattr(unsay, name).__name__ == name
+    """The lazy front door gives what it lists; a union of types has no name of its own."""
+    assert getattr(getattr(unsay, name), "__name__", name) == name
     assert name in dir(unsay)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unsay.conversation.timeline import Timeline as Timeline
     from unsay.conversation.topic_summaries import JudgedSummary as JudgedSummary
     from unsay.errors import UnsayError as UnsayError
+    from unsay.events.stream_events import StreamEvent as StreamEvent
     from unsay.graph.builder import build_graph as build_graph
     from unsay.history.runs import Run as Run
     from unsay.history.runs import RunPage as RunPage
@@ -63,6 +64,7 @@ _NAMES_BY_MODULE = {
     "conversation.timeline": "Timeline",
     "conversation.topic_summaries": "JudgedSummary",
     "errors": "UnsayError",
+    "events.stream_events": "StreamEvent",
     "graph.builder": "build_graph",
     "history.runs": "Run RunPage",
     "history.threads": "SessionPage ThreadInfo",

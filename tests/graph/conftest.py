@@ -2,13 +2,49 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import Conversation
+from unsay.events.stream_events import StreamEvent
+from unsay.runtime import Scope
+
+KINDS: dict[str, Any] = {
+    get_args(get_type_hints(each)["unsay"])[0]: each for each in get_args(StreamEvent)
+}
+"""The type of each kind of stream event."""
+
+
+def fault_of(event: dict[str, Any]) -> str:
+    """What is wrong with a stream event: other keys than its type has, or other values."""
+    kind = KINDS[event["unsay"]]
+    if not kind.__required_keys__ <= event.keys() <= get_type_hints(kind).keys():
+        return f"{event} has other keys than {kind.__name__}"
+    try:
+        TypeAdapter(kind).validate_python(event, strict=True)
+    except ValidationError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(autouse=True)
+def _every_stream_event_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test of this folder does, the events that it causes have their documented shape."""
+    faults: list[str] = []
+    emit = Scope.emit
+
+    def checked(scope: Scope, event: str, **data: Any) -> None:
+        faults.append(fault_of({"unsay": event, **data}))
+        emit(scope, event, **data)
+
+    monkeypatch.setattr(Scope, "emit", checked)
+    yield
+    assert [] == [fault for fault in faults if fault]
+
 
 collect_ignore = ["budget_child.py", "crash_child.py", "reversible_child.py", "writer_child.py"]
 

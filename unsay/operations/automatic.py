@@ -1,12 +1,13 @@
 """Automatic rollbacks: what they remove, how a person confirms it, and how a turn gets it back."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, TypedDict
+from typing import cast
 
 from langchain_core.messages import AnyMessage
 
 from unsay.agent_state import agent_state, with_agent_state
 from unsay.effects import Steps
+from unsay.events.stream_events import RemovedPart
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.history.parts import as_one, put_in, take_out, whole_steps
 from unsay.interrupts import ask_person, read_permission, rollback_request
@@ -25,13 +26,9 @@ from unsay.state import RollbackRequest, State, Update, merge_messages, offloade
 from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Rejection, Turn
 
 
-class Removal(TypedDict):
+class Removal(RemovedPart):
     """What an automatic rollback removed from the transcript: one run of adjacent messages."""
 
-    turns: int  # answered turns
-    messages: int
-    branch: str  # id of the branch that keeps them
-    reason: str
     base: str | None  # the message that they followed; `None`: the beginning
 
 
@@ -105,9 +102,10 @@ def turn_number(live: LiveBranch, pending: Sequence[str], offloaded: Offloaded |
     return count_turns([m for m in live.messages if m.id not in pending], offloaded) + 1
 
 
-def without_base(removal: Removal) -> dict[str, Any]:
+def without_base(removal: Removal) -> RemovedPart:
     """Return a removal as a reply shows it: without the message that it followed."""
-    return {key: value for key, value in removal.items() if key != "base"}
+    part = {key: value for key, value in removal.items() if key != "base"}
+    return cast("RemovedPart", part)
 
 
 def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operation:

@@ -1,0 +1,106 @@
+from contextlib import closing
+from typing import Any, get_args
+
+from langgraph.types import Command
+
+from tests.graph.conftest import KINDS, fault_of
+from tests.graph.kit import config
+from unsay import build_graph, open_database, reversible
+from unsay.conversation.results import EventKind
+from unsay.testing import ScriptedChat, ToolCalls
+
+CALENDAR: dict[str, str] = {}
+
+
+def remove_entry(day: str) -> None:
+    """Remove an entry."""
+    del CALENDAR[day]
+
+
+@reversible(undo=remove_entry)
+def add_entry(day: str) -> str:
+    """Add an entry to the calendar."""
+    CALENDAR[day] = "busy"
+    return "added"
+
+
+@reversible(undo=None, retrieval=True)
+def library(query: str) -> str:
+    """Search the library."""
+    return "Canberra is the capital of Australia." if "capital" in query else "Whisk three eggs."
+
+
+def judge(messages: Any) -> Any:
+    """A judge of drafts and documents that fails once."""
+    asked = str(messages[-1].content)
+    if "judge fails" in asked:
+        raise RuntimeError("The judge is ill")
+    if "Whisk" in asked and "Canberra" not in asked:
+        return {"score": 0.1, "reason": "irrelevant", "query": "capital Australia"}
+    bad = "Buy a car" in asked
+    return {"score": 0.1 if bad else 0.9, "reason": "It is about cars." if bad else ""}
+
+
+QUESTIONS = {
+    "How long should I stay in Kyoto?": ["Buy a car.", "Stay two days in Kyoto."],
+    "Put Kyoto into my calendar.": ToolCalls(
+        calls=[{"name": "add_entry", "args": {"day": "Monday"}}], then="Kyoto is on Monday."
+    ),
+    "Something else: how do I sort a list in Python?": "Use the function sorted.",
+    "What is the main town of Australia?": ToolCalls(
+        calls=[{"name": "library", "args": {"query": "main town"}}], then="It is Canberra."
+    ),
+    "What if the judge fails?": "The answer is not scored.",
+    "Which car?": "Buy a car now.",
+}
+
+
+def test_every_kind_is_an_event_of_conversations() -> None:
+    """`Conversation.stream` has two kinds more."""
+    assert {"token", "reply", *KINDS} == set(get_args(EventKind))
+
+
+def test_the_events_of_a_whole_conversation_fit(tmp_path: Any) -> None:
+    """Tools, searches, rollbacks, topics, summaries, budgets, checkpoints, commands, decisions."""
+    CALENDAR.clear()
+    with closing(open_database(tmp_path / "t.db")) as database:
+        graph = build_graph(
+            ScriptedChat(replies=QUESTIONS),
+            judge=judge,
+            tools=[add_entry, library],
+            checkpointer=database.saver,
+            store=database.store,
+            settings={
+                "on_exhausted": "ask",
+                "max_rollbacks": 1,
+                "session_budget_tokens": 20_000,
+                "budget_mode": "soft",
+                "budget_warning": 0.01,
+                "backpressure": [[0.01, 1]],
+            },
+        )
+        kyoto, calendar, python, town, failing, car = QUESTIONS
+        steps = [
+            *(kyoto, calendar, python),
+            *("/checkpoint good", "/rollback 2", "/undo", "/redo", "/undo"),
+            *(town, "/checkpoint last", f"/edit 4 {town} Please."),
+            *(car, Command(resume="reject"), failing),
+        ]
+        events: list[dict[str, Any]] = []
+        for step in steps:
+            given = step if isinstance(step, Command) else {"messages": [("user", step)]}
+            events += list(graph.stream(given, config(), stream_mode="custom"))
+
+    assert [] == [fault for fault in map(fault_of, events) if fault]
+    rare = {
+        "messages_removed",
+        "restored",
+        "context_warning",
+        "topic_failed",
+        "recall_failed",
+        "summary_failed",
+        "context_problem",
+        "agent_state_problem",
+        "segment_lost",
+    }
+    assert KINDS.keys() - rare == {event["unsay"] for event in events} - rare
