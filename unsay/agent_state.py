@@ -164,7 +164,7 @@ def state_before(model: Runnable[Any, Any], messages: Sequence[AnyMessage]) -> d
     for name in stored.keys() & types.keys() - {STRUCTURED}:
         try:
             given[name] = _adapter(types[name]).validate_python(stored[name])
-        except ValueError as error:  # the agent was changed since
+        except (PydanticUserError, ValueError) as error:  # the agent was changed since
             LOG.warning("the agent's channel %r is not restored: %s", name, type(error).__name__)
     return given
 

@@ -16,7 +16,7 @@ from unsay.history.compensations import Compensation
 from unsay.messages.annotations import answers_by_turn
 from unsay.messages.content import text_of
 from unsay.prompts.fields import Texts
-from unsay.state import State
+from unsay.types import Rejection
 
 T = TypeVar("T")
 
@@ -69,36 +69,34 @@ def refuse_undecided(snapshot: StateSnapshot) -> None:
         )
 
 
-def person_request(state: State, texts: Texts) -> dict[str, Any]:
-    """Return the request that asks a person about rejected drafts, of which the turn must have one.
+def person_request(
+    rejections: Sequence[Rejection], best: Rejection, texts: Texts
+) -> dict[str, Any]:
+    """Return the request that asks a person about the rejected drafts of a turn.
 
-    It shows the best draft, its score, the reasons, and the possible decisions.
+    It shows the draft `best` and its score, the reasons of all, and the possible decisions.
     """
-    turn = state["turn"]
-    best = max(turn["rejections"], key=lambda draft: draft["score"] or 0.0)
-    reasons = " / ".join(draft["reason"] for draft in turn["rejections"])
+    reasons = " / ".join(draft["reason"] for draft in rejections)
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
     action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])
 
 
 def rollback_request(
-    state: State, removed: Sequence[AnyMessage], reason: str, texts: Texts
+    removed: Sequence[AnyMessage], reason: str, best: Rejection | None, texts: Texts
 ) -> dict[str, Any]:
     """Return the request that asks a person whether an automatic rollback may remove `removed`.
 
-    It shows the `reason` and, if the turn has rejected drafts, the best one.
+    It shows the `reason` and the draft `best`, which a refusal delivers; `None` without a draft.
     """
-    rejections = state["turn"]["rejections"]
     args: dict[str, Any] = {
         "turns": len(answers_by_turn(removed)),
         "messages": [message.id for message in removed],
         "reason": reason,
     }
-    if rejections:
-        best = max(rejections, key=lambda draft: draft["score"] or 0.0)
+    if best is not None:
         args |= {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    template = texts.ask_rollback_draft if rejections else texts.ask_rollback
+    template = texts.ask_rollback if best is None else texts.ask_rollback_draft
     description = template.format(turns=args["turns"], messages=len(removed), reason=reason)
     return _request([_action("roll_back", args, description)], ["approve", "reject"])
 

@@ -115,6 +115,19 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
             conversation.remove_lesson(1)
 
 
+def test_a_lesson_of_a_copied_answer_is_changed_in_the_copy(tmp_path: Path) -> None:
+    """A pick copies an answer with its lesson; the answer that it came from may be elsewhere."""
+    with opened(tmp_path, Numbered()) as conversation:
+        conversation.say("What is a list?")
+        picked = [message.id or "" for message in conversation.messages()]
+        with conversation.fork(thread="other") as other:
+            other.pick(picked, "t")
+            other.remove(1)
+            other.edit_lesson(1, "Name a source.")
+
+            assert ["Name a source."] == [lesson["text"] for lesson in other.lessons()]
+
+
 def test_lessons_in_the_chat(tmp_path: Path) -> None:
     """`/lessons`, `/lesson N TEXT` and `/unlearn N` do the same."""
     with opened(tmp_path, Numbered()) as conversation:

@@ -447,6 +447,22 @@ def test_the_last_drafts_costly_action_is_asked_about_before_another_is_delivere
     )
 
 
+def test_a_person_is_shown_the_draft_that_is_delivered() -> None:
+    """The first draft has the better score, but its booking was taken back."""
+    chat = drafting((step("Nara"), "Fish, which is booked."), "Nobody knows this trip.")
+    judge = blaming(("Fish", 0.4), ("Nobody", 0.2))
+    options = {"max_rollbacks": 1, "on_exhausted": "ask"}
+    made = make(chat, judge, tools=TOOLS, settings=options)
+
+    (asked,) = say(made, "UsageAccount me a trip.")["__interrupt__"]
+    shown = asked.value["action_requests"][0]["args"]
+    made.invoke(Command(resume="approve"), config())
+
+    assert ["+Nara", "-Nara"] == WORLD
+    assert {"answer": "Nobody knows this trip.", "score": 0.2} == shown
+    assert "ai: Nobody knows this trip." == transcript(made)[-1]
+
+
 def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back() -> None:
     """Once, before the model is asked again."""
     chat = ScriptedChat(replies={"trip": [calls(("book", "Nara"), then="Booked, so it is."), GOOD]})

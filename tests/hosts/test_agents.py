@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from tests.graph.kit import config, make, scores
 from unsay import Conversation
+from unsay.agent_state import state_before, with_agent_state
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
@@ -158,6 +159,16 @@ def test_what_cannot_be_kept_is_said(caplog: pytest.LogCaptureFixture) -> None:
         (True, False),
         (False, True),
     ]
+
+
+def test_a_state_that_a_changed_agent_cannot_read_is_left_out() -> None:
+    """The agent's new type for a channel is one of which no value can be stored."""
+    builder = StateGraph(Locked)
+    builder.add_node("work", lambda _: {"messages": [AIMessage("A short answer to it.")]})
+    builder.add_edge(START, "work")
+    answers = with_agent_state([AIMessage("An answer")], {"lock": "text", "files": {"a": "b"}})
+
+    assert {"files": {"a": "b"}} == state_before(builder.compile(), answers)
 
 
 class Shape(BaseModel):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from unsay.errors import InputError
+from unsay.graph.builder import make_services
 from unsay.interrupts import Decision, person_request, read_decision
+from unsay.operations.delivery import best_rejection
 from unsay.prompts.fields import Texts
 from unsay.types import Rejection
 
@@ -19,15 +21,19 @@ def rejection(words: str, score: float | None, reason: str) -> Rejection:
     return Rejection(messages=[step, AIMessage(words)], score=score, reason=reason)
 
 
+def best(drafts: list[Rejection]) -> Rejection:
+    """The draft of these that a turn delivers."""
+    turn: Any = {"rejections": drafts}
+    return best_rejection(turn, make_services())
+
+
 def test_a_person_is_shown_the_best_draft() -> None:
     """The request is LangChain's, with the arguments under both names that front ends read."""
-    turn: Any = {
-        "rejections": [
-            rejection("one", 0.1, "wrong"),
-            rejection("two", 0.4, "{rude}"),
-            rejection("three", None, "late"),
-        ]
-    }
+    drafts = [
+        rejection("one", 0.1, "wrong"),
+        rejection("two", 0.4, "{rude}"),
+        rejection("three", None, "late"),
+    ]
     shown = {"answer": "two", "score": 0.4}
 
     assert {
@@ -46,13 +52,13 @@ def test_a_person_is_shown_the_best_draft() -> None:
                 "allowed_decisions": ["approve", "edit", "reject", "respond"],
             }
         ],
-    } == person_request({"turn": turn}, Texts("en"))
+    } == person_request(drafts, best(drafts), Texts("en"))
 
 
 def test_drafts_without_a_score_count_as_worst() -> None:
     """Of unscored drafts, the first is shown."""
-    turn: Any = {"rejections": [rejection("one", None, "a"), rejection("two", None, "b")]}
-    (action,) = person_request({"turn": turn}, Texts("ja"))["action_requests"]
+    drafts = [rejection("one", None, "a"), rejection("two", None, "b")]
+    (action,) = person_request(drafts, best(drafts), Texts("ja"))["action_requests"]
 
     assert {"answer": "one", "score": None} == action["args"]
 

@@ -17,7 +17,12 @@ from unsay.operations.automatic import (
     without_base,
 )
 from unsay.operations.command_table import in_terms_of
-from unsay.operations.delivery import at_turn_start, deliver_best, keep_rejected
+from unsay.operations.delivery import (
+    at_turn_start,
+    best_rejection,
+    deliver_best,
+    keep_rejected,
+)
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import turn_left_open
@@ -109,7 +114,8 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     delivered.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
-    if not confirmed(state, scope, request, removed_ids):
+    best = best_rejection(turn, scope.services)
+    if not confirmed(state, scope, request, removed_ids, best):
         return (yield from deliver_best(state, scope))
     draft = turn["rejections"][-1]["messages"]
     update, removed = yield from remove(state, scope, "draft", request, removed_ids)
@@ -217,7 +223,8 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
     """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
-    question = person_request(state, scope.texts(state["messages"]))
+    best = best_rejection(turn, scope.services)
+    question = person_request(turn["rejections"], best, scope.texts(state["messages"]))
     decision = ask_person(question, read_decision)
     scope.emit("decision", decision=decision.kind)
     if decision.kind == "reject":

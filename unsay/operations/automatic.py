@@ -177,19 +177,24 @@ def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Colle
 
 
 def confirmed(
-    state: State, scope: Scope, request: RollbackRequest, removed_ids: Collection[str]
+    state: State,
+    scope: Scope,
+    request: RollbackRequest,
+    removed_ids: Collection[str],
+    best: Rejection | None = None,
 ) -> bool:
     """Return whether an automatic rollback may be made; `True` unless `confirm_rollback` is set.
 
     With that setting a person is asked by an interrupt: the run stops here, and the node runs again
-    with the person's answer.
+    with the person's answer. `best` is the draft that the caller delivers if the person refuses.
     """
     if not scope.settings.confirm_rollback:
         return True
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
     texts = scope.texts(state["messages"])
     removed = [m for m in spoken(state["messages"]) if m.id in removed_ids]
-    agreed = ask_person(rollback_request(state, removed, request["reason"], texts), read_permission)
+    question = rollback_request(removed, request["reason"], best, texts)
+    agreed = ask_person(question, read_permission)
     scope.emit("decision", decision="approve" if agreed else "reject")
     return agreed
 

@@ -34,7 +34,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.state_history import add_note
-from unsay.runtime import Scope
+from unsay.runtime import Scope, Services
 from unsay.state import State, Update, offloaded_of
 from unsay.tracing import send_score
 from unsay.types import BranchRef, Rejection, Turn
@@ -95,13 +95,12 @@ def keep_unsaved(
 
     Without a thread or a question nothing is kept.
     """
-    question_id, owner = state["turn"]["question_id"], scope.store or scope.services
-    question = next((m for m in state["messages"] if m.id == question_id), None)
-    if scope.thread_id is not None and question_id is not None and question is not None:
+    question = _unsaved_question(state, scope)
+    if question is not None:
         answer = UnsavedAnswer(
             question=text_of(question), draft=tuple(draft), verdict=verdict, flag=flag
         )
-        UNSAVED.keep(owner, scope.thread_id, question_id, answer)
+        UNSAVED.keep(*_place_of_answer(state, scope), answer)
 
 
 def keep_rejection(
@@ -141,10 +140,17 @@ def _unsaved_question(state: State, scope: Scope) -> AnyMessage | None:
     return next((m for m in state["messages"] if m.id == question_id), None)
 
 
-def _place_of_attempt(state: State, scope: Scope) -> tuple[object, str, str]:
-    turn = state["turn"]
-    name = f"{turn['question_id']} {len(turn['rejections'])} {turn['extra_attempts']}"
+def _place_of_answer(state: State, scope: Scope) -> tuple[object, str, str]:
+    """Return the owner, the thread's id and the name under which the turn's answer is kept."""
+    name = state["turn"]["question_id"] or ""
     return scope.store or scope.services, scope.thread_id or "", name
+
+
+def _place_of_attempt(state: State, scope: Scope) -> tuple[object, str, str]:
+    """Return the same for a rejected draft of the attempt under way."""
+    turn = state["turn"]
+    owner, thread_id, name = _place_of_answer(state, scope)
+    return owner, thread_id, f"{name} {len(turn['rejections'])} {turn['extra_attempts']}"
 
 
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
@@ -152,11 +158,10 @@ def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
 
     `None` if there is no such answer.
     """
-    question_id, owner = state["turn"]["question_id"], scope.store or scope.services
-    question = next((m for m in state["messages"] if m.id == question_id), None)
-    if scope.thread_id is None or question_id is None or question is None:
+    question = _unsaved_question(state, scope)
+    if question is None:
         return None
-    kept = UNSAVED.find(owner, scope.thread_id, question_id, text_of(question))
+    kept = UNSAVED.find(*_place_of_answer(state, scope), text_of(question))
     if kept is None:
         return None
     note_own_calls(kept.draft, scope)
@@ -175,14 +180,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     `own_answer` and the best draft is empty.
     """
     turn = state["turn"]
-    newest = turn["rejections"][-1]
-    # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
-    earlier = [
-        rejection
-        for rejection in turn["rejections"][:-1]
-        if keeps_effects(_beside(rejection, newest), scope.services)
-    ]
-    best = max([*earlier, newest], key=lambda each: each["score"] or 0.0)
+    newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
     answer = best["messages"][-1]
     if own_answer is None and not text_of(answer).strip() and not has_other_content(answer):
         raise EmptyAnswerError(
@@ -206,6 +204,21 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     end = yield from deliver({**restored, "branches": refs}, scope, draft, verdict, flag=flag)
     messages = [*update.get("messages", []), *end["messages"]]
     return {**update, **end, "messages": messages, "branches": refs}
+
+
+def best_rejection(turn: Turn, services: Services) -> Rejection:
+    """Return the rejected draft that is delivered, and shown to a person, if no attempt passes.
+
+    The turn must have one. It has the best score; an unscored draft counts as 0.
+    """
+    newest = turn["rejections"][-1]
+    # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
+    earlier = [
+        rejection
+        for rejection in turn["rejections"][:-1]
+        if keeps_effects(_beside(rejection, newest), services)
+    ]
+    return max([*earlier, newest], key=lambda each: each["score"] or 0.0)
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:

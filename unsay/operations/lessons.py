@@ -76,7 +76,10 @@ def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
 def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
     for message in messages:
         if message.response_metadata and is_answer(message):
-            yield from annotation_of(message).get(LESSONS, ())
+            # A picked copy of an answer has another id than the answer for which the lesson was made.
+            stored: list[Lesson] = annotation_of(message).get(LESSONS, [])
+            for lesson in stored:
+                yield {**lesson, "message_id": message.id or ""}
 
 
 def applying(state: State, scope: Scope) -> list[str]:
