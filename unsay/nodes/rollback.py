@@ -6,7 +6,7 @@ from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
 from unsay.history.branch import Label
-from unsay.interrupts import ask_person, person_request, read_decision
+from unsay.operations import delivery
 from unsay.operations.automatic import (
     confirmed,
     ids_to_remove,
@@ -17,12 +17,6 @@ from unsay.operations.automatic import (
     without_base,
 )
 from unsay.operations.command_table import in_terms_of
-from unsay.operations.delivery import (
-    at_turn_start,
-    best_rejection,
-    deliver_best,
-    keep_rejected,
-)
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import turn_left_open
@@ -114,9 +108,9 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     delivered.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
-    best = best_rejection(turn, scope.services)
+    best = delivery.best_rejection(turn, scope.services)
     if not confirmed(state, scope, request, removed_ids, best):
-        return (yield from deliver_best(state, scope))
+        return (yield from delivery.deliver_best(state, scope))
     draft = turn["rejections"][-1]["messages"]
     update, removed = yield from remove(state, scope, "draft", request, removed_ids)
     return (yield from keep_draft(state, scope, update, request, removed, draft))
@@ -223,9 +217,7 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
     """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
-    best = best_rejection(turn, scope.services)
-    question = person_request(turn["rejections"], best, scope.texts(state["messages"]))
-    decision = ask_person(question, read_decision)
+    decision = delivery.ask_about_drafts(state, scope)
     scope.emit("decision", decision=decision.kind)
     if decision.kind == "reject":
         return (yield from _end_unanswered(state, scope, request))
@@ -236,7 +228,7 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
     own_answer: AnyMessage | None = None
     if decision.kind == "edit":
         own_answer = AIMessage(decision.text, id=f"{turn['question_id']}-person")
-    return (yield from deliver_best(state, scope, own_answer))
+    return (yield from delivery.deliver_best(state, scope, own_answer))
 
 
 def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -244,12 +236,13 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
 
     Messages that rejected drafts removed from the transcript return, and a notice says why.
     """
-    restored, update = yield from at_turn_start(state, scope)
+    restored, update = yield from delivery.at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
     text = texts.declined
     if request["kind"] == "ask":
         text = texts.no_answer
-        update["branches"] = yield from keep_rejected(restored, scope, request["reason"])
+        reason = request["reason"]
+        update["branches"] = yield from delivery.keep_rejected(restored, scope, reason)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": [], "steps": []}
     if turn["branches"]:

@@ -9,6 +9,7 @@ from unsay.errors import EmptyAnswerError
 from unsay.history.branch import Label, replace_tail
 from unsay.history.parts import as_one
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer
+from unsay.interrupts import Decision, ask_person, person_request, read_decision
 from unsay.messages.annotations import (
     annotate,
     notice,
@@ -219,6 +220,13 @@ def best_rejection(turn: Turn, services: Services) -> Rejection:
         if keeps_effects(_beside(rejection, newest), services)
     ]
     return max([*earlier, newest], key=lambda each: each["score"] or 0.0)
+
+
+def ask_about_drafts(state: State, scope: Scope) -> Decision:
+    """Return a person's decision about the turn's rejected drafts; an interrupt asks for it."""
+    rejections, texts = state["turn"]["rejections"], scope.texts(state["messages"])
+    best = best_rejection(state["turn"], scope.services)
+    return ask_person(person_request(rejections, best, texts), read_decision)
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
