@@ -14,6 +14,7 @@ from unsay.errors import (
     ConfigurationError,
     DatabaseTooNewError,
     DatabaseTooOldError,
+    InputError,
     MissingExtraError,
     StorageError,
 )
@@ -205,7 +206,7 @@ def test_a_closed_database_says_so(url: str) -> None:
     opened = open_database(url)
     opened.close()
 
-    with pytest.raises(StorageError, match="was closed: open it again"):
+    with pytest.raises(InputError, match="was closed: open it again"):
         opened.store.put(("unsay", "branches", "t"), "a", {})
 
 

@@ -11,7 +11,7 @@ from typing import Any, LiteralString, TypeVar
 
 from langgraph.store.base import Op, PutOp, Result
 
-from unsay.errors import MissingExtraError, StorageError
+from unsay.errors import InputError, MissingExtraError, StorageError
 from unsay.storage.base import Database, Purged, check_url, masked
 from unsay.storage.leases import Lease, Leases, on_loop, thread_of_item
 from unsay.storage.postgres_schema import (
@@ -387,7 +387,7 @@ def _translated(path: str) -> Iterator[None]:
             f"that it has free connections. {KEPT}"
         ) from error
     except PoolClosed as error:
-        raise StorageError(f"{path!r} was closed: open it again") from error
+        raise InputError(f"{path!r} was closed: open it again") from error
     except psycopg.Error as error:
         lost = isinstance(error, psycopg.OperationalError) and _is_lost(error)
         raise meaning(str(error), error.sqlstate, path, lost=lost) from error
