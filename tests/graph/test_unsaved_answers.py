@@ -337,12 +337,12 @@ def test_an_answer_is_for_a_later_run_only() -> None:
     def run() -> None:
         with known.run(store, "t"):
             known.keep(store, "t", "1", answer)
-            assert known.find(store, "t", "1", "How long?") is None
+            assert known.find(UnsavedAnswer, store, "t", "1", "How long?") is None
             raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
         run()
-    assert answer == known.find(store, "t", "1", "How long?")
+    assert answer == known.find(UnsavedAnswer, store, "t", "1", "How long?")
 
 
 @pytest.mark.parametrize("good", range(8))

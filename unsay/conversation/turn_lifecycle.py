@@ -124,7 +124,7 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
 
     If this process still has the same answer, with its verdict, that one is used.
     """
-    kept = UNSAVED.find(thread.store, thread.thread_id, question_id, question)
+    kept = UNSAVED.find(UnsavedAnswer, thread.store, thread.thread_id, question_id, question)
     if kept is None or text_of(kept.draft[-1]) != answer:
         draft = (AIMessage(answer, id=str(uuid4())),)
         verdict = unscored("the answer could not be saved, and was handed back")

@@ -37,6 +37,7 @@ from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.operations.compensate import note_calls_made
 from unsay.operations.run_lifecycle import advance_run
+from unsay.operations.unsaved_attempts import keep_attempt
 from unsay.runtime import Scope
 from unsay.state import Output, State, merge_messages
 from unsay.tools import also_blocking
@@ -93,11 +94,26 @@ class ConversationToolNode(ToolNode):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Run the tools that the last message calls, and return their results as messages."""
-        return super().invoke(_state_for_tools(input, config), config, **kwargs)
+        results = super().invoke(_state_for_tools(input, config), config, **kwargs)
+        _keep_results(input, results, config)
+        return results
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Do on an event loop what `invoke` does."""
-        return await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
+        results = await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
+        _keep_results(input, results, config)
+        return results
+
+
+def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> None:
+    """Keep the results of a step in this process before LangGraph stores them, which may fail.
+
+    `results` of tools that return a `Command` are not kept.
+    """
+    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
+    if isinstance(results, Mapping):
+        done = merge_messages(draft["messages"], [results["messages"]])
+        keep_attempt(attempt.state, attempt.scope, done, _values(draft))
 
 
 def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
@@ -181,15 +197,15 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     if done:
         yield from advance_run(scope, phase="synthesizing")
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
-    if isinstance(reply, AIMessage) and reply.tool_calls:
-        yield from advance_run(scope, phase="executing_tools")
-        for call in reply.tool_calls:
-            scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     (message,) = fresh([reply], attempt.state, attempt.scope, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
     update["findings"] = findings_of(done)
     yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
+    if isinstance(reply, AIMessage) and reply.tool_calls:
+        yield from advance_run(scope, phase="executing_tools")
+        for call in reply.tool_calls:
+            scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     return update
 
 
@@ -208,5 +224,10 @@ def _report_results(done: Sequence[AnyMessage], scope: Scope) -> None:
 
 
 def _store(draft: Draft, attempt: AttemptContext) -> Steps[None]:
+    keep_attempt(attempt.state, attempt.scope, draft["messages"], _values(draft))
     if attempt.scope.address is not None:
         yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft)
+
+
+def _values(draft: Draft) -> dict[str, Any]:
+    return {name: value for name, value in draft.items() if name != "messages"}

@@ -1,13 +1,14 @@
-"""Answers that are paid for and not saved yet, kept in this process until their turn is saved."""
+"""Answers and attempts that are paid for and not saved, kept in this process until they are."""
 
 import weakref
 from asyncio import CancelledError
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar
 
 from langchain_core.messages import AnyMessage
 
@@ -15,7 +16,9 @@ from unsay.errors import StorageError, UnsayError
 from unsay.messages.content import text_of
 from unsay.verdicts import Verdict
 
-# Answers of one process; the oldest is dropped first.
+T = TypeVar("T", "UnsavedAnswer", "UnsavedAttempt")
+
+# Answers and attempts of one process; the oldest is dropped first.
 ANSWERS = 256
 
 
@@ -23,26 +26,37 @@ ANSWERS = 256
 class UnsavedAnswer:
     """A draft that ended a turn, tool steps first, with its verdict and flag, before it is saved.
 
-    `question` is the question's text: another text with the same id has another answer. A rejected
-    draft (`is_rejected`) ended only an attempt.
+    `question` is the question's text: another text with the same id has another answer.
     """
 
     question: str
     draft: Sequence[AnyMessage]
     verdict: Verdict
     flag: str | None = None
-    is_rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsavedAttempt:
+    """The messages of one attempt so far, and its `verdict` if it was judged.
+
+    `values` are what its last call of the model left for the next one; see `CallCarryover`.
+    """
+
+    question: str
+    draft: Sequence[AnyMessage]
+    values: Mapping[str, Any]
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     owner: "weakref.ref[Any]"
-    answer: UnsavedAnswer
+    kept: UnsavedAnswer | UnsavedAttempt
     is_of_run: bool  # whether the run under way made it
 
 
 class UnsavedAnswers:
-    """The answers of all threads, by thread and question; safe for several Python threads.
+    """The answers and attempts of all threads, by thread and name; safe for several Python threads.
 
     `owner` is the thread's store, or the services of its graph without one. A store with a
     `location` is the same database as any other store with this location.
@@ -56,38 +70,41 @@ class UnsavedAnswers:
         self,
         owner: object,
         thread_id: str,
-        question_id: str,
-        answer: UnsavedAnswer,
+        name: str,
+        kept: UnsavedAnswer | UnsavedAttempt,
         *,
         is_of_run: bool = True,
     ) -> None:
-        """Keep an answer, in place of an earlier one, until the run that made it was saved.
+        """Keep an answer or an attempt, in place of an earlier one, until its run was saved.
 
-        With `is_of_run=False` the answer is not of the run under way: the next run can deliver it.
+        The `name` is the question's id, or that of the attempt. With `is_of_run=False` it is not of
+        the run under way: the next run can deliver it.
         """
-        key = (*_place(owner, thread_id), question_id)
+        key = (*_place(owner, thread_id), name)
         with self._lock:
-            self._known[key] = _Entry(owner=weakref.ref(owner), answer=answer, is_of_run=is_of_run)
+            self._known[key] = _Entry(owner=weakref.ref(owner), kept=kept, is_of_run=is_of_run)
             self._known.move_to_end(key)
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
 
     def find(
-        self, owner: object, thread_id: str, question_id: str, question: str
-    ) -> UnsavedAnswer | None:
-        """Return the answer that an ended run gave to a question; `None` if none is kept.
+        self, kind: type[T], owner: object, thread_id: str, name: str, question: str
+    ) -> T | None:
+        """Return what an ended run kept under a name for this question; `None` without it.
 
-        `question` is the question's text. Answers of runs under way are not returned, so that runs
-        at the same time, as in a parent graph, do not get each other's.
+        `kind` is `UnsavedAnswer` or `UnsavedAttempt`, `question` the question's text. What runs
+        under way made is not returned, so that runs at the same time, as in a parent graph, do not
+        get each other's.
         """
-        key = (*_place(owner, thread_id), question_id)
+        key = (*_place(owner, thread_id), name)
         with self._lock:
             entry = self._known.get(key)
             # Python reuses the ids of deleted objects.
             is_others = entry and isinstance(key[0], int) and entry.owner() is not owner
             if entry is None or entry.is_of_run or is_others:
                 return None
-            return entry.answer if entry.answer.question == question else None
+            kept = entry.kept
+            return kept if isinstance(kept, kind) and kept.question == question else None
 
     @contextmanager
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
@@ -107,8 +124,8 @@ class UnsavedAnswers:
         except Exception as error:
             # An error of a model or a budget ends the attempts; the next run begins with the first.
             if isinstance(error, UnsayError) and not isinstance(error, StorageError):
-                self._drop(place, only_rejected=True)
-            made = [each for each in self._of_run(place) if not each.is_rejected]
+                self._drop(place, UnsavedAttempt)
+            made = [each for each in self._of_run(place) if isinstance(each, UnsavedAnswer)]
             if made:
                 with_answer(error, text_of(made[-1].draft[-1]))
             raise
@@ -124,10 +141,10 @@ class UnsavedAnswers:
         else:
             self._drop(place)
 
-    def _of_run(self, place: tuple[object, str]) -> list[UnsavedAnswer]:
-        """Return the answers that the run which just ended has made.
+    def _of_run(self, place: tuple[object, str]) -> list[UnsavedAnswer | UnsavedAttempt]:
+        """Return what the run that just ended has made.
 
-        They stay in memory, but a second call does not return them.
+        It stays in memory, but a second call does not return it.
         """
         with self._lock:
             keys = [
@@ -135,13 +152,16 @@ class UnsavedAnswers:
             ]
             for key in keys:
                 self._known[key] = replace(self._known[key], is_of_run=False)
-            return [self._known[key].answer for key in keys]
+            return [self._known[key].kept for key in keys]
 
-    def _drop(self, place: tuple[object, str], *, only_rejected: bool = False) -> None:
+    def _drop(
+        self,
+        place: tuple[object, str],
+        kinds: type[UnsavedAnswer | UnsavedAttempt] | UnionType = UnsavedAnswer | UnsavedAttempt,
+    ) -> None:
         with self._lock:
             for key, entry in list(self._known.items()):
-                is_kept = only_rejected and not entry.answer.is_rejected
-                if key[:2] == place and entry.is_of_run and not is_kept:
+                if key[:2] == place and entry.is_of_run and isinstance(entry.kept, kinds):
                     del self._known[key]
 
     def forget(self, thread_id: str) -> None:

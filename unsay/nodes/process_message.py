@@ -1,32 +1,25 @@
 """process_message: build the context, ask the model, judge its draft, deliver or reject it."""
 
-from typing import Any
-
 from langchain_core.messages import AIMessage, AnyMessage
-from langgraph.errors import GraphBubbleUp, ParentCommand
 
-from unsay.context.manifest import with_manifest
 from unsay.context.reminders import counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
-from unsay.errors import BudgetDeclinedError, BudgetExceededError
-from unsay.generation.context_builder import AttemptContext, CallCarryover, attempt_context
-from unsay.generation.draft import ask, at_end, fresh, messages_of, with_state_of
+from unsay.errors import BudgetDeclinedError
+from unsay.generation.attempt import make_draft
+from unsay.generation.context_builder import AttemptContext, attempt_context
+from unsay.generation.draft import at_end
 from unsay.generation.draft_verdict import judge_draft
 from unsay.generation.failed_calls import keep_failed_request
-from unsay.generation.relevance import findings_of, nothing_relevant, with_findings
-from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of, hand_over
+from unsay.generation.relevance import nothing_relevant
 from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
-from unsay.history.tool_steps import find_draft
-from unsay.llm.gateway import explain
+from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.messages.annotations import notice, with_verdict
 from unsay.messages.content import text_of
-from unsay.operations import delivery
 from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
-    note_own_calls,
     report_text,
     run_compensations,
     schedule_draft_compensations,
@@ -38,6 +31,13 @@ from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waitin
 from unsay.operations.recall import recall_for_turn
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.state_history import add_note
+from unsay.operations.unsaved_attempts import (
+    find_attempt,
+    keep_attempt,
+    keep_undone,
+    undone_calls,
+    without_undone,
+)
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update, with_update
 from unsay.types import Rejection, Turn
@@ -50,37 +50,46 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     Nothing is generated while a rollback is requested, or when the turn is over.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
+    kept = find_attempt(state, scope) if generates else None
+    # A draft that an earlier run has judged is delivered or rejected again, in the order of attempts.
+    is_judged = kept is not None and kept.verdict is not None
+    unsaved = (yield from deliver_unsaved(state, scope)) if generates and not is_judged else None
     # Tool calls of removed messages are undone before the model is asked: it may repeat them.
-    unsaved = (yield from deliver_unsaved(state, scope)) if generates else None
     if generates and unsaved is None:
         yield from schedule_draft_compensations(state, scope)
-    report = yield from run_compensations(state, scope)
+    report = yield from run_compensations(without_undone(state, scope), scope)
+    keep_undone(state, scope, report)
     update = unsaved or Update()
     if generates and unsaved is None:
-        update = yield from _answer(state, scope)
+        update = yield from _answer(state, scope, kept)
     elif not generates and state.get("notice"):
         update = _give_notice(state, scope, report)
     return {"pending_compensations": [], **update} if state.get("pending_compensations") else update
 
 
-def _answer(state: State, scope: Scope) -> Steps[Update]:
-    """Draft, judge and deliver an answer; request a rollback if it fails or budget is declined."""
-    if kept := delivery.find_rejection(state, scope):
-        return (yield from _reject(state, scope, list(kept.draft), kept.verdict))
+def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Update]:
+    """Draft, judge and deliver an answer; request a rollback if it fails or budget is declined.
+
+    `kept` is what an earlier run made of this attempt and could not save.
+    """
     attempt = yield from _begin_attempt(state, scope)
     try:
-        draft, carried = yield from _draft(attempt)
+        draft, carried = yield from make_draft(attempt, kept)
     except BudgetDeclinedError as declined:
         request = RollbackRequest(kind="decline", to=None, reason=str(declined))
         return Update(rollback_request=request, should_rollback=True)
-    verdict = yield from judge_draft(attempt, draft)
+    verdict = kept.verdict if kept else None
+    if verdict is None:
+        verdict = yield from judge_draft(attempt, draft)
+        keep_attempt(state, scope, draft, carried, verdict)
+        if verdict.outcome == "failed":
+            yield from keep_failed_request(
+                state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
+            )
+    scope.step_log.calls.update(undone_calls(state, scope))
     labelled = yield from label_topic(state, scope, verdict)
     state = with_update(state, labelled)
     if verdict.outcome == "failed":
-        delivery.keep_rejection(state, scope, draft, verdict)
-        yield from keep_failed_request(
-            state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
-        )
         update = yield from _reject(state, scope, draft, verdict)
     else:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
@@ -123,53 +132,6 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
         found_nothing=nothing_relevant(state),
         lessons=tuple(applying(state, scope)),
     )
-
-
-def _draft(attempt: AttemptContext) -> Steps[tuple[list[AnyMessage], CallCarryover]]:
-    """Return one draft's messages, tool steps first, and the values that its last call left.
-
-    An error of the client is raised as the error of unsay that explains it, or else unchanged.
-    """
-    state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
-    loop, manifests = scope.services.tool_loop, {}
-    steps = list(state["turn"].get("steps", []))  # a rejected draft's finished steps are not rerun
-    before = CallCarryover(compaction=attempt.start.compaction)
-    if "calibration" in state:
-        before["calibration"] = state["calibration"]
-    try:
-        if loop is None:
-            reply, carried = yield from ask(attempt, steps, before)
-            draft = [*steps, *messages_of(reply, {message.id for message in recorder.context})]
-            draft = with_state_of(draft, reply, scope)
-        else:
-            stored: dict[str, Any] = {}
-            if scope.address is not None:
-                stored = yield from find_draft(*scope.address, attempt_name(state))
-            start = {"messages": steps, "findings": findings_of(steps), **before, **stored}
-            quiet = scope.settings.stream == "held"
-            reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
-            carried, manifests = carried_of(reply), reply.get("manifests", {})
-            draft = with_findings(messages_of(reply, ()), reply.get("findings", {}))
-    except ParentCommand as raised:
-        raise hand_over(raised.args[0], scope) from None
-    except (GraphBubbleUp, BudgetExceededError):
-        raise
-    # Any client may raise anything; an error that `explain` does not know is raised as it is.
-    except Exception as error:
-        yield from keep_failed_request(state, scope, recorder, error)
-        explained = explain(error)
-        if explained is None or explained is error:
-            raise
-        raise explained from error
-    messages = [
-        with_manifest(message, manifests[message.id]) if message.id in manifests else message
-        for message in fresh(draft, state, scope)
-    ]
-    if loop is not None:
-        note_own_calls(messages, scope)
-    if not manifests:
-        messages[-1] = with_manifest(messages[-1], carried["manifest"])
-    return messages, carried
 
 
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:

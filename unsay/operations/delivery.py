@@ -35,6 +35,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.state_history import add_note
+from unsay.operations.unsaved_attempts import place_of_question
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update, offloaded_of
 from unsay.tracing import send_score
@@ -96,55 +97,10 @@ def keep_unsaved(
 
     Without a thread or a question nothing is kept.
     """
-    question = _unsaved_question(state, scope)
-    if question is not None:
-        answer = UnsavedAnswer(
-            question=text_of(question), draft=tuple(draft), verdict=verdict, flag=flag
-        )
-        UNSAVED.keep(*_place_of_answer(state, scope), answer)
-
-
-def keep_rejection(
-    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
-) -> None:
-    """Keep a rejected draft in this process until the turn is saved, so that it is paid for once.
-
-    A draft with tool calls is not kept: if the run fails, its calls are undone.
-    """
-    question = _unsaved_question(state, scope)
-    if question is not None and len(draft) == 1:
-        kept = UnsavedAnswer(
-            question=text_of(question), draft=tuple(draft), verdict=verdict, is_rejected=True
-        )
-        UNSAVED.keep(*_place_of_attempt(state, scope), kept)
-
-
-def find_rejection(state: State, scope: Scope) -> UnsavedAnswer | None:
-    """Return the rejected draft that an earlier run of this attempt could not save; else `None`.
-
-    It is kept until this run saves it.
-    """
-    question = _unsaved_question(state, scope)
-    if question is None:
-        return None
-    kept = UNSAVED.find(*_place_of_attempt(state, scope), text_of(question))
-    if kept is not None:
-        keep_rejection(state, scope, kept.draft, kept.verdict)
-    return kept
-
-
-def _unsaved_question(state: State, scope: Scope) -> AnyMessage | None:
-    """Return the turn's question; `None` without one or without a thread."""
-    question_id = state["turn"]["question_id"]
-    if scope.thread_id is None or question_id is None:
-        return None
-    return next((m for m in state["messages"] if m.id == question_id), None)
-
-
-def _place_of_answer(state: State, scope: Scope) -> tuple[object, str, str]:
-    """Return the owner, the thread's id and the name under which the turn's answer is kept."""
-    name = state["turn"]["question_id"] or ""
-    return scope.store or scope.services, scope.thread_id or "", name
+    place = place_of_question(state, scope)
+    if place is not None:
+        kept = UnsavedAnswer(question=place.text, draft=tuple(draft), verdict=verdict, flag=flag)
+        UNSAVED.keep(place.owner, place.thread_id, place.question_id, kept)
 
 
 def _place_of_attempt(state: State, scope: Scope) -> tuple[object, str, str]:
@@ -159,10 +115,11 @@ def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
 
     `None` if there is no such answer.
     """
-    question = _unsaved_question(state, scope)
-    if question is None:
+    place = place_of_question(state, scope)
+    if place is None:
         return None
-    kept = UNSAVED.find(*_place_of_answer(state, scope), text_of(question))
+    where = (place.owner, place.thread_id, place.question_id)
+    kept = UNSAVED.find(UnsavedAnswer, *where, place.text)
     if kept is None:
         return None
     note_own_calls(kept.draft, scope)

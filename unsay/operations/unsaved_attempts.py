@@ -1,0 +1,113 @@
+"""Attempts that are not saved yet: if saving fails, no call of the model or a tool is repeated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from unsay.history.compensations import Report
+from unsay.history.unsaved_answers import UNSAVED, UnsavedAttempt
+from unsay.messages.content import text_of
+from unsay.operations.provenance import UNDONE
+from unsay.runtime import Scope
+from unsay.state import State
+from unsay.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionPlace:
+    """The place of the turn's question, under which `UNSAVED` keeps what answers it."""
+
+    owner: object
+    thread_id: str
+    question_id: str
+    text: str
+
+
+def place_of_question(state: State, scope: Scope) -> QuestionPlace | None:
+    """Return the place of the turn's question; `None` without a question or without a thread."""
+    question_id = state["turn"]["question_id"]
+    question = next((m for m in state["messages"] if m.id == question_id), None)
+    if scope.thread_id is None or question_id is None or question is None:
+        return None
+    return QuestionPlace(
+        owner=scope.store or scope.services,
+        thread_id=scope.thread_id,
+        question_id=question_id,
+        text=text_of(question),
+    )
+
+
+def keep_attempt(
+    state: State,
+    scope: Scope,
+    draft: Sequence[AnyMessage],
+    values: Mapping[str, Any],
+    verdict: Verdict | None = None,
+) -> None:
+    """Keep the turn's attempt in this process until the run is saved.
+
+    Args:
+        state: The state in which the attempt began.
+        scope: The scope of the run.
+        draft: The attempt's messages so far, tool steps first.
+        values: What the last call of the model left for the next one.
+        verdict: The verdict on the draft; `None` if it is not finished or not judged.
+    """
+    place = place_of_question(state, scope)
+    if place is not None:
+        kept = UnsavedAttempt(
+            question=place.text, draft=tuple(draft), values=dict(values), verdict=verdict
+        )
+        UNSAVED.keep(place.owner, place.thread_id, _name(state, place), kept)
+
+
+def find_attempt(state: State, scope: Scope) -> UnsavedAttempt | None:
+    """Return what an earlier run made of the turn's attempt and could not save; else `None`.
+
+    It is kept until this run is saved.
+    """
+    place = place_of_question(state, scope)
+    if place is None:
+        return None
+    where = (place.owner, place.thread_id, _name(state, place))
+    kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
+    if kept is not None:
+        UNSAVED.keep(*where, kept)
+    return kept
+
+
+def keep_undone(state: State, scope: Scope, report: Report) -> None:
+    """Keep which calls were undone until the run is saved, for a thread without a store.
+
+    With a store nothing is done: it has an entry of each call.
+    """
+    place = place_of_question(state, scope)
+    if place is not None and scope.store is None and report.outcomes:
+        known = undone_calls(state, scope)
+        calls = {**known, **{each.compensation.key: UNDONE for each in report.outcomes}}
+        kept = UnsavedAttempt(question=place.text, draft=(), values=calls)
+        UNSAVED.keep(place.owner, place.thread_id, f"{place.question_id} undone", kept)
+
+
+def undone_calls(state: State, scope: Scope) -> Mapping[str, str]:
+    """Return the calls that an earlier run undid and could not save, in the form of `StepLog.calls`."""
+    place = place_of_question(state, scope)
+    if place is None:
+        return {}
+    where = (place.owner, place.thread_id, f"{place.question_id} undone")
+    kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
+    return {} if kept is None else kept.values
+
+
+def without_undone(state: State, scope: Scope) -> State:
+    """Return the state without the calls to undo that an earlier run undid and could not save."""
+    undone = undone_calls(state, scope)
+    waiting = [e for e in state.get("pending_compensations", []) if e["key"] not in undone]
+    return {**state, "pending_compensations": waiting} if undone else state
+
+
+def _name(state: State, place: QuestionPlace) -> str:
+    turn = state["turn"]
+    return f"{place.question_id} {len(turn['rejections'])} {turn['extra_attempts']}"
