@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judging import Case, cases, dropped
+from answers import Case, cases, dropped
 from trees import Forest
 
 from unsay.judging import measures

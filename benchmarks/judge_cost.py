@@ -1,64 +1,111 @@
-"""Tokens of the judge beside those of the answers, in a conversation with scripted models.
+"""What judging costs with skipping, and what it still notices, in conversations with scripted models.
 
 `judging.py --turns` prints these figures. The questions and answers are those of a file, one
 conversation after the other, until there are enough turns.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from langchain_core.messages import AIMessage
-from report import Figure, Figures
+from answers import CORRUPTIONS, Case
+from langchain_core.messages import AIMessage, BaseMessage
+from report import Figure, Figures, Hit, mean_of, share_in
 
 from unsay import Conversation
+from unsay.errors import EmptyAnswerError
+from unsay.messages.content import text_of
 from unsay.settings import Settings
-from unsay.testing import ScriptedChat, ScriptedJudge
-from unsay.testing.scripted_models import Scripted
 from unsay.tokens.counter import TokenCounter
-
-Turn = tuple[str, str]
-
-EVERY = 4  # the setting `judge_every` with which skipping is measured
 
 VERDICT = '{"score": 0.9, "consistency": 1.0, "reason": "It answers the question.", "advice": "", "blamed": []}'
 """A verdict as a judge writes it."""
 
+TALKS = 6  # conversations that are played with corrupted answers
+TURNS = 50  # turns of each
+EVERY = 4  # of which every fourth is corrupted, from the first that may be skipped on
+JUDGED = 4  # first turns of a thread, which are always judged
 
-def cost_figures(turns: Sequence[Turn], lengths: Sequence[int]) -> Figures:
+
+@dataclass(slots=True)
+class Model:
+    """A model with a reply for each question; it counts tokens as unsay does, which it does not report."""
+
+    replies: Mapping[str, str]
+    calls: int = 0
+    tokens: int = 0
+
+    def __call__(self, messages: list[BaseMessage]) -> AIMessage:
+        """Return the reply to the newest message; `VERDICT` if it is no known question."""
+        reply = AIMessage(self.replies.get(text_of(messages[-1]), VERDICT))
+        self.calls += 1
+        self.tokens += TokenCounter().count([*messages, reply])
+        return reply
+
+
+def cost_figures(cases: Sequence[Case], lengths: Sequence[int]) -> Figures:
     """Return the share of judge tokens over answering tokens, and the share of skipped turns."""
     figures: dict[str, Figure] = {}
     for length in lengths:
-        chosen = list(repeated(turns, length))
-        share, _ = judged_share(chosen)
-        sampled, skipped = judged_share(chosen, judge_every=EVERY)
+        share, skipped = judged_share(cases, length)
+        whole, _ = judged_share(cases, length, judge_share=1)
         figures[f"judge_share_{length}"] = Figure(value=share, items=length)
-        figures[f"judge_share_{length}_every_{EVERY}"] = Figure(value=sampled, items=length)
-        figures[f"skipped_share_{length}_every_{EVERY}"] = Figure(value=skipped, items=length)
+        figures[f"skipped_share_{length}"] = Figure(value=skipped, items=length)
+        figures[f"judge_share_{length}_unskipped"] = Figure(value=whole, items=length)
     return figures
 
 
-def repeated(turns: Sequence[Turn], length: int) -> Iterator[Turn]:
-    """Yield so many turns, again from the first if there are fewer; each question is numbered."""
-    for number in range(length):
-        question, answer = turns[number % len(turns)]
-        yield f"[{number}] {question}", answer
-
-
-def judged_share(turns: Sequence[Turn], **settings: object) -> tuple[float, float]:
+def judged_share(cases: Sequence[Case], length: int, **settings: object) -> tuple[float, float]:
     """Return judge tokens over answering tokens, and the share of turns without a judge's call."""
-    chat = ScriptedChat(replies=dict(turns))
-    judge = ScriptedJudge()
-    options = Settings(topics="off", max_rollbacks=0, **settings)  # type: ignore[arg-type]
-    with Conversation.open(":memory:", model=chat, judge=judge, settings=options) as conversation:
-        for question, _ in turns:
+    turns = {asked(number, cases): cases[number % len(cases)] for number in range(length)}
+    chat, judge = Model({text: case.exchange.answer for text, case in turns.items()}), Model({})
+    with opened(chat, judge, **settings) as conversation:
+        for question in turns:
             conversation.say(question)
-    answers = [AIMessage(answer) for _, answer in turns]
-    verdicts = [AIMessage(VERDICT) for _ in judge.calls]
-    spent, judged = tokens_of(chat, answers), tokens_of(judge, verdicts)
-    return judged / spent, 1 - len(judge.calls) / len(turns)
+    return judge.tokens / chat.tokens, 1 - judge.calls / length
 
 
-def tokens_of(model: Scripted, replies: Sequence[AIMessage]) -> int:
-    """Return the tokens of all requests to a scripted model, and of its replies."""
-    counter = TokenCounter()
-    sent = sum(counter.count(messages) for messages in model.calls)
-    return sent + sum(counter.count([reply]) for reply in replies)
+def asked(number: int, cases: Sequence[Case]) -> str:
+    """Return the question of a turn with its number; after the last case the first one follows."""
+    return f"[{number}] {cases[number % len(cases)].exchange.question}"
+
+
+def opened(chat: Model, judge: Model, **settings: object) -> Conversation:
+    """Return a new conversation that delivers each answer at once."""
+    # Without lessons the newest message is the question itself.
+    options = Settings(topics="off", max_rollbacks=0, max_lessons=0, **settings)  # type: ignore[arg-type]
+    return Conversation.open(":memory:", model=chat, judge=judge, settings=options)
+
+
+def played_figures(cases: Sequence[Case]) -> Figures:
+    """Return which corrupted answers fail or are read in whole conversations, and which good ones are."""
+    kinds: dict[str, list[Hit]] = {}
+    for start in range(0, min(len(cases), TALKS * TURNS), TURNS):
+        for kind, noticed in played(cases, range(start, min(start + TURNS, len(cases)))):
+            kinds.setdefault(kind, []).append((str(start), noticed))
+    good = kinds.pop("", [])
+    return {"played_recall": mean_of(list(kinds.values())), "played_read_share": share_in(good)}
+
+
+def played(cases: Sequence[Case], numbers: Sequence[int]) -> list[tuple[str, bool]]:
+    """Play one conversation and return for each turn the kind of corruption and whether it is noticed.
+
+    The kind of an answer as it was is empty. The first turns are left out: they are always judged.
+    """
+    names, found = list(CORRUPTIONS), []
+    judge = Model({})
+    chat = Model(replies := {})
+    with opened(chat, judge) as conversation:
+        for place, number in enumerate(numbers):
+            question, answer, kind = asked(number, cases), cases[number].exchange.answer, ""
+            if place >= JUDGED and place % EVERY == 0:
+                name = names[number // EVERY % len(names)]
+                bad = CORRUPTIONS[name](cases, number)
+                answer, kind = (answer, "") if bad is None else (bad, name)
+            replies[question], calls = answer, judge.calls
+            try:
+                failed = conversation.say(question).outcome == "failed"
+            except EmptyAnswerError:
+                failed = True
+            if place >= JUDGED:
+                found.append((kind, failed or judge.calls > calls))
+    return found

@@ -14,18 +14,21 @@ notices an answer that it fails by itself, or about which it gives the judge a h
 
 - `recall_…`: share of the answers so corrupted that it notices.
 - `recall_mean`: the mean of those.
+- `recall_sure`: the same mean of those that it fails by itself or would not let the judge skip.
 - `recall_decided`: the same mean of those that it fails by itself.
 - `false_alarm_share`: share of the answers as they were that it notices.
+- `read_share`: share of them that it would not let the judge skip.
 - `false_decided_share`: share of them that it fails by itself.
 - `good_under_half`: share of them that score under 0.5, decided or not.
 
-In both ways, in a conversation of `--turns N …` (50 and 100; none without a number) of the file's own
-questions and answers, with a scripted model and judge:
+With `--turns N …` (50 and 100; none without a number) conversations of the file's own questions and
+answers are played, with scripted models and the default settings:
 
-- `judge_share_N`: tokens of the judge over those of the answers.
-- `judge_share_N_every_4`: the same with the setting `judge_every` 4, which leaves out three quarters of
-  the answers that the local checks do not doubt; `skipped_share_N_every_4` is the share of turns so
-  skipped. A doubted answer is always judged, so `recall_mean` is the recall with skipping on, too.
+- `judge_share_N`: tokens of the judge over those of the answers; `skipped_share_N` is the share of
+  turns that it skips, and `judge_share_N_unskipped` the cost with `judge_share` 1, which skips none.
+- `played_recall`: like `recall_mean`, the share of corrupted answers that fail or that the judge reads,
+  in conversations of 50 turns from the first on that may be skipped.
+- `played_read_share`: share of the answers as they were, between them, that the judge reads.
 
 In both ways, of the good answers of at most 12 words (those that most annotators call fine):
 
@@ -35,191 +38,173 @@ In both ways, of the good answers of at most 12 words (those that most annotator
 """
 
 import argparse
-import json
-import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
 from pathlib import Path
-from typing import Any
 
-from judge_cost import cost_figures
-from report import Figure, Figures, run, share_of, shown
+from answers import CORRUPTIONS, Case, cases
+from judge_cost import cost_figures, played_figures
+from report import Figure, Figures, Hit, mean_of, resampled, run, share_in, shown
 
-from unsay.judging.heuristics import prejudge
+from unsay.judging.changed_facts import changed_facts
+from unsay.judging.heuristics import is_plainly_good, prejudge
 from unsay.judging.vocabulary import is_short
 from unsay.verdicts import Exchange, PreVerdict
-
-EARLIER = 3
-"""How many earlier exchanges are shown, as in the product."""
 
 ENOUGH_SHORT = 59
 """Fewest short answers on which a bound is claimed: without an alarm they show at most 5 %."""
 
-KEPT_SHARE = 0.6
-"""How much of an answer a truncation leaves, from its beginning."""
-
-DROPPED_WORD = 10
-"""A near repetition omits one of this number of words, in Japanese of characters."""
-
-LONG_ENOUGH = 80
-"""Characters from which on an English answer is truncated; half as many in Japanese."""
-
-LOOPS = 4
-"""How often a loop says its sentence."""
-
-REFUSALS = {
-    "en": (
-        "I'm sorry, but I can't help with that.",
-        "I cannot assist with that request.",
-        "As an AI language model, I am unable to answer that question.",
-    ),
-    "ja": (
-        "申し訳ありませんが、その質問にはお答えできません。",
-        "すみません、お手伝いできません。",
-        "申し訳ございませんが、そのご要望にはお応えできかねます。",
-    ),
-}
-"""What a refusal says, by language."""
-
-EMPTIES = ("", " \n", "...", "。")
-"""What an empty answer says."""
-
+Prejudged = tuple[str, Exchange, PreVerdict]
+"""The id of a conversation, one of its answers, and what the pre-judge says of it."""
 
 PUBLISHED = {
     "recall_mean": "  goal .93 in English, .91 in Japanese",
+    "recall_sure": "  goal .93 in English, .91 in Japanese",
+    "played_recall": "  goal .93 in English, .91 in Japanese",
     "false_alarm_share": "  goal .02 in English, .04 in Japanese",
     "spearman_breakdown": "  .42 can be trained, which then fails 41 % of good assistant answers",
 }
 """What to hold a figure against, shown beside it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One answer to be judged."""
-
-    talk: str
-    """Id of its conversation."""
-
-    language: str
-    """`ja` or another."""
-
-    exchange: Exchange
-    """The answer with its question and a few earlier exchanges."""
-
-    votes: tuple[int, int, int] | None
-    """Annotators who said fine, possible breakdown, breakdown; `None` without labels."""
-
-
-Corruption = Callable[[Sequence[Case], int], str | None]
-
-
-def cases(path: Path) -> Iterator[Case]:
-    """Read the answers of a file.
-
-    Raises:
-        ValueError: A line is not of the format; the message names it.
-    """
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                if line.strip():
-                    yield from _answers(json.loads(line))
-            except (AttributeError, LookupError, TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {number}: {error!r}; see --help") from error
-
-
-def _answers(row: Mapping[str, Any]) -> Iterator[Case]:
-    """Give a row's answers; a question in several messages is one question."""
-    votes = row.get("otx") or [None] * len(row["utts"])
-    earlier: list[tuple[str, str]] = []
-    asked: list[str] = []
-    for utterance, counted in zip(row["utts"], votes, strict=True):
-        if utterance["role"] == "user":
-            asked.append(utterance["text"])
-            continue
-        question, answer = "\n".join(asked), utterance["text"]
-        seen = Exchange(question=question, answer=answer, earlier=tuple(earlier[-EARLIER:]))
-        yield Case(
-            talk=str(row["id"]),
-            language=str(row.get("lang", "en")),
-            exchange=seen,
-            votes=None if counted is None else (counted[0], counted[1], counted[2]),
-        )
-        earlier.append((question, answer))
-        asked = []
-
-
 def against_votes(labelled: Sequence[Case]) -> Figures:
     """Hold scores against annotators' votes."""
-    found = [prejudge(case.exchange) for case in labelled]
-    lows = [1 - verdict.score for verdict in found]
-    votes = [case.votes for case in labelled if case.votes is not None]
-    mass = [
-        (possible / 2 + broken) / (fine + possible + broken) for fine, possible, broken in votes
+    rated = [
+        Rated(talk=case.talk, answer=case.exchange.answer, votes=case.votes, verdict=verdict)
+        for case in labelled
+        if case.votes is not None and sum(case.votes)
+        for verdict in [prejudge(case.exchange)]
     ]
-    most = [broken > max(fine, possible) for fine, possible, broken in votes]
-    good = [fine > max(possible, broken) for fine, possible, broken in votes]
+    talks = list(by_talk(rated).values())
     return {
-        "spearman_breakdown": Figure(value=spearman(lows, mass), items=len(lows)),
-        "auc_breakdown": Figure(value=auc(lows, most), items=len(lows)),
-        "decided_share": share([verdict.decided for verdict in found]),
+        "spearman_breakdown": over_talks(talks, _spearman_of),
+        "auc_breakdown": over_talks(talks, _auc_of),
+        "decided_share": share_in([(each.talk, each.verdict.decided) for each in rated]),
         **short_figures(
             [
-                verdict.decided
-                for case, verdict, is_good in zip(labelled, found, good, strict=True)
-                if is_good and is_short(case.exchange.answer)
+                (each.talk, each.verdict.decided)
+                for each in rated
+                if each.is_good and is_short(each.answer)
             ]
         ),
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """One answer with annotators' votes, and what the pre-judge says."""
+
+    talk: str
+    answer: str
+    votes: tuple[int, int, int]
+    verdict: PreVerdict
+
+    @property
+    def mass(self) -> float:
+        """Share of the votes for a breakdown; a possible one counts half."""
+        _, possible, broken = self.votes
+        return (possible / 2 + broken) / sum(self.votes)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether most annotators call it a breakdown."""
+        fine, possible, broken = self.votes
+        return broken > max(fine, possible)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether most annotators call it fine."""
+        fine, possible, broken = self.votes
+        return fine > max(possible, broken)
+
+
+def by_talk(rated: Sequence[Rated]) -> Mapping[str, list[Rated]]:
+    """Return the answers of each conversation."""
+    talks: dict[str, list[Rated]] = {}
+    for each in rated:
+        talks.setdefault(each.talk, []).append(each)
+    return talks
+
+
+def over_talks(
+    talks: Sequence[Sequence[Rated]], value: Callable[[Sequence[Rated]], float | None]
+) -> Figure:
+    """Return a value of all answers, with its interval by conversation."""
+
+    def joined(sample: Sequence[Sequence[Rated]]) -> float | None:
+        return value([each for talk in sample for each in talk])
+
+    return Figure(
+        value=joined(talks), items=sum(map(len, talks)), interval=resampled(talks, joined)
+    )
+
+
+def _spearman_of(rated: Sequence[Rated]) -> float | None:
+    return spearman([1 - each.verdict.score for each in rated], [each.mass for each in rated])
+
+
+def _auc_of(rated: Sequence[Rated]) -> float | None:
+    return auc([1 - each.verdict.score for each in rated], [each.is_broken for each in rated])
+
+
 def against_corruption(good: Sequence[Case]) -> Figures:
     """Count what is seen of corrupted answers, and what is seen in answers as they were."""
-    whole = [prejudge(case.exchange) for case in good]
+    whole = [(case.talk, case.exchange, prejudge(case.exchange)) for case in good]
     corrupted = {
         name: [
-            prejudge(replace(case.exchange, answer=answer))
+            (case.talk, changed, prejudge(changed))
             for number, case in enumerate(good)
             if (answer := corrupt(good, number)) is not None
+            for changed in [replace(case.exchange, answer=answer)]
         ]
         for name, corrupt in CORRUPTIONS.items()
     }
-    seen = {
-        f"recall_{name}": share([noticed(verdict) for verdict in verdicts])
-        for name, verdicts in corrupted.items()
-    }
-    decided = [share([verdict.decided for verdict in each]) for each in corrupted.values()]
-    items = sum(figure.items for figure in seen.values())
-    short = [
-        verdict.decided
-        for case, verdict in zip(good, whole, strict=True)
-        if is_short(case.exchange.answer)
-    ]
+    seen = {name: hits(found, noticed) for name, found in corrupted.items()}
+    decided = [hits(found, _decided) for found in corrupted.values()]
+    read = [hits(found, is_read) for found in corrupted.values()]
+    short = [each for each in whole if is_short(each[1].answer)]
     return {
-        **seen,
-        "recall_mean": Figure(value=mean(values(seen.values())), items=items),
-        "recall_decided": Figure(value=mean(values(decided)), items=items),
-        "false_alarm_share": share([noticed(verdict) for verdict in whole]),
-        "false_decided_share": share([verdict.decided for verdict in whole]),
-        "good_under_half": share([verdict.score < 0.5 for verdict in whole]),
-        **short_figures(short),
+        **{f"recall_{name}": share_in(found) for name, found in seen.items()},
+        "recall_mean": mean_of(list(seen.values())),
+        "recall_sure": mean_of(read),
+        "recall_decided": mean_of(decided),
+        "false_alarm_share": share_in(hits(whole, noticed)),
+        "read_share": share_in(hits(whole, is_read)),
+        "false_decided_share": share_in(hits(whole, _decided)),
+        "good_under_half": share_in(hits(whole, lambda _, found: found.score < 0.5)),
+        **short_figures(hits(short, _decided)),
     }
 
 
-def noticed(verdict: PreVerdict) -> bool:
+def hits(found: Sequence[Prejudged], counts: Callable[[Exchange, PreVerdict], bool]) -> list[Hit]:
+    """Return for each answer whether it counts, after its conversation."""
+    return [(talk, counts(exchange, verdict)) for talk, exchange, verdict in found]
+
+
+def noticed(_: Exchange, verdict: PreVerdict) -> bool:
     """Tell whether an answer fails for certain, or the judge gets a hint about it."""
     return verdict.decided or bool(verdict.hint)
 
 
-def short_figures(alarms: Sequence[bool]) -> Figures:
+def is_read(exchange: Exchange, verdict: PreVerdict) -> bool:
+    """Tell whether an answer fails for certain, or is read by a judge that skips where it may."""
+    return not is_plainly_good(exchange, verdict) or bool(changed_facts(exchange))
+
+
+def _decided(_: Exchange, verdict: PreVerdict) -> bool:
+    return verdict.decided
+
+
+def short_figures(alarms: Sequence[Hit]) -> Figures:
     """Give the share of false alarms on short answers and its upper bound at 95 %."""
-    bound = upper_bound(sum(alarms), len(alarms)) if len(alarms) >= ENOUGH_SHORT else None
+    failed = sum(alarm for _, alarm in alarms)
+    bound = upper_bound(failed, len(alarms)) if len(alarms) >= ENOUGH_SHORT else None
     return {
-        "short_false_share": share(alarms),
+        "short_false_share": share_in(alarms),
         "short_false_bound": Figure(value=bound, items=len(alarms)),
     }
 
@@ -236,87 +221,6 @@ def upper_bound(hits: int, items: int) -> float:
         )
         low, high = (middle, high) if chance > 0.05 else (low, middle)
     return high
-
-
-def values(figures: Iterable[Figure]) -> list[float]:
-    """Give the values of the figures that have one."""
-    return [figure.value for figure in figures if figure.value is not None]
-
-
-def _emptied(_: Sequence[Case], number: int) -> str:
-    return EMPTIES[number % len(EMPTIES)]
-
-
-def _refused(good: Sequence[Case], number: int) -> str:
-    refusals = REFUSALS["ja" if good[number].language == "ja" else "en"]
-    return refusals[number % len(refusals)]
-
-
-def _echoed(good: Sequence[Case], number: int) -> str | None:
-    return good[number].exchange.question or None
-
-
-def _looped(good: Sequence[Case], number: int) -> str | None:
-    parts = re.split(r"(?<=[.!?])\s|(?<=[。！？])|\n", good[number].exchange.answer)
-    said = [part for part in parts if part.strip()]
-    return " ".join([said[0]] * LOOPS) if said else None
-
-
-def _repeated(good: Sequence[Case], number: int) -> str | None:
-    earlier = good[number].exchange.earlier
-    return earlier[-1][1] if earlier else None
-
-
-def _nearly_repeated(good: Sequence[Case], number: int) -> str | None:
-    answer = _repeated(good, number)
-    if answer is None:
-        return None
-    return dropped(answer, good[number].language, every=DROPPED_WORD, start=number)
-
-
-def dropped(answer: str, language: str, *, every: int, start: int) -> str:
-    """Return an answer without one of `every` words, in Japanese characters, counted from `start`."""
-    joint = "" if language == "ja" else " "
-    words = answer.split(joint) if joint else list(answer)
-    return joint.join(word for at, word in enumerate(words, start) if at % every)
-
-
-def _truncated(good: Sequence[Case], number: int) -> str | None:
-    case = good[number]
-    answer = case.exchange.answer
-    enough = LONG_ENOUGH / 2 if case.language == "ja" else LONG_ENOUGH
-    return answer[: int(len(answer) * KEPT_SHARE)] if len(answer) >= enough else None
-
-
-def _strayed(good: Sequence[Case], number: int) -> str | None:
-    """Give the answer half a file away, or the next one of another conversation."""
-    start = number + len(good) // 2
-    turned = (good[(start + step) % len(good)] for step in range(len(good)))
-    others = (case for case in turned if case.talk != good[number].talk)
-    return next((case.exchange.answer for case in others), None)
-
-
-CORRUPTIONS: Mapping[str, Corruption] = {
-    "empty": _emptied,
-    "refusal": _refused,
-    "echo": _echoed,
-    "loop": _looped,
-    "repetition": _repeated,
-    "near_repetition": _nearly_repeated,
-    "truncation": _truncated,
-    "irrelevant": _strayed,
-}
-"""Functions that make an answer bad, by name; they return `None` if they cannot."""
-
-
-def share(hits: Sequence[bool]) -> Figure:
-    """Give the share of hits."""
-    return share_of(sum(hits), len(hits))
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """Give the mean, `None` of nothing."""
-    return sum(values) / len(values) if values else None
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -355,10 +259,12 @@ def measure(path: Path, lengths: Sequence[int] = ()) -> Figures:
     if not found:
         raise ValueError(f"{path}: no answers; see --help")
     labelled = [case for case in found if case.votes is not None]
-    turns = [(case.exchange.question, case.exchange.answer) for case in found]
     figures = against_votes(labelled) if labelled else against_corruption(found)
-    asked = [(question, answer) for question, answer in turns if question and answer]
-    return {**figures, **cost_figures(asked, lengths)} if asked else figures
+    asked = [case for case in found if case.exchange.question and case.exchange.answer]
+    if not asked or not lengths:
+        return figures
+    played = {} if labelled else played_figures(asked)
+    return {**figures, **played, **cost_figures(asked, lengths)}
 
 
 def table(rows: Mapping[str, Figures]) -> str:

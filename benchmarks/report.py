@@ -2,11 +2,20 @@
 
 import argparse
 import json
+import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+SAMPLES = 200  # drawn for an interval
+
+Hit = tuple[str, bool]
+"""Whether one answer counts, after the id of its conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +35,7 @@ class Figure:
 Figures = Mapping[str, Figure]
 
 
-def share_of(hits: float, items: int) -> Figure:
+def share_of(hits: float, items: float) -> Figure:
     """Return a share with its Wilson interval. Source: Wilson 1927."""
     if not items:
         return Figure(value=None, items=0)
@@ -35,8 +44,67 @@ def share_of(hits: float, items: int) -> Figure:
     middle = (share + z**2 / (2 * items)) / scale
     half = z * (share * (1 - share) / items + z**2 / (4 * items**2)) ** 0.5 / scale
     return Figure(
-        value=share, items=items, interval=(max(middle - half, 0.0), min(middle + half, 1.0))
+        value=share, items=int(items), interval=(max(middle - half, 0.0), min(middle + half, 1.0))
     )
+
+
+def share_in(hits: Sequence[Hit]) -> Figure:
+    """Return the share of hits, with a Wilson interval as wide as their conversations ask for.
+
+    Answers of one conversation resemble each other, so fewer of them count than there are: as many
+    as would vary by chance as much as the conversations do, and if nothing varies one for each
+    conversation. Source: Kish 1965, the design effect.
+    """
+    groups: dict[str, list[bool]] = {}
+    for group, hit in hits:
+        groups.setdefault(group, []).append(hit)
+    items, number = len(hits), len(groups)
+    if not items:
+        return Figure(value=None, items=0)
+    share = sum(hit for _, hit in hits) / items
+    spread = sum((sum(group) - share * len(group)) ** 2 for group in groups.values())
+    counted = float(number)
+    if spread and number > 1:
+        variance = number / (number - 1) * spread / items**2
+        counted = min(max(share * (1 - share) / variance, counted), items)
+    return replace(share_of(share * counted, counted), value=share, items=items)
+
+
+def resampled(
+    groups: Sequence[T], value: Callable[[Sequence[T]], float | None]
+) -> tuple[float, float] | None:
+    """Return the middle 95 % of a value over samples of the groups, drawn with replacement.
+
+    A group is what was measured in one conversation. It is `None` of fewer than two groups.
+    """
+    if len(groups) < 2:
+        return None
+    chance = random.Random(1)
+    samples = (value(chance.choices(groups, k=len(groups))) for _ in range(SAMPLES))
+    found = sorted(sample for sample in samples if sample is not None)
+    return (found[len(found) // 40], found[-1 - len(found) // 40]) if found else None
+
+
+def mean_of(kinds: Sequence[Sequence[Hit]]) -> Figure:
+    """Return the mean of the shares of hits of several kinds, with its interval by conversation."""
+    groups: dict[str, list[tuple[int, bool]]] = {}
+    for kind, hits in enumerate(kinds):
+        for group, hit in hits:
+            groups.setdefault(group, []).append((kind, hit))
+    found = list(groups.values())
+    return Figure(
+        value=_mean_share(found), items=sum(map(len, found)), interval=resampled(found, _mean_share)
+    )
+
+
+def _mean_share(groups: Sequence[Sequence[tuple[int, bool]]]) -> float | None:
+    items: Counter[int] = Counter()
+    hits: Counter[int] = Counter()
+    for group in groups:
+        for kind, hit in group:
+            items[kind] += 1
+            hits[kind] += hit
+    return _average([hits[kind] / items[kind] for kind in items])
 
 
 def shown(figure: Figure) -> str:
@@ -48,9 +116,9 @@ def shown(figure: Figure) -> str:
 
 
 def overall(files: Iterable[Figures]) -> dict[str, Figure]:
-    """The mean of each figure over the files that have it, and the sum of its items.
+    """The mean of each figure over the files that have it with its interval, and the sum of its items.
 
-    Of a figure whose name begins with `worst`, the largest.
+    Of a figure whose name begins with `worst`, the largest, without an interval.
     """
     rows = list(files)
     return {name: _mean(rows, name) for name in dict.fromkeys(n for row in rows for n in row)}
@@ -59,11 +127,17 @@ def overall(files: Iterable[Figures]) -> dict[str, Figure]:
 def _mean(rows: Sequence[Figures], name: str) -> Figure:
     having = [row[name] for row in rows if name in row]
     known = [figure.value for figure in having if figure.value is not None]
-    value = max(known, default=None) if name.startswith("worst") else _average(known)
-    return Figure(
-        value=value,
-        items=sum(figure.items for figure in having),
-    )
+    items = sum(figure.items for figure in having)
+    if name.startswith("worst"):
+        return Figure(value=max(known, default=None), items=items)
+    mean = _average(known)
+    bounds = [(f.value, *f.interval) for f in having if f.value is not None and f.interval]
+    if mean is None or len(bounds) < len(known):
+        return Figure(value=mean, items=items)
+    # The files are independent, so their distances add up as squares.
+    below = sum((value - low) ** 2 for value, low, _ in bounds) ** 0.5 / len(known)
+    above = sum((high - value) ** 2 for value, _, high in bounds) ** 0.5 / len(known)
+    return Figure(value=mean, items=items, interval=(mean - below, mean + above))
 
 
 def _average(known: Sequence[float]) -> float | None:

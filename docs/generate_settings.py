@@ -30,7 +30,7 @@ EXAMPLES: Mapping[str, Any] = {
     "consistency_threshold": 0.5,
     "quality_thresholds": {"ja": 0.4},
     "max_lessons": 1,
-    "judge_every": 4,
+    "judge_share": 0.5,
     "judge_rubric": ["Answers name their source."],
     "judge_samples": 3,
     "judge_panel": ["gpt-5", "gpt-5-mini"],

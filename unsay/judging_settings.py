@@ -34,9 +34,9 @@ class JudgingSettings(BaseSettings):
     judge_rubric: tuple[str, ...] = ()
     """Your own criteria, one sentence each, which the judge applies beside its own."""
 
-    judge_every: Annotated[int, Field(ge=1, le=100)] = 1
-    """The judge reads about one in N of the answers that no local check doubts; the rest are unscored
-    and counted as skipped. It always reads an answer with tool calls and a turn's later drafts."""
+    judge_share: Share = 0.2
+    """Most tokens of the judge over those of the answers. Beyond it, answers that the local checks find
+    plainly good are unscored and counted as skipped, from the fifth turn on; 1 skips none."""
 
     judge_samples: Annotated[int, Field(ge=1, le=9)] = 1
     """How often each judge is asked about an answer; every second time it reads the answer first."""
@@ -111,4 +111,4 @@ class JudgingSettings(BaseSettings):
     @property
     def judge_labels_topics(self) -> bool:
         """Whether the judge says with each verdict what the topic is, so that no other call is made."""
-        return self.topics == "model" and self.judging == "model" and self.judge_every == 1
+        return self.topics == "model" and self.judging == "model"

@@ -56,7 +56,7 @@ class StepLog:
     `new_events` come before the events of the step's own messages, `later_events` behind them.
     `returned` has the ids of messages that are in the event log already, `changes` what left the
     transcript or returned to it, `pending_compensations` the stored calls to undo, and `spent` the
-    tokens of calls beside the answer, by purpose. `calls` is for a thread without a store: a hash
+    tokens of calls, by purpose. `calls` is for a thread without a store: a hash
     of each tool call of the draft, by the key of `Compensation`. `summaries_paused` says that a
     summary failed in this turn or a short time ago, `summary_failed` that one failed in this step.
     """

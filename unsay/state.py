@@ -273,7 +273,7 @@ class Working(TypedDict, total=False):
     forgotten: list[Forgotten]
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
     summary_failed_turn: int  # number of the turn in which the last summary failed
-    spent: dict[str, Tally]  # tokens of calls beside the answers, by purpose
+    spent: dict[str, Tally]  # tokens of calls, rejected drafts included, by purpose
     last_order: SentCommand  # the newest command that was sent through `say`
     entry_id: (
         str  # changes when a question may be asked again: at a rollback, and where a host goes back

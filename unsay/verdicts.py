@@ -70,7 +70,7 @@ class Verdict:
     agreement: float | None = None
     intent: str = ""
     returns_to: str = ""
-    skipped: bool = False  # the judge was not asked, by the setting `judge_every`
+    skipped: bool = False  # the judge was not asked, by the setting `judge_share`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

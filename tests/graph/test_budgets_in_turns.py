@@ -263,8 +263,8 @@ def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
     assert "spider" in state["topics"][0]["summary"]
 
 
-def test_other_calls_than_answers_are_counted_by_purpose(opened: Opening) -> None:
-    """Judges, summaries, titles; it survives a rollback, and a fork begins at zero."""
+def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
+    """Answers, judges, summaries; it survives a rollback, and a fork begins at zero."""
     said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
     verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)
     conversation = opened(
@@ -280,7 +280,9 @@ def test_other_calls_than_answers_are_counted_by_purpose(opened: Opening) -> Non
     conversation.rollback(turns=1)
     spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
 
-    assert {"judge": 200, "summary": 100} == {name: each["total"] for name, each in spent.items()}
+    assert {"answer": 200, "judge": 200, "summary": 100} == {
+        name: each["total"] for name, each in spent.items()
+    }
     assert 600 == book(conversation)["session"]["tokens"]
     other = conversation.fork(thread="other")
     assert 0 == book(other, "other")["session"]["tokens"]

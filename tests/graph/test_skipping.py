@@ -1,19 +1,29 @@
 """Skipping: which answers the judge is not asked about, and how they are counted."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 
 from tests.graph.kit import make, say
 from unsay import Conversation
+from unsay.judging.heuristics import SURE_BELOW, is_plainly_good
 from unsay.testing import ScriptedChat, ToolCalls
+from unsay.verdicts import Exchange, PreVerdict
 
-EVERY = {"judge_every": 100}
+NOTHING = {"judge_share": 0.0, "topics": "off"}
 PLAIN = "A list comprehension builds a list from an expression and a loop in one line."
 QUESTION = "What is a list comprehension in Python?"
+
+
+def reached(graph: Any, thread: str = "t") -> None:
+    """Have the four turns that are always judged."""
+    for number in range(4):
+        say(graph, f"What is step {number}?", thread=thread)
 
 
 class Counting:
@@ -29,17 +39,19 @@ class Counting:
 
 
 def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
-    """It is unscored, makes no checkpoint, and the timeline counts it."""
+    """It is unscored, makes no checkpoint, and the timeline counts it; the first four are judged."""
     judge = Counting()
     chat = ScriptedChat(default=PLAIN)
     path = tmp_path / "t.db"
-    with Conversation.open(path, model=chat, judge=judge, settings=EVERY) as conversation:
-        reply = conversation.say(QUESTION)
+    settings = {**NOTHING, "checkpoint_on": ["score"], "local_checks": []}
+    with Conversation.open(path, model=chat, judge=judge, settings=settings) as conversation:
+        replies = [conversation.say(f"{QUESTION} ({number})") for number in range(8)]
         seen = conversation.timeline()
 
-        assert (0, "unscored", None) == (judge.calls, reply.outcome, reply.score)
-        assert (1, [True]) == (seen.skipped, [turn.skipped for turn in seen.turns])
-        assert not conversation.checkpoints()
+        assert [*["passed"] * 4, *["unscored"] * 3, "passed"] == [r.outcome for r in replies]
+        assert (5, 3) == (judge.calls, seen.skipped)
+        assert [*[False] * 4, *[True] * 3, False] == [turn.skipped for turn in seen.turns]
+        assert 5 == len(conversation.checkpoints())
 
 
 @pytest.mark.parametrize(
@@ -55,22 +67,30 @@ def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
 )
 def test_a_doubted_answer_is_never_skipped(answer: str) -> None:
     """The local checks fail it for certain, or the judge reads it."""
-    judge = Counting(0.1)
-    graph = make(lambda _: AIMessage(answer), judge, settings={**EVERY, "on_exhausted": "ask"})
+    judge, answers = Counting(), [f"Step {number} comes next." for number in range(4)]
+    settings = {**NOTHING, "on_exhausted": "ask"}
+    graph = make(
+        lambda _: AIMessage(answers.pop(0) if answers else answer), judge, settings=settings
+    )
+    reached(graph)
+    before = judge.calls
 
     state = say(graph, QUESTION)
 
-    assert state.get("__interrupt__") or judge.calls
+    assert state.get("__interrupt__") or judge.calls > before
 
 
 def test_the_answer_of_a_retry_is_judged() -> None:
     """A draft after a rejected one is not delivered unread."""
-    judge, drafts = Counting(), ["I'm sorry, but I can't help with that.", PLAIN]
-    graph = make(lambda _: AIMessage(drafts.pop(0)), judge, settings=EVERY)
+    judge = Counting()
+    drafts = [*[PLAIN] * 4, "I'm sorry, but I can't help with that.", PLAIN]
+    settings = {**NOTHING, "local_checks": ["refusal"]}
+    graph = make(lambda _: AIMessage(drafts.pop(0)), judge, settings=settings)
+    reached(graph)
 
     state = say(graph, QUESTION)
 
-    assert (1, 0.9) == (judge.calls, state["quality_score"])
+    assert (5, 0.9) == (judge.calls, state["quality_score"])
 
 
 def test_a_turn_with_tool_calls_is_judged() -> None:
@@ -83,24 +103,62 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
 
     judge = Counting()
     calls = ToolCalls(calls=[{"name": "look", "args": {"words": "list"}}], then=PLAIN)
-    graph = make(ScriptedChat(default=calls), judge, tools=[look], settings=EVERY)
+    chat = ScriptedChat(replies={QUESTION: calls}, default=PLAIN)
+    settings = {**NOTHING, "local_checks": []}
+    graph = make(chat, judge, tools=[look], settings=settings)
+    reached(graph)
+    say(graph, "What is step 5?")
+    assert 4 == judge.calls
 
     say(graph, QUESTION)
 
-    assert 1 == judge.calls
+    assert 5 == judge.calls
 
 
-def test_one_of_n_is_read() -> None:
-    """About a quarter of the good answers, drawn by the question's id, whatever the process."""
+@pytest.mark.parametrize(
+    ("share", "read"), [pytest.param(1.0, 24, id="all"), pytest.param(0.0, 7, id="few")]
+)
+def test_the_share_is_the_limit(share: float, read: int) -> None:
+    """With 1 the judge reads each answer, with 0 the first four and each eighth."""
     judge = Counting()
-    numbers = iter(range(1_000))
-    graph = make(
-        lambda _: AIMessage(f"{PLAIN} This one has the number {next(numbers)} and its own words."),
-        judge,
-        settings={"judge_every": 4, "topics": "off"},
-    )
+    settings = {"judge_share": share, "topics": "off", "local_checks": []}
+    graph = make(lambda _: AIMessage(PLAIN), judge, settings=settings)
 
-    for number in range(40):
-        say(graph, f"What is list comprehension number {number} in Python?", thread=f"t{number}")
+    for number in range(24):
+        say(graph, f"What is list comprehension number {number} in Python?")
 
-    assert 3 <= judge.calls <= 18
+    assert read == judge.calls
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_by_default_judging_costs_a_fifth(language: str) -> None:
+    """After 50 short turns the judge used at most 20 % of the tokens of the answers, and most of them."""
+    asked = {"en": "What is the price of ticket {}?", "ja": "切符の{}番の値段はいくらですか?"}
+    answer = {
+        "en": "Ticket {} for the city tour costs thirty euros at the counter.",
+        "ja": "市内観光の切符の{}番は、窓口で30ユーロです。",
+    }
+    numbers = iter(range(50))
+    chat = RunnableLambda(lambda _: AIMessage(answer[language].format(next(numbers))))
+    judge = Counting()
+    settings = {"topics": "off", "local_checks": []}
+    with Conversation.open(":memory:", model=chat, judge=judge, settings=settings) as conversation:
+        for number in range(50):
+            conversation.say(asked[language].format(number))
+        spent = conversation.graph.get_state(
+            {"configurable": {"thread_id": conversation.thread_id}}
+        ).values["spent"]
+
+    assert 0.15 < spent["judge"]["total"] / spent["answer"]["total"] <= 0.2
+    assert judge.calls < 50
+
+
+def test_a_doubt_below_a_hint_is_read_too() -> None:
+    """An answer that the experts doubt a little gives the judge no hint, and is not skipped."""
+    found = PreVerdict(score=0.9, decided=False, reason="", doubt=SURE_BELOW)
+    exchange = Exchange(question=QUESTION, answer=PLAIN)
+
+    assert not is_plainly_good(exchange, found)
+    assert is_plainly_good(exchange, replace(found, doubt=SURE_BELOW - 0.01))
+    assert not is_plainly_good(exchange, replace(found, doubt=0.0, hint="It may stop."))
+    assert not is_plainly_good(replace(exchange, found_nothing=True), replace(found, doubt=0.0))

@@ -133,7 +133,7 @@ def test_a_return_names_its_topic(serve: Serve, tmp_path: Path) -> None:
 
 
 @LANGUAGES
-@pytest.mark.parametrize("settings", [{"judging": "local"}, {"judge_every": 9}], ids=str)
+@pytest.mark.parametrize("settings", [{"judging": "local"}], ids=str)
 def test_a_call_of_its_own_before_the_answer(
     serve: Serve, tmp_path: Path, questions: tuple[str, ...], settings: dict[str, Any]
 ) -> None:

@@ -364,6 +364,8 @@ def test_benchmark_prints_figures(
     }
     by_file = figures.pop("files")[str(labelled)]
     assert figures.pop("cpu_ms_per_decision")["items"] == 3
+    for figure in figures.values():
+        assert figure.pop("interval")[1] == 1.0
     assert expected == figures
     assert by_file["macro_f1"]["interval"] == [1.0, 1.0]
     assert by_file["precision"]["interval"] == [0.3424, 1.0]

@@ -35,7 +35,7 @@ class TimelineTurn:
     rollbacks: int
     pinned: bool = False
     forgotten: bool = False
-    skipped: bool = False  # the judge was not asked, by the setting `judge_every`
+    skipped: bool = False  # the judge was not asked, by the setting `judge_share`
     step_ids: tuple[str, ...] = ()
 
 
@@ -98,5 +98,5 @@ class TimelineData:
 
     @property
     def skipped(self) -> int:
-        """The number of turns whose answers `judge_every` left out, so that no judge was asked."""
+        """The number of turns whose answers `judge_share` left out, so that no judge was asked."""
         return sum(turn.skipped for turn in self.turns)

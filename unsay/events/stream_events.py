@@ -54,7 +54,7 @@ class VerdictEvent(TypedDict):
     `score`, `consistency` and `agreement` are from 0 to 1, or `None` if unknown. `advice` is for the
     next attempt, `query` another search; both may be empty. `blamed` are ids of messages. `intent` is
     what the question does to the topic in the judge's words, `returns_to` the id of the earlier topic
-    that it names; both may be empty. `skipped`: the judge was not asked, by the setting `judge_every`.
+    that it names; both may be empty. `skipped`: the judge was not asked, by the setting `judge_share`.
     """
 
     unsay: Literal["verdict"]

@@ -9,8 +9,13 @@ from unsay.generation.context_builder import AttemptContext
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import nothing_relevant
 from unsay.generation.topic_intent import topics_to_label
+from unsay.tokens.pricing import merged
 from unsay.tracing import send_score
 from unsay.verdicts import Verdict
+
+# Answers that the judge never skips: those of the first turns of a thread, and every eighth one.
+FIRST_JUDGED = 4
+JUDGED_EVERY = 8
 
 
 def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
@@ -27,9 +32,10 @@ def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdi
     )
     # The key is the same after a crash, so that a repeated step does not pay its judge twice.
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
-    verdict = yield from judge_exchange(
-        exchange, answer, scope, key=key, first=not turn["rejections"]
-    )
+    is_first = not turn["rejections"]
+    may_skip = is_first and turn["number"] > FIRST_JUDGED and turn["number"] % JUDGED_EVERY
+    spent = merged(state.get("spent", {}), scope.step_log.spent) if may_skip else None
+    verdict = yield from judge_exchange(exchange, answer, scope, key=key, spent=spent)
     scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
     send_score(scope.config, verdict.score, of_graph=False)
     return verdict

@@ -1,8 +1,7 @@
 """Judge: local rules first, then the model judge for what they cannot decide."""
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,10 +10,12 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError, ModelReplyError
+from unsay.history.token_usage import tokens_in
 from unsay.judging.changed_facts import changed_facts
-from unsay.judging.heuristics import prejudge
+from unsay.judging.heuristics import is_plainly_good, prejudge
 from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.verdict import (
+    blamable,
     judge_request,
     majority,
     skipped,
@@ -23,13 +24,14 @@ from unsay.judging.verdict import (
     verdict_of,
     verdict_of_checks,
 )
-from unsay.llm.call import ModelRequest, ask_model
+from unsay.llm.call import REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.model_factory import is_graph
 from unsay.operations.commands import answered_turns, as_sent
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
+from unsay.tokens.pricing import Tally
 from unsay.types import Language
 from unsay.verdicts import Exchange, ToolUse, Verdict
 
@@ -109,15 +111,16 @@ def judge_exchange(
     scope: Scope,
     *,
     key: str | None = None,
-    first: bool = False,
+    spent: Mapping[str, Tally] | None = None,
 ) -> Steps[Verdict]:
     """Return a verdict on one exchange.
 
     Obvious failures, such as an empty answer, are found without the judge. With `judging="local"`
     the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails, if
     the answer has no text but other content, and with `judging="off"`. `key` identifies the call,
-    so that it is paid once after a crash; `None` is the answer's id. `first` says that it is a
-    turn's first draft, which the setting `judge_every` may leave unscored.
+    so that it is paid once after a crash; `None` is the answer's id. `spent` are the tokens of the
+    thread's calls by purpose: a plainly good answer is skipped if judging it would exceed the
+    setting `judge_share`. `None` skips no answer.
     """
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
@@ -136,32 +139,34 @@ def judge_exchange(
         texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
     hint = changed_facts(exchange) or rules.hint
-    key = key or answer.id or ""
-    if first and not hint and not _is_drawn(exchange, key, settings.judge_every):
-        return skipped(texts_for(text, scope).judge_skipped)
-    request = partial(
-        judge_request,
-        exchange,
-        hint=hint,
-        rubric=settings.judge_rubric,
-    )
+    request = partial(judge_request, exchange, hint=hint, rubric=settings.judge_rubric)
+    texts = texts_for(text, scope)
+    if (
+        is_plainly_good(exchange, rules)
+        and not hint
+        and _exceeds_share(request(texts), spent, scope)
+    ):
+        return skipped(texts.judge_skipped)
     scope.emit("judging", message_id=answer.id)
-    verdict = yield from _ask_panel(request, text, scope, key=key)
-    # A judge may name only messages that it was shown.
-    shown = (*exchange.earlier_ids, *(call.message_id for call in exchange.calls))
-    return replace(verdict, blamed=tuple(name for name in shown if name in verdict.blamed))
+    verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
+    # A judge may blame only messages that it was shown, by their short or their own name.
+    shown, blamed = blamable(exchange), set(verdict.blamed)
+    return replace(
+        verdict, blamed=tuple(shown[each] for each in shown if {each, shown[each]} & blamed)
+    )
 
 
-def _is_drawn(exchange: Exchange, key: str, every: int) -> bool:
-    """Return whether the judge reads an answer that the local checks do not doubt.
-
-    It reads every answer of a turn with tool calls or a search without a result, and about one in
-    `every` of the others. These are drawn by their `key`, so that a step that runs again after a
-    crash draws the same.
-    """
-    if exchange.calls or exchange.found_nothing:
-        return True
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % every == 0
+def _exceeds_share(
+    request: list[AnyMessage], spent: Mapping[str, Tally] | None, scope: Scope
+) -> bool:
+    """Return whether a request would raise the judge's tokens over `judge_share` of the answers'."""
+    settings = scope.settings
+    if spent is None or settings.judge_share == 1:
+        return False
+    judgements = settings.judge_samples * (1 + len(settings.judge_panel))
+    cost = judgements * (prompt_tokens(request) + REPLY_TOKENS["judge"])
+    judged, answered = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
+    return judged + cost > settings.judge_share * answered
 
 
 def judge_summary(

@@ -20,6 +20,9 @@ DOUBTS: Mapping[LocalCheck, str] = {
     "truncation": "The answer may stop in the middle of a sentence.",
     "repetition": "The answer resembles an earlier answer.",
 }
+# Doubt of the experts below which an answer is plainly good, lower than for a hint: .97 of corrupted
+# answers are above it, and .04 of good ones. Source: own, `recall_sure` of `benchmarks/judging.py`.
+SURE_BELOW = 0.3
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
@@ -120,6 +123,16 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
         signals=tuple(dict.fromkeys(signal.name for signal in signals)),
         doubt=1.0 if decided else round(max(doubted.values(), default=0.0), 3),
     )
+
+
+def is_plainly_good(exchange: Exchange, found: PreVerdict) -> bool:
+    """Return whether a verdict of `prejudge` has nothing to doubt, on an answer that it can judge.
+
+    It cannot see what tools did, nor what a search should have found, nor label a question's topic.
+    The judge may skip a plainly good answer.
+    """
+    unseen = exchange.calls or exchange.found_nothing or exchange.topics
+    return not (unseen or found.decided or found.hint) and found.doubt < SURE_BELOW
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:

@@ -1,6 +1,6 @@
 """Verdicts: the request to a judge, and the verdict in its reply."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -17,7 +17,7 @@ from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdic
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.
-EARLIER_CHARS = 200
+EARLIER_CHARS = 120
 CURRENT_TEXTS = 4  # newest texts of the current topic that a judge sees, to label the question
 CALL_CHARS = 1_200  # of the arguments, and of the result, of one tool call
 MAXIMUM_CALLS = 20  # tool calls that a judge sees, half from either end
@@ -95,13 +95,14 @@ def judge_request(
     `rubric` are the operator's own criteria. `flipped` shows the answer first: a panel asks in both
     orders, because judges favour what they read first or last.
     """
+    names = {message_id: name for name, message_id in blamable(exchange).items()}
     ids = exchange.earlier_ids or ("",) * len(exchange.earlier)
     earlier = "\n".join(
-        f"{question[:EARLIER_CHARS]}\n→ {_id_shown(name)}{answer[:EARLIER_CHARS]}"
-        for name, (question, answer) in zip(ids, exchange.earlier, strict=True)
+        f"{question[:EARLIER_CHARS]}\n→ {_id_shown(names, each)}{answer[:EARLIER_CHARS]}"
+        for each, (question, answer) in zip(ids, exchange.earlier, strict=True)
     )
     question, answer = _judged(exchange.question), _judged(exchange.answer)
-    calls = _calls_shown(exchange.calls, texts)
+    calls = _calls_shown(exchange.calls, names, texts)
     topics = topics_shown(exchange.topics, texts)
     parts = {
         "topics": topics,
@@ -135,14 +136,26 @@ def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) ->
     return "\n".join(lines)
 
 
-def _id_shown(message_id: str) -> str:
-    return f"[id {message_id}] " if message_id else ""
+def blamable(exchange: Exchange) -> dict[str, str]:
+    """Return the ids of the messages that a judge may blame, by the short name that it is shown.
+
+    The names are `e1`, `e2`, … for earlier answers and `t1`, … for messages with tool calls.
+    """
+    # A message's own id is up to 40 characters, about 30 tokens.
+    earlier = [each for each in exchange.earlier_ids if each]
+    calls = dict.fromkeys(call.message_id for call in exchange.calls if call.message_id)
+    named = {f"e{number}": each for number, each in enumerate(earlier, 1)}
+    return {**named, **{f"t{number}": each for number, each in enumerate(calls, 1)}}
 
 
-def _calls_shown(calls: Sequence[ToolUse], texts: Texts) -> str:
+def _id_shown(names: Mapping[str, str], message_id: str) -> str:
+    return f"[id {names[message_id]}] " if message_id else ""
+
+
+def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Texts) -> str:
     half = MAXIMUM_CALLS // 2
     lines = [
-        f"{_id_shown(call.message_id)}{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
+        f"{_id_shown(names, call.message_id)}{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
         + _result_shown(call, texts)
         for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
     ]
@@ -283,7 +296,7 @@ def scored(
 
 
 def skipped(reason: str) -> Verdict:
-    """Return the unscored verdict on an answer that no judge read, by the setting `judge_every`."""
+    """Return the unscored verdict on an answer that no judge read, by the setting `judge_share`."""
     return replace(unscored(reason), skipped=True)
 
 

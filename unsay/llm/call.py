@@ -141,7 +141,8 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
         reply = yield from _paid(request, models)
     else:
         reply = yield from _asked(request, models)
-    if request.purpose != "answer":
+    # Outside of a run an answer is only looked at, and is never part of the thread.
+    if request.purpose != "answer" or request.scope.in_graph:
         yield from note_spent(request.scope, {request.purpose: request.spent(reply)})
     return reply
 

@@ -164,7 +164,7 @@ def account_of_thread(scope: Scope) -> ThreadAccount:
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Record the tokens of calls other than answers, by purpose; readers record nothing.
+    """Record the tokens of calls, by purpose; readers record nothing.
 
     In a run they are added to the step log, outside of it to the store.
     """
