@@ -103,13 +103,6 @@ def keep_unsaved(
         UNSAVED.keep(place.owner, place.thread_id, place.question_id, kept)
 
 
-def _place_of_attempt(state: State, scope: Scope) -> tuple[object, str, str]:
-    """Return the same for a rejected draft of the attempt under way."""
-    turn = state["turn"]
-    owner, thread_id, name = _place_of_answer(state, scope)
-    return owner, thread_id, f"{name} {len(turn['rejections'])} {turn['extra_attempts']}"
-
-
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     """Return the update that ends a turn with the answer that an earlier run could not save.
 
