@@ -237,7 +237,11 @@ def _check(function: Callable[..., Any], target: Any) -> None:
 
 
 def _parameters(target: Any) -> set[str] | None:
-    """Return the names that a call of the tool can fill; `None` if it can fill every name."""
+    """Return the parameter names that an `undo` or `describe` of the tool may have.
+
+    They are the tool's own parameters, and `args` and `result`. `None` means any name: the tool
+    takes `**kwargs`.
+    """
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
     wanted = inspect.signature(target).parameters.values()

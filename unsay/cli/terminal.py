@@ -155,9 +155,10 @@ def clean(text: str) -> str:
 
 
 def block(text: str, *, columns: int | None = None, indent: int = 2) -> str:
-    """Return a text, cleaned, in indented lines of at most `columns` cells.
+    """Return a text in indented lines of at most `columns` cells, indent included.
 
-    `None` is the width of standard output. Line breaks of the text stay, except at its end.
+    `None` is the terminal's width; without a terminal no line is broken. `clean` makes the text safe
+    to print. Its own line breaks stay, except at its end.
     """
     cells = room() if columns is None else columns
     words = wrapped(clean(text).rstrip("\n"), columns=cells, indent=indent)

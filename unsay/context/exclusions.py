@@ -134,7 +134,10 @@ def topic_starts(
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of all messages that the entries name, even if the transcript lacks them."""
+    """Return the ids that the entries list, also of messages that the transcript does not hold.
+
+    Forgotten tool results are included; of a forgotten topic only the listed messages.
+    """
     return frozenset(name for entry in forgotten for name in entry["message_ids"])
 
 

@@ -285,7 +285,11 @@ class PlanContext:
 
 
 def running_question(messages: Sequence[AnyMessage]) -> frozenset[str]:
-    """Return the id of the newest question, as a set; empty if it is answered or there is none."""
+    """Return the id of the newest question, as a set, if it still waits for its answer.
+
+    It is empty without a question, and if the last message (system messages aside) is a final
+    answer.
+    """
     spoken = [message for message in messages if message.type != "system"]
     if not spoken or is_answer(spoken[-1]):
         return frozenset()

@@ -74,8 +74,9 @@ class Summarizing(Strategy):
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Return a plan that summarizes, after the model refused the context as too long.
 
-        If no messages can be summarized, the plan changes nothing and has the problem. The errors
-        are those of `oldest`.
+        If nothing can be summarized or the summarizer fails, the plan changes nothing, and the reason is
+        in its `problems`. Raises `ContextOverflowError` if only results of unknown tool calls would be
+        left.
         """
         oldest = self.oldest(ctx)
         plan = yield from self._summarized(ctx, oldest)

@@ -177,10 +177,10 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def status(thread: ThreadHandle) -> Steps[Status]:
-    """Return topic, newest context and budgets, for a status line.
+    """Return the topic, the newest call's context (`window`) and the budgets, for a status line.
 
-    The topic is empty and the context `None` before the first answer. Offloaded messages and
-    branches are not loaded, so the cost does not grow with the thread.
+    The topic is empty before the first question, and `window` is `None` until a model has answered.
+    Offloaded messages and branches are not loaded, so the work does not grow with the thread.
     """
     state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
     return (yield from status_of(state, thread.scope()))

@@ -101,10 +101,11 @@ async def one_writer_awaited(
 
 @contextmanager
 def inside(config: RunnableConfig | None) -> Iterator[Hold]:
-    """Yield the hold of a run while one of its nodes works.
+    """Yield the hold of a run while one of its nodes works; `verify` it before the node's commit.
 
-    Meanwhile code that the node calls does not wait for the thread, which its own run has. For a
-    run that holds nothing, `verify` of the yielded hold does nothing.
+    Meanwhile code of the node that wants to write to the same thread gets `ThreadBusyError` at once,
+    since it would wait for its own run without end. For a run that holds nothing, `verify` does
+    nothing.
     """
     hold = (config or {}).get("configurable", {}).get(HOLD)
     if not isinstance(hold, Hold):

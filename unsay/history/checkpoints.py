@@ -211,9 +211,10 @@ def by_age(
 def renumbered(
     checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
 ) -> list[Checkpoint]:
-    """Return the checkpoints, each with the number of answered turns that are before it now.
+    """Return the checkpoints with their turn numbers counted again, after messages were removed.
 
-    A checkpoint keeps its number if its message is offloaded: no rollback changes what is before it.
+    The number counts the answered turns up to the checkpoint's message, offloaded turns included.
+    A checkpoint at an offloaded message keeps its number.
     """
     before, last = (offloaded["turns"], offloaded["last"]) if offloaded else (0, None)
     turns_at = {None: 0, last: before, **turn_numbers(messages, before)}

@@ -184,9 +184,10 @@ Part = Thinking | Text | ToolCall | ToolResult | Media | Other
 
 
 def parts_of(message: BaseMessage) -> tuple[Part, ...]:
-    """Return the parts of a message: thinking, then text and media in their order, then tool calls.
+    """Return the parts of a message: thinking first, then the other content, then tool calls.
 
-    For a tool message they are its result, with all its text, and then its media.
+    Text, media and blocks of other types (`Other`) stay in their order; empty texts are left out.
+    A tool message gives its result, with all its text, then its other blocks.
     """
     parts = [part for part in map(_part, blocks_of(message)) if part is not None]
     if isinstance(message, ToolMessage):

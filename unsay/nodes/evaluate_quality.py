@@ -201,9 +201,9 @@ def _judge_one(
 def _consequences(
     state: State, scope: Scope, verdicts: Sequence[tuple[Injected, Verdict]]
 ) -> Update:
-    """Return the update with the verdicts, and log and stream each of them.
+    """Return the update with the verdicts and the lowest score; log and stream each verdict.
 
-    If an exchange failed, the update requests a rollback that removes only the failed ones.
+    If answers failed, the update requests a rollback that removes only these with their questions.
     """
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []

@@ -64,10 +64,11 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read; return those in the index, and the thread's new cache.
+        """Index the messages that were read, and store the thread's new cache for later searches.
 
-        An automatic search indexes at most `INDEXED_AT_ONCE` new messages; the index then has the
-        newest.
+        Return the messages that are in the index, and that cache. Unless a person or the model
+        searches, at most `INDEXED_AT_ONCE` new messages are read into the index; then the oldest
+        messages are missing in it.
         """
         messages, known = self.messages, _memory(self.scope)
         new = [page.messages for name, page in self.pages.items() if name not in known.pages]

@@ -248,11 +248,11 @@ class FileLeases(KeptLeases):
         columns: tuple[str, ...],
         thread_of: Callable[..., str | None],
     ) -> None:
-        """Make writes over a connection fail with the message `LOST` if the lease was lost.
+        """Make inserts and deletes of a table's rows fail if this process lost the lease on the thread.
 
-        The check is for rows of `table`. `thread_of` is called with a row's values of `columns` and
-        returns the thread's id; if it returns `None`, or this process has no lease on that thread,
-        the write is accepted.
+        They raise `sqlite3.IntegrityError` with the text `LOST`; updates are not checked.
+        `thread_of` gets a row's values of `columns` and returns the thread's id. For `None`, and for a
+        thread on which this process has taken no lease, the write is accepted.
 
         Source:
             Kleppmann 2016, "How to do distributed locking": fencing tokens. SQLite, CREATE

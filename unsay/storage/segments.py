@@ -127,12 +127,12 @@ def read_back(
     *,
     turns: int = 0,
 ) -> Steps[list[OffloadedSegment]]:
-    """Read segments from the newest until they hold the wanted messages and answered turns.
+    """Read the newest segments, as many as hold the wanted messages and answered turns.
 
     The newest segment is first in the result. `head` refers to it; for `None` the result is empty.
-    `wanted` has ids of messages; an unknown one adds no segment. `None` among them, or instead of
-    them, means the beginning of the transcript. `turns` counts answered turns. Raises
-    `DatabaseCorruptError` if a segment is missing or damaged.
+    `wanted` has ids of messages; an id that no segment has adds none. `None` among them, or instead of
+    them, reads all. `turns` counts answered turns. Raises `DatabaseCorruptError` if a segment is
+    missing or damaged.
     """
     to_the_end = wanted is None or None in wanted
     prints = set() if to_the_end else {_print_of(message_id) for message_id in wanted or ()}
