@@ -1,4 +1,5 @@
 from contextlib import closing
+from pathlib import Path
 from typing import Any, get_args
 
 from langgraph.types import Command
@@ -60,7 +61,7 @@ def test_every_kind_is_an_event_of_conversations() -> None:
     assert {"token", "reply", *KINDS} == set(get_args(EventKind))
 
 
-def test_the_events_of_a_whole_conversation_fit(tmp_path: Any) -> None:
+def test_the_events_of_a_whole_conversation_fit(tmp_path: Path) -> None:
     """Tools, searches, rollbacks, topics, summaries, budgets, checkpoints, commands, decisions."""
     CALENDAR.clear()
     with closing(open_database(tmp_path / "t.db")) as database:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
+from unsay.context.manifest import ids_checksum, manifest_in
 from unsay.context.topics import by_topic
+from unsay.conversation.results import Removed
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline_data import (
@@ -16,9 +18,11 @@ from unsay.conversation.timeline_data import (
     TimelineData,
     TimelineTopic,
     TimelineTurn,
+    UndoneCall,
 )
 from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
+from unsay.history.compensations import Entry, list_entries
 from unsay.history.threads import load_pending_input
 from unsay.messages.annotations import (
     annotation_of,
@@ -29,6 +33,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
+from unsay.operations.rollback import load_branches
 from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
 
@@ -81,6 +86,9 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
             forgotten=not forgotten.isdisjoint(ids),
             skipped=annotation.get("skipped", False),
             step_ids=tuple(step_ids),
+            topic_change=annotation.get("topic_change"),
+            removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
+            checkpoints_removed=tuple(annotation.get("dropped_checkpoints", ())),
         )
         step_ids.clear()
         turns.append(turn)
@@ -100,9 +108,9 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return the turns, their scores and topics, the checkpoints and the branches.
+    """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics.
 
-    It prints as a tree.
+    It prints as a tree. The messages themselves, with tool calls and results, are `messages()`.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -113,7 +121,66 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     is_new = bool(stored) and not snapshot.values.get("messages")
     state: Any = {"messages": []} if is_new else (yield from thread.whole())
     seen = timeline_of(thread, state)
-    return replace(seen, pending=_pending_of(state, seen.turns, stored, snapshot.interrupts))
+    entries = yield from list_entries(*thread.address)
+    return replace(
+        seen,
+        turns=(yield from _with_rejected(seen.turns, state, thread)),
+        pending=_pending_of(state, seen.turns, stored, snapshot.interrupts),
+        undone_calls=tuple(_undone_call(each) for each in entries if each.status in _RESULTS),
+    )
+
+
+def _with_rejected(
+    turns: Sequence[TimelineTurn], state: Mapping[str, Any], thread: ThreadHandle
+) -> Steps[tuple[TimelineTurn, ...]]:
+    """Return the answered turns with their rejected drafts, which branches keep."""
+    refs = state.get("branches", [])
+    names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
+    branches = yield from load_branches(names, thread.scope(), refs)
+    drafts: dict[str, dict[str | None, RejectedDraft]] = {}
+    for branch in branches:
+        for message in branch["drafts"]:
+            manifest = manifest_in(message)
+            if manifest is not None and "outcome" in annotation_of(message):
+                own = drafts.setdefault(manifest["question"], {})
+                own[message.id] = _draft_of(message)
+    shown = []
+    for turn in turns:
+        own = drafts.get(ids_checksum([turn.question_id or ""]), {})
+        # The best of the failed drafts can be the answer.
+        rejected = tuple(each for each in own.values() if each.message_id != turn.message_id)
+        shown.append(turn if turn.answer is None else replace(turn, rejected=rejected))
+    return tuple(shown)
+
+
+def _draft_of(message: AnyMessage) -> RejectedDraft:
+    annotation = annotation_of(message)
+    return RejectedDraft(
+        text=text_of(message),
+        score=annotation.get("score"),
+        reason=annotation.get("reason", ""),
+        message_id=message.id,
+    )
+
+
+_RESULTS: Mapping[str, Literal["undone", "failed", "skipped", "unknown"]] = {
+    "done": "undone",
+    "failed": "failed",
+    "skipped": "skipped",
+    "running": "unknown",
+}
+"""What a compensation's status says of a call; with another status nothing was to be undone yet."""
+
+
+def _undone_call(entry: Entry) -> UndoneCall:
+    call = entry.compensation
+    return UndoneCall(
+        tool=call.tool,
+        tool_call_id=call.tool_call_id,
+        description=call.description,
+        result=_RESULTS[entry.status],
+        reason=entry.error,
+    )
 
 
 def _pending_of(
@@ -140,12 +207,7 @@ def _pending_of(
         question=question,
         question_id=question_id,
         request=interrupts[0].value if interrupts else None,
-        rejected=tuple(
-            RejectedDraft(
-                text=text_of(each["messages"][-1]), score=each["score"], reason=each["reason"]
-            )
-            for each in rejections
-        ),
+        rejected=tuple(_draft_of(each["messages"][-1]) for each in rejections),
     )
 
 

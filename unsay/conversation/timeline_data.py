@@ -2,16 +2,43 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from unsay.types import BranchRef, Checkpoint, Forgotten, Pin
+from unsay.conversation.results import Removed
+from unsay.types import BranchRef, Checkpoint, Forgotten, Pin, TopicChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedDraft:
+    """A draft that failed; `score` is `None` for an unscored one."""
+
+    text: str
+    score: float | None
+    reason: str
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneCall:
+    """A tool call that was rolled back, and what became of it; as in the event `compensation`.
+
+    After `failed` and `skipped` the call is still in effect, and `reason` says why. `unknown`: a
+    crash came while it was undone.
+    """
+
+    tool: str
+    tool_call_id: str
+    description: str
+    result: Literal["undone", "failed", "skipped", "unknown"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTurn:
     """One turn on the current branch.
 
-    The fields `score`, `reason`, `topic` and `rollbacks` are those of its `Reply`.
+    The fields `score`, `reason`, `topic`, `topic_change`, `rollbacks`, `removed` and
+    `checkpoints_removed` are those of its `Reply`.
 
     Attributes:
         question: Empty for an answer that was added without one.
@@ -19,6 +46,7 @@ class TimelineTurn:
         message_id: The answer's id; the question's while it waits.
         step_ids: Ids of the messages of its tool steps, oldest first.
         outcome: As in `Reply`; `None` also for an answer that was not judged.
+        rejected: The turn's drafts that failed, oldest first; only `Conversation.timeline` sets them.
         flag: As in `Reply`; also `by_person`, for an answer that a person wrote.
     """
 
@@ -37,6 +65,10 @@ class TimelineTurn:
     forgotten: bool = False
     skipped: bool = False  # the judge was not asked, by the setting `judge_share`
     step_ids: tuple[str, ...] = ()
+    topic_change: TopicChange | None = None
+    removed: tuple[Removed, ...] = ()
+    checkpoints_removed: tuple[str, ...] = ()
+    rejected: tuple[RejectedDraft, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +83,6 @@ class TimelineTopic:
     summary: str | None
 
     forgotten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedDraft:
-    """A draft that failed; `score` is `None` for an unscored one."""
-
-    text: str
-    score: float | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +104,8 @@ class PendingQuestion:
 class TimelineData:
     """The whole thread at one moment; checkpoints, branches, pins and forgotten are oldest first.
 
-    `pending` is the question that waits for its answer; `None` if none does.
+    `pending` is the question that waits for its answer; `None` if none does. `undone_calls` are the
+    tool calls that were rolled back. Only `Conversation.timeline` sets both.
     """
 
     thread_id: str
@@ -95,6 +119,7 @@ class TimelineData:
     pins: tuple[Pin, ...] = ()
     forgotten: tuple[Forgotten, ...] = ()
     pending: PendingQuestion | None = None
+    undone_calls: tuple[UndoneCall, ...] = ()
 
     @property
     def skipped(self) -> int:

@@ -1,0 +1,125 @@
+"""A page that is loaded again shows what the live page showed."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.graph.test_stream_events import QUESTIONS, add_entry, judge, library
+from unsay import Conversation, Event
+from unsay.testing import ScriptedChat
+
+RELOADED = """
+import json, sys
+from langchain_core.messages import messages_to_dict
+from unsay import Conversation
+with Conversation.open(sys.argv[1], thread="t") as page:
+    state = page.graph.get_state({"configurable": {"thread_id": "t"}}).values
+    shown = {
+        **page.timeline().to_dict(),
+        "messages": messages_to_dict(page.messages()),
+        "listed": [each.id for each in page.branches()],
+        "history": state["state_history"],
+    }
+print(json.dumps(shown))
+"""
+
+
+class Played:
+    """What the live page was shown, and what another process finds."""
+
+    def __init__(self, events: list[tuple[str, Event]], page: dict[str, Any]) -> None:
+        self.events, self.page = events, page
+        self.messages = {each["data"]["id"]: each["data"] for each in page["messages"]}
+        drafts = [draft for turn in page["turns"] for draft in turn["rejected"]]
+        self.rejected = drafts + page["pending"]["rejected"]
+
+    def live(self, kind: str, *keys: str) -> list[tuple[Any, ...]]:
+        """Values of all events of a kind, without those of the turns that were rolled back."""
+        _, calendar, python, *_ = QUESTIONS
+        return [
+            tuple(event.message_id if key == "message_id" else event.data[key] for key in keys)
+            for step, event in self.events
+            if event.kind == kind and step not in (calendar, python)
+        ]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """A conversation with everything in it, which ends with a decision that waits."""
+    path = tmp_path_factory.mktemp("page") / "t.db"
+    kyoto, calendar, python, town, _, car = QUESTIONS
+    steps = [kyoto, calendar, python, "/checkpoint good", "/rollback 2", town, car]
+    with Conversation.open(
+        path,
+        thread="t",
+        model=ScriptedChat(replies=QUESTIONS),
+        judge=judge,
+        tools=[add_entry, library],
+        settings={"on_exhausted": "ask", "max_rollbacks": 1},
+    ) as conversation:
+        events = [(step, event) for step in steps for event in conversation.stream(step)]
+    command = [sys.executable, "-c", RELOADED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Played(events, json.loads(done.stdout))
+
+
+def test_drafts_and_verdicts_are_found_again(played: Played) -> None:
+    """Each rejected draft with its reason, and each score of an answer or of a document."""
+    keys = ("message_id", "score", "reason")
+    rejected = [tuple(each[key] for key in keys) for each in played.rejected]
+    assert rejected == played.live("draft_rejected", *keys)
+    texts = ["Buy a car.", "Buy a car now.", "Buy a car now."]
+    assert texts == [each["text"] for each in played.rejected]
+    answered = [turn for turn in played.page["turns"] if turn["answer"]]
+    found = [(*(turn[key] for key in keys), turn["outcome"]) for turn in answered]
+    for name, message in played.messages.items():
+        noted = message["response_metadata"].get("unsay", {})
+        if message["type"] == "tool" and "outcome" in noted:
+            found.append((name, noted["score"], noted["reason"], noted["outcome"]))
+    found += [(*each, "failed") for each in rejected]
+    assert set(played.live("verdict", *keys, "outcome")) == set(found)
+
+
+def test_tool_calls_are_found_again(played: Played) -> None:
+    """Calls and results in the messages, and what became of a call that was rolled back."""
+    messages = played.messages.values()
+    calls = {(each["id"], each["name"]) for m in messages for each in m.get("tool_calls", [])}
+    assert set(played.live("tool_call", "call_id", "name")) <= calls
+    results = {
+        (each["tool_call_id"], each["status"], each["content"])
+        for each in messages
+        if each["type"] == "tool"
+    }
+    assert results == set(played.live("tool_result", "call_id", "status", "text"))
+    (undone,) = played.page["undone_calls"]
+    assert ("add_entry", "undone", "") == (undone["tool"], undone["result"], undone["reason"])
+
+
+def test_topics_checkpoints_and_branches_are_found_again(played: Played) -> None:
+    """Each topic change at its turn, each checkpoint, and the turns that were rolled back."""
+    turns = played.page["turns"]
+    (first, *changes) = played.live("topic", "kind", "label")
+    assert first == ("new", turns[0]["topic"])
+    assert changes == [
+        (turn["topic_change"], turn["topic"]) for turn in turns if turn["topic_change"]
+    ]
+    saved = {name for (name,) in played.live("checkpoint", "id")}
+    assert saved == {each["id"] for each in played.page["checkpoints"]}
+    (removed,) = [each for each in played.page["branches"] if each["kind"] == "person"]
+    assert 6 == removed["size"]
+    branches = {each["id"] for each in played.page["branches"]}
+    assert {"live", *branches} == set(played.page["listed"])
+    history = {each["event"] for each in played.page["history"]}
+    assert {"draft_rejected", "person", "created"} <= history
+
+
+def test_the_decision_that_waits_is_found_again(played: Played) -> None:
+    """The question, and what can be decided."""
+    pending = played.page["pending"]
+    assert list(QUESTIONS)[-1] == pending["question"]
+    reply = played.events[-1][1].reply
+    assert reply is not None
+    assert reply.request == pending["request"]
