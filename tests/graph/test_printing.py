@@ -157,19 +157,36 @@ def test_a_branch_counts_what_a_rollback_counts(conversation: Conversation) -> N
     assert "rolled back, 4 messages" in str(conversation.timeline())
 
 
+def test_a_rollback_by_turns_gives_no_reason(conversation: Conversation) -> None:
+    """The timeline says only once that messages were rolled back."""
+    conversation.rollback(turns=1)
+    (line,) = [line for line in str(conversation.timeline()).splitlines() if "×" in line]
+    assert line.endswith("× rolled back, 2 messages")
+
+
+def test_matches_in_japanese() -> None:
+    """Matches of a recall say in Japanese who wrote them, and why they match."""
+    model = ScriptedChat(default="東山と嵐山を回れます。")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("京都には何日必要ですか?")
+        lines = opened.say("/recall 嵐山").text.splitlines()
+        assert "ターン1 あなた: 「京都には何日必要ですか?」(一致したメッセージの前後)" in lines
+        assert "ターン1 回答: 「東山と嵐山を回れます。」(「嵐山」を含む)" in lines
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
         ("/pin 9", "ターン9はありません。ターンは1から1までです。/timeline で一覧を表示できます"),
-        ("/pin abc", "'abc'はターンではありません。"),
+        ("/pin abc", "「abc」はターンではありません。"),
         ("/rollback 9", "9ターンは戻れません。回答済みのターンは1件です"),
-        ("/rollback 京都", "チェックポイント'京都'はありません。"),
+        ("/rollback 京都", "チェックポイント「京都」はありません。"),
         ("/redo", "やり直せる操作はありません"),
         ("/recall", "検索語を入力してください"),
         ("/unpin", "ピン留めされていません"),
-        ("/forget 大阪", "'大阪'に一致するメッセージや話題はありません。"),
-        ("/checkpoint live", "'live'は予約されています。"),
-        (f"/checkpoint {'x' * 80}", f"'{'x' * 80}'はチェックポイントの名前に使えません。"),
+        ("/forget 大阪", "「大阪」に一致するメッセージや話題はありません。"),
+        ("/checkpoint live", "「live」は予約されています。"),
+        (f"/checkpoint {'x' * 80}", f"「{'x' * 80}」はチェックポイントの名前に使えません。"),
     ],
 )
 def test_a_refusal_in_japanese(command: str, reason: str) -> None:

@@ -161,8 +161,7 @@ def rollback(
     state = yield from thread.reached(state, wanted, least)
     waiting = _kept(thread, state)
     base = target_of(live_branch(state), to, turns, waiting)
-    reason = to or ("rollback" if turns is None else f"rollback of {turns} turns")
-    cause = Label(kind="person", reason=reason, created_at=scope.now())
+    cause = Label(kind="person", reason=to or "rollback", created_at=scope.now())
     update = yield from go_back(state, scope, base, cause, waiting)
     return (yield from settle(thread, state, scope, update, event="person"))
 

@@ -233,7 +233,12 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
 
 def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
     """Return a branch's kind, its size, and its reason in at most `cells` cells."""
-    reason = one_line(branch["reason"], cells)
+    # A reason that only repeats the kind says nothing.
+    reason = (
+        ""
+        if branch["reason"] in ("rollback", branch["kind"])
+        else one_line(branch["reason"], cells)
+    )
     kinds = BRANCH_WORDS if texts.language == "en" else BRANCH_WORDS_JA
     size = counted_in(texts, branch["size"], "message")
     head = f"{kinds.get(branch['kind'], branch['kind'])}{_comma(texts)}{size}"

@@ -249,9 +249,10 @@ def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
 
 def find_text(find: Find, texts: Texts) -> str:
     """Return a match as one line for a person: its turn, speaker, first words and the reason."""
+    role, _, name = speaker(find.message).partition(" ")
     return texts.recalled_line.format(
         turn=find.turn,
-        speaker=speaker(find.message),
+        speaker=" ".join([texts.speakers.get(role, role), name]).rstrip(),
         words=preview(words_of(find.message, texts), QUOTED_CHARS),
         why=texts.recall_reasons[find.reason.why].format(words=", ".join(find.reason.words)),
     )

@@ -148,7 +148,7 @@ class Texts(ReasonTexts):
 
     # Checkpoints and the timeline.
     checkpoint_made: Text = Text(
-        "Created checkpoint {name}.", "チェックポイント {name} を作成しました。"
+        "Created checkpoint {name}.", "チェックポイント「{name}」を作成しました。"
     )
     no_checkpoints: Text = Text(
         "There are no checkpoints yet.", "チェックポイントはまだありません。"
@@ -233,12 +233,20 @@ class Texts(ReasonTexts):
         "{turn}. {speaker}: “{words}” ({why})",
         "ターン{turn} {speaker}: 「{words}」({why})",
     )
+    speakers: Table = Table.of(
+        {
+            "user": ("user", "あなた"),
+            "assistant": ("assistant", "回答"),
+            "tool": ("tool", "ツール"),
+            "document": ("document", "文書"),
+        }
+    )
     recalled_none: Text = Text(
         "No message matches “{words}”.", "「{words}」に一致するメッセージはありません。"
     )
     recall_reasons: Table = Table.of(
         {
-            "words": ("contains {words}", "{words} を含む"),
+            "words": ("contains {words}", "「{words}」を含む"),
             "meaning": ("similar meaning", "意味が近い"),
             "nearby": ("next to a match", "一致したメッセージの前後"),
             "step": ("same step as the message beside it", "前後のメッセージと同じステップ"),
@@ -295,7 +303,8 @@ class Texts(ReasonTexts):
         for english, own in self.refusals.items():
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
-                return self.refused.format(reason=own.format(*found.groups()))
+                values = [re.sub(r"^(['\"])(.*)\1$", r"「\2」", each) for each in found.groups()]
+                return self.refused.format(reason=own.format(*values))
         return self.refused.format(reason=reason)
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
