@@ -360,3 +360,38 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
     """Two sentences of an error are two sentences."""
     del talk
     assert "'x' is not a label: write NAME=VALUE. Try '" in run("label", "x").stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["judge", "t"], "extra argument (t). A thread is named with --thread ID. Try '"),
+        (["threads", "t"], "extra argument (t) Try '"),
+        (["schema", "zz"], "'zz' is not a command with a schema; `unsay --help` lists them"),
+        (
+            ["pin", "9"],
+            "; `unsay timeline` lists its messages. A turn is given with the option --turn",
+        ),
+        (["forget", "9"], "`unsay timeline` lists them. A turn is given with the option --turn"),
+        (["timeline", "--db", "mysql://x"], "'mysql://x' is not a supported database: give a path"),
+        (["calibrate", "/"], "unsay: / cannot be read: Is a directory"),
+        (["say", "hi", "--mcp", "/"], "--mcp '/' cannot be read: Is a directory. It must be JSON"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_wrong_use_says_what_to_type(
+    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], words: str
+) -> None:
+    """An error names the option that was meant, and nothing that only the system says."""
+    del talk
+    monkeypatch.setenv("UNSAY_MODEL", "answerer")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    result = run(*command)
+    assert result.exit_code
+    assert words in result.stderr
+
+
+def test_a_thread_without_labels(run: Run, talk: Path) -> None:
+    """It says so, and how to set one."""
+    del talk
+    assert "No labels. NAME=VALUE sets one.\n" == run("label").stdout

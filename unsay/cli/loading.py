@@ -59,7 +59,7 @@ def mcp_servers(path: str) -> dict[str, Any]:
         return {name: _connection(server) for name, server in servers.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise InputError(
-            f'--mcp {path!r} cannot be read: {error}. It must be JSON such as {{"mcpServers": '
+            f'--mcp {path!r} cannot be read: {getattr(error, "strerror", None) or error}. It must be JSON such as {{"mcpServers": '
             '{"NAME": {"command": "…", "args": ["…"]}}} or {"NAME": {"url": "http://…"}}'
         ) from error
 

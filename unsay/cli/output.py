@@ -124,6 +124,8 @@ def show_error(
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     words = typed_words(interface, words)
     if isinstance(error, click.UsageError) and error.ctx is not None:
+        if "unexpected extra argument" in words and _takes(error.ctx, "--thread"):
+            words = f"{words}. A thread is named with --thread ID."
         words = words if words.endswith((".", "?", ")")) else f"{words}."
         words = f"{words} Try '{error.ctx.command_path} --help'."
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
@@ -137,6 +139,10 @@ def show_error(
         with suppress(OSError):
             unsaved = {} if answer is None else {"answer": answer}
             print_json(versioned(error={"type": type(error).__name__, "message": words, **unsaved}))
+
+
+def _takes(context: click.Context, option: str) -> bool:
+    return any(option in parameter.opts for parameter in context.command.params)
 
 
 def report(error: Exception, *, as_json: bool) -> int:

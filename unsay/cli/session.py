@@ -26,7 +26,7 @@ from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import language_of, newest_language, text_of
 from unsay.operations.commands import parse_command
 from unsay.settings import Settings
-from unsay.storage.base import Database, is_postgres, translated
+from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 
 Command = Callable[..., None]
@@ -47,7 +47,8 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
         StorageError: The database cannot be opened; for this and other errors see `open_database`.
     """
     place = location(db)
-    if is_postgres(place) or Path(place.removeprefix("sqlite:///")).exists():
+    path = place.removeprefix("sqlite:///")
+    if "://" in path or Path(path).exists():
         with closing(open_database(place)) as database:
             yield database
     elif db is not None:

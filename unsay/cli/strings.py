@@ -139,6 +139,9 @@ class Labels(Texts):
         "The event log is complete and unchanged, and replaying it gives exactly the stored messages. Events: {events}. Messages: {messages}.",
         "イベントログに欠落や改変はなく、再生結果は保存されたメッセージと完全に一致します。イベント{events}件、メッセージ{messages}件。",
     )
+    no_labels: Text = Text(
+        "No labels. NAME=VALUE sets one.", "ラベルはありません。NAME=VALUE で設定できます。"
+    )
     ended: Text = Text(
         "Thread {thread} is ended. It can still be read, but takes no new messages.",
         "スレッド {thread} を終了しました。閲覧はできますが、新しいメッセージは送信できません。",

@@ -115,7 +115,8 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
     if changes:
         entry = opened.conversation.label(**changes)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
-    opened.show(lambda: "\n".join(rows), **asdict(entry))
+    none = Labels(language_of(entry.title)).no_labels
+    opened.show(lambda: "\n".join(rows) or none, **asdict(entry))
 
 
 @on_thread()

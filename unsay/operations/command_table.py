@@ -81,7 +81,7 @@ def chat_help(
 _ELSEWHERE = {"pins": "timeline", "sessions": "threads"}
 
 _NAMED = re.compile(
-    rf"`?\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|\(\)`?)"
+    rf"`?(?<!-)\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|\(\)`?)"
 )
 
 _OPTIONS = {"run_id": "run", "below": "results-below", "thread_id": "thread", "labels": "label"}

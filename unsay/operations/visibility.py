@@ -79,6 +79,11 @@ def no_turn(number: object, last: int) -> UnknownTurnError:
     )
 
 
+def _turn_hint(name: str) -> str:
+    """Return how a turn is given, for an error about a number that is no message id; else empty."""
+    return ". A turn is given with the option `turn`" if name.isdecimal() else ""
+
+
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     """Return the topic with this id or label; if `loose`, also one whose label contains `what`.
 
@@ -95,6 +100,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     if not matches:
         raise UnknownBranchError(
             f"No message or topic of this thread matches {what!r}; timeline() lists them"
+            f"{_turn_hint(what)}"
         )
     return matches[0]
 
@@ -147,6 +153,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
     if page is None:
         raise UnknownBranchError(
             f"Message {message_id!r} is not in the transcript; timeline() lists its messages"
+            f"{_turn_hint(message_id)}"
         )
     _check_spoken(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
