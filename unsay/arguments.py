@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from types import UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
 
@@ -93,6 +93,29 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
         raise ConfigurationError(
             f"{name} is called with {takes}, and {function!r} does not take that: {error}"
         ) from None
+
+
+def check_returns(function: Callable[..., Any], name: str, *, may_yield: bool = False) -> None:
+    """Raise `ConfigurationError` if a user's function yields instead of returning its result.
+
+    `name` is the function's, for the error. With `may_yield` only an async generator is refused.
+    """
+    inner = inner_function(function)
+    yields = inspect.isgeneratorfunction(inner) and not may_yield
+    if yields or inspect.isasyncgenfunction(inner):
+        raise ConfigurationError(
+            f"{name}={function!r} is a generator: use return instead of yield; it may be async"
+        )
+
+
+def inner_function(function: Callable[..., Any]) -> Any:
+    """Return the function that a call runs in the end.
+
+    It is the one inside a `functools.partial`, and the method `__call__` of an object.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004
 
 
 def check_text(value: Any, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial, wraps
 from importlib import import_module
 from os import environ
@@ -21,8 +21,8 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langgraph.pregel import Pregel
 
-from unsay.arguments import check_arity
-from unsay.effects import user_call
+from unsay.arguments import check_arity, inner_function
+from unsay.effects import run_on_own_loop, user_call
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.settings import Settings
 from unsay.types import Provider
@@ -291,9 +291,10 @@ class _Changed(Runnable[Any, Any]):
 
 
 def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:
-    """Return a Runnable of a function, sync or async, that both `invoke` and `ainvoke` can call."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        return RunnableLambda(function)
+    """Return a Runnable of a function that both `invoke` and `ainvoke` can call.
+
+    The function is sync or async, and returns its reply or yields the parts of it.
+    """
     # The signature is kept: LangChain gives a function its `config` if it takes one.
     kept = wraps(function) if hasattr(function, "__name__") else wraps(type(function).__call__)
 
@@ -305,4 +306,30 @@ def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         return await user_call(partial(function, *args, **kwargs)).awaitable()
 
+    @kept
+    def generating(*args: Any, **kwargs: Any) -> Any:
+        yield from function(*args, **kwargs)
+
+    @kept
+    async def generating_later(*args: Any, **kwargs: Any) -> Any:
+        async for part in function(*args, **kwargs):
+            yield part
+
+    @kept
+    def joined(*args: Any, **kwargs: Any) -> Any:
+        return run_on_own_loop(_joined(function(*args, **kwargs)))
+
+    inner = inner_function(function)
+    if inspect.isgeneratorfunction(inner):
+        return RunnableLambda(generating)
+    if inspect.isasyncgenfunction(inner):
+        return RunnableLambda(joined, generating_later)
     return RunnableLambda(blocking, awaited)
+
+
+async def _joined(parts: AsyncIterator[Any]) -> Any:
+    """Return the sum of the parts of a reply, as LangChain makes it; `None` without parts."""
+    whole: Any = None
+    async for part in parts:
+        whole = part if whole is None else whole + part
+    return whole

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from unsay.arguments import check_arity, configurable
+from unsay.arguments import check_arity, check_returns, configurable
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps, is_own, user_call
@@ -87,7 +87,9 @@ def check_strategy(strategy: Any) -> None:
                 f"{strategy!r} is not a strategy, because it has no method {name!r}: pass an "
                 "instance of a subclass of unsay.context.Strategy"
             )
-        check_arity(getattr(strategy, name), 1, f"strategy.{name}", "the PlanContext")
+        method = getattr(strategy, name)
+        check_arity(method, 1, f"strategy.{name}", "the PlanContext")
+        check_returns(method, f"strategy.{name}", may_yield=True)
     check_per_turn(planning_interval(strategy))
 
 

@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
 from unsay.agent_state import report_unkept
-from unsay.arguments import check_arity, configured
+from unsay.arguments import configured
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Composed, Strategy, check_strategy
 from unsay.effects import Steps, adrive, drive, utc_now
@@ -38,7 +38,7 @@ from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.fields import Texts, by_language
-from unsay.retrieval.vectors import FunctionEmbeddings
+from unsay.retrieval.vectors import checked_embeddings
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
 from unsay.state import Input, Output, PlainState, State, Update
@@ -220,10 +220,9 @@ def make_services(
         check_model(each, name)
     report_unkept(model, "model")
     embeddings = options.get("embeddings")
-    if embeddings is not None and not isinstance(embeddings, Embeddings):
+    if embeddings is not None:
         refuse_class(embeddings, "embeddings")
-        check_arity(embeddings, 1, "embeddings", "a list of texts")
-        embeddings = FunctionEmbeddings(embeddings)
+        embeddings = checked_embeddings(embeddings)
     services = Services(
         settings=settings,
         model_like=model,

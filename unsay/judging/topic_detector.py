@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from unsay.arguments import check_arity
+from unsay.arguments import check_arity, check_returns
 from unsay.errors import ConfigurationError
 from unsay.judging.topic_cues import points_elsewhere
 from unsay.judging.topic_reading import (
@@ -164,6 +164,7 @@ def check_detector(detector: Any) -> None:
         )
     takes = "the question, the current topic and the other topics"
     check_arity(detector.detect, 3, "detector.detect", takes)
+    check_returns(detector.detect, "detector.detect")
 
 
 def check_shift(shift: Any, known: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AnyMessage
 
+from unsay.arguments import check_arity, check_returns
 from unsay.effects import Call, Steps, run_on_own_loop, user_call
 from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
@@ -97,6 +98,25 @@ class FunctionEmbeddings(Embeddings):
         return (await self.aembed_documents([text]))[0]
 
 
+def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> Embeddings:
+    """Return embeddings, also of a function, after their calls were checked.
+
+    Raises `ConfigurationError` for a function or method that takes other arguments, or yields.
+    """
+    if not isinstance(embeddings, Embeddings):
+        check_arity(embeddings, 1, "embeddings", "a list of texts")
+        check_returns(embeddings, "embeddings")
+        return FunctionEmbeddings(embeddings)
+    for name in ("embed_documents", "embed_query", "aembed_documents", "aembed_query"):
+        method, takes = (
+            getattr(embeddings, name),
+            "a text" if "query" in name else "a list of texts",
+        )
+        check_arity(method, 1, f"embeddings.{name}", takes)
+        check_returns(method, f"embeddings.{name}")
+    return embeddings
+
+
 def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float | None) -> Call:
     """Return a call of the method `name` of embeddings, or of its async form, `a` and `name`.
 
@@ -107,7 +127,7 @@ def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float 
 
     def blocking() -> Any:
         try:
-            return sync(value)
+            return user_call(sync, value).blocking()
         except NotImplementedError:
             if is_inherited:
                 raise
