@@ -24,9 +24,9 @@ from unsay.effects import drive
 from unsay.generation.draft import FULLEST, ROOM
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.content import newest_language, text_of
-from unsay.nodes.detect_topic_change import SEGMENTS
 from unsay.operations.compact import LOCAL_CHARS
 from unsay.operations.recall import BAR
+from unsay.operations.topic_change import SEGMENTS
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from unsay.context.summaries import SHORTEST, lines_of
 from unsay.judging.score_parser import read_reply
 from unsay.judging.vocabulary import vocabulary
-from unsay.messages.content import text_of
+from unsay.messages.content import text_of, without_middle
 from unsay.prompts.fence import Fence, fenced_in
 from unsay.prompts.fields import Texts
 from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
@@ -155,7 +155,7 @@ def _id_shown(names: Mapping[str, str], message_id: str) -> str:
 def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Texts) -> str:
     half = MAXIMUM_CALLS // 2
     lines = [
-        f"{_id_shown(names, call.message_id)}{call.name}({_without_middle(call.arguments, CALL_CHARS, ' … ')})\n→ "
+        f"{_id_shown(names, call.message_id)}{call.name}({without_middle(call.arguments, CALL_CHARS)})\n→ "
         + _result_shown(call, texts)
         for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
     ]
@@ -167,7 +167,7 @@ def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Text
 def _result_shown(call: ToolUse, texts: Texts) -> str:
     if call.irrelevant:
         return texts.judge_irrelevant
-    return _without_middle(call.result or texts.judge_no_result, CALL_CHARS, " … ")
+    return without_middle(call.result or texts.judge_no_result, CALL_CHARS)
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
@@ -186,18 +186,13 @@ def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) 
     """
     lines = [line for message in messages for line in lines_of(message)]
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
-    conversation = "\n".join(_without_middle(line, chars, " … ") for line in lines)
+    conversation = "\n".join(without_middle(line, chars) for line in lines)
     parts = {"conversation": conversation, "summary": summary}
     return request_of(texts.summary_judge_system, texts.summary_judge_request, parts)
 
 
 def _judged(text: str) -> str:
-    return _without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
-
-
-def _without_middle(text: str, chars: int, annotation: str) -> str:
-    half = chars // 2
-    return text if len(text) <= chars else f"{text[:half]}{annotation}{text[-half:]}"
+    return without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
 
 
 def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:

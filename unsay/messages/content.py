@@ -69,6 +69,16 @@ def preview(text: str, limit: int = 60) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def without_middle(text: str, chars: int, gap: str = " … ") -> str:
+    """Return both ends of a text of more than `chars` characters, with `gap` between them.
+
+    >>> without_middle("abcdefgh", chars=4)
+    'ab … gh'
+    """
+    half = chars // 2
+    return text if len(text) <= chars else f"{text[:half]}{gap}{text[-half:]}"
+
+
 def cells_of(text: str) -> int:
     """Return the width of a line in terminal cells; control characters take none.
 
