@@ -360,6 +360,21 @@ def test_a_compaction_by_hand_is_refused_where_nothing_is_left() -> None:
         conversation.compact("nowhere")
 
 
+def test_a_compaction_up_to_an_offloaded_turn_is_refused() -> None:
+    """The turn exists, and contexts have a summary of it already."""
+    conversation = Conversation.open(
+        ":memory:",
+        model=Lines("A list is a sequence."),
+        judge=scores(),
+        detector=ScriptedDetector(),
+        settings={"live_messages": 16},
+    )
+    for number in range(24):
+        conversation.say(f"What is list {number}?")
+    with pytest.raises(InputError, match="no message up to there"):
+        conversation.compact(1)
+
+
 def test_a_failed_summary_by_hand_changes_nothing() -> None:
     """The person asked for it, so the error is raised; there is nothing new to undo."""
     conversation, _, _ = compacted(long("Three") * 9)

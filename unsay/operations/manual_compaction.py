@@ -29,11 +29,12 @@ from unsay.operations.pin import pinned_ids
 from unsay.operations.rollback import with_step
 from unsay.operations.visibility import TURNS, turns_named
 from unsay.runtime import Scope
-from unsay.state import State, Update
+from unsay.state import State, Update, offloaded_of
 from unsay.tokens.counter import TokenCounter
 from unsay.types import Operation, Topic
 
 WHY = "order"  # the rule's name in omissions and manifests
+NOTHING_LEFT = "The context has no message up to there that a summary could replace"
 
 
 def compact_up_to(
@@ -72,7 +73,7 @@ def compact_up_to(
     if plan.problems:
         raise plan.problems[0]
     if plan.after is ctx:
-        raise InputError("The context has no message up to there that a summary could replace")
+        raise InputError(NOTHING_LEFT)
     before = state.get("compaction", Compaction())
     step = Operation(
         kind="compact",
@@ -108,6 +109,9 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
     if TURNS.fullmatch(up_to) and not up_to.isdecimal() and not is_named:
         raise InputError(f"{up_to!r} is a range: write only its last turn")
     if not up_to or (up_to.isdecimal() and not is_named):
+        # The turn exists, but contexts have offloaded turns as a summary already.
+        if up_to and 1 <= int(up_to) <= (offloaded_of(state) or {"turns": 0})["turns"]:
+            raise InputError(NOTHING_LEFT)
         return turns_named(state, up_to or None, pending)[-1].id
     last = find_checkpoint(checkpoints, up_to)["message_id"]
     if last not in {message.id for message in state["messages"]}:
