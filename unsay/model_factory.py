@@ -201,6 +201,8 @@ def is_chat_model(runnable: object) -> bool:
         return all(is_chat_model(each) for each in (runnable.runnable, *runnable.fallbacks))
     if isinstance(runnable, DynamicRunnable):
         return is_chat_model(runnable.default)
+    if isinstance(runnable, _Changed):
+        return is_chat_model(runnable.configurable)
     # The configurable model of `init_chat_model` is not a `BaseChatModel`.
     kind, methods = type(runnable), ("bind_tools", "with_structured_output")
     return isinstance(runnable, BaseChatModel) or all(hasattr(kind, each) for each in methods)
@@ -225,6 +227,9 @@ def change_inner(
         return runnable.model_copy(update={"runnable": main, "fallbacks": others})
     if isinstance(runnable, DynamicRunnable):
         return _Changed(runnable, change)
+    if isinstance(runnable, _Changed):
+        earlier = runnable.change
+        return _Changed(runnable.configurable, lambda model: change_inner(earlier(model), change))
     return change(runnable)
 
 
@@ -240,17 +245,19 @@ def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[A
     chosen = getattr(chat, "temperature", None)
     if chosen == 0 or (chosen is not None and is_given):
         return None
-    return change_inner(model, _set_to_0)
+    return change_inner(model, partial(_set_to_0, is_given=is_given))
 
 
 def _has_temperature(chat: object) -> bool:
     return "temperature" in getattr(type(chat), "model_fields", ())
 
 
-def _set_to_0(chat: Any) -> Runnable[Any, Any]:
-    # A fallback may be a model of another kind, which has no temperature.
+def _set_to_0(chat: Any, *, is_given: bool) -> Runnable[Any, Any]:
+    # A fallback or an alternative may have a temperature of the host's choice, or none.
+    chosen = is_given and getattr(chat, "temperature", None) is not None
     same: Runnable[Any, Any] = chat
-    return chat.model_copy(update={"temperature": 0.0}) if _has_temperature(chat) else same
+    is_changed = _has_temperature(chat) and not chosen
+    return chat.model_copy(update={"temperature": 0.0}) if is_changed else same
 
 
 def _bind(runnable: Runnable[Any, Any], kwargs: Mapping[str, Any]) -> Runnable[Any, Any]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.graph.kit import config
-from tests.graph.test_own_parts import AsyncDetector, AsyncStrategy, asked
+from tests.graph.test_own_parts import QUESTIONS, AsyncDetector, AsyncStrategy, asked, graph_of
 from unsay.context import Strategy
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError
@@ -113,8 +112,11 @@ async def test_an_async_generator_answers_blocking_code() -> None:
 class Vectors(Embeddings):
     """Embeddings whose methods for blocking code are async."""
 
+    calls = 0
+
     async def embed_documents(self, texts: list[str]) -> Any:  # type: ignore[override]
         """Return the vectors."""
+        self.calls += 1
         return [[float("rose" in text), 1.0] for text in texts]
 
     async def embed_query(self, text: str) -> Any:  # type: ignore[override]
@@ -122,18 +124,19 @@ class Vectors(Embeddings):
         return [float("rose" in text), 1.0]
 
 
-def test_async_embeddings_work_in_blocking_code(caplog: pytest.LogCaptureFixture) -> None:
-    """No call of them fails."""
-    options: Any = {
-        "judge": lambda _: 0.8,
-        "embeddings": Vectors(),
-        "checkpointer": InMemorySaver(),
-    }
-    graph = build_graph(
-        lambda _: "A rose is red.", settings={"context_window_tokens": 1500}, **options
-    )
-    for number in range(8):
-        graph.invoke(asked(f"Question {number}: " + "words " * 60), config())
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["invoke", "ainvoke"])
+async def test_async_embeddings_work_everywhere(
+    caplog: pytest.LogCaptureFixture, *, is_awaited: bool
+) -> None:
+    """Their methods are called and awaited, and none of the calls fails."""
+    embeddings = Vectors()
+    graph = graph_of(embeddings=embeddings)
+    for question in QUESTIONS:
+        if is_awaited:
+            await graph.ainvoke(asked(question), config())
+        else:
+            graph.invoke(asked(question), config())
+    assert embeddings.calls > 0
     assert "failed" not in caplog.text
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
 from langchain_core.runnables import ConfigurableField, Runnable
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -13,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tests.graph.kit import config, make
 from tests.http.conftest import serve  # noqa: F401 - a fixture
 from tests.http.openai_server import Asked, OpenAIServer
-from unsay import Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.graph.builder import build_graph
 from unsay.model_factory import resolve_model
@@ -69,12 +71,26 @@ def with_alternatives(model: Any) -> Runnable[Any, Any]:
     return runnable
 
 
+def with_fields(model: Any) -> Runnable[Any, Any]:
+    """A model of which a run's configuration may change a field."""
+    runnable: Runnable[Any, Any] = model.configurable_fields(name=ConfigurableField(id="called"))
+    return runnable
+
+
 def with_all(model: Any) -> Runnable[Any, Any]:
     """A model in several wrappers."""
     return with_config(with_retry(with_fallbacks(with_config(model))))
 
 
-WRAPPERS = [with_retry, with_fallbacks, with_config, with_arguments, with_alternatives, with_all]
+WRAPPERS = [
+    with_retry,
+    with_fallbacks,
+    with_config,
+    with_arguments,
+    with_alternatives,
+    with_fields,
+    with_all,
+]
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda each: each.__name__)
@@ -91,6 +107,24 @@ async def test_a_wrapped_model_calls_tools_and_judges(wrap: Callable[[Any], Any]
         assert expected == (types, state["messages"][-1].content, state["quality_score"])
 
 
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda each: each.__name__)
+async def test_a_wrapped_model_answers_a_conversation(wrap: Callable[[Any], Any]) -> None:
+    """The same through `Conversation` and `AsyncConversation`."""
+    call = ToolCalls(calls=[SPIDER], then="It has 8 legs.")
+
+    def options() -> dict[str, Any]:
+        judge = wrap(ScriptedJudge(default=0.7))
+        model = wrap(ScriptedChat(default=call))
+        return {"thread": "t", "model": model, "judge": judge, "tools": [count_legs]}
+
+    with Conversation.open(":memory:", **options()) as conversation:
+        reply = conversation.say("How many legs does a spider have?")
+    async with AsyncConversation.open(":memory:", **options()) as later:
+        awaited = await later.say("How many legs does a spider have?")
+    for each in (reply, awaited):
+        assert ("It has 8 legs.", 0.7) == (each.text, each.score)
+
+
 def test_a_run_chooses_the_alternative() -> None:
     """The configuration of a run reaches a configurable model that has tools."""
     other = ScriptedChat(default="I am the other model.")
@@ -101,6 +135,35 @@ def test_a_run_chooses_the_alternative() -> None:
     chosen = {"configurable": {"thread_id": "t", "llm": "other"}}
     assert "I am the other model." == graph.invoke(ASK, chosen)["messages"][-1].content
     assert "I am the first model." == graph.invoke(ASK, config("u"))["messages"][-1].content
+
+
+ASKED_AT: list[tuple[float | None, bool]] = []
+
+
+class Warm(ScriptedJudge):
+    """A judge with a temperature, which records it and whether structure was asked for."""
+
+    temperature: float | None = None
+
+    def _generate(self, messages: list[BaseMessage], *rest: Any, **kwargs: Any) -> ChatResult:
+        ASKED_AT.append((self.temperature, "tools" in kwargs))
+        return super()._generate(messages, *rest, **kwargs)
+
+
+def test_a_configurable_judge_is_asked_for_structure_at_temperature_0() -> None:
+    """A temperature of the host's choice stays, in the object or in the configuration of a run."""
+    field = ConfigurableField(id="warmth")
+    for judge, chosen, expected in (
+        (Warm().configurable_fields(temperature=field), {}, 0.0),
+        (Warm().configurable_fields(temperature=field), {"warmth": 0.5}, 0.5),
+        (Warm().configurable_alternatives(field, other=Warm()), {}, 0.0),
+        (Warm().with_fallbacks([Warm(temperature=0.3)]), {}, 0.0),
+        (Warm(temperature=0.3).configurable_fields(temperature=field), {}, 0.3),
+    ):
+        ASKED_AT.clear()
+        graph = make(ScriptedChat(default="It has 8 legs."), judge=judge)
+        graph.invoke(ASK, {"configurable": {"thread_id": "t", **chosen}})
+        assert [(expected, True)] == ASKED_AT
 
 
 def _grades(asked: Asked) -> str:
