@@ -54,7 +54,9 @@ def compact(
         summary = yield from summary_of(messages, live, forgotten, scope, earlier=earlier)
         compacted.append({**topic, "summary": summary, "summarized_through": last})
         scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
-        scope.emit("compaction", label=topic["label"], messages=len(messages), summary=summary)
+        scope.emit(
+            "compaction", label=topic["label"], messages=len(messages), summary=summary or ""
+        )
     return compacted
 
 
