@@ -47,6 +47,10 @@ def test_every_command_has_help_and_json(run: Run, command: str) -> None:
         pytest.param(["--version"], {}, id="version"),
         pytest.param(["say", "--help"], {}, id="help of a command"),
         pytest.param(["nonsense"], {}, id="usage error"),
+        pytest.param(["threads", "--json"], {}, id="threads"),
+        pytest.param(["threads", "--status", "active", "--json"], {}, id="threads with a filter"),
+        pytest.param(["threads", "--since", "today", "--json"], {}, id="an impossible filter"),
+        pytest.param(["threads", "--db", "none.db", "--json"], {}, id="a file that is not there"),
         pytest.param(
             [],
             {"_UNSAY_COMPLETE": "bash_complete", "COMP_WORDS": "unsay say --", "COMP_CWORD": "2"},

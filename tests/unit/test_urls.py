@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import ConfigurationError
-from unsay.storage.base import check_url, is_postgres, masked
+from unsay.storage.urls import check_url, is_postgres, masked
 
 SHOWN = {
     "postgresql://host/db": "postgresql://host/db",

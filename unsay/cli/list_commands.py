@@ -1,22 +1,31 @@
 """`unsay threads`: answered at once if there is nothing to list."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from unsay.cli.output import note, show
-from unsay.cli.paths import location
+from unsay.cli.paths import check_exists, location
+from unsay.storage.pagination import window
 from unsay.storage.peek import has_no_threads
+from unsay.storage.urls import file_at
 
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
     asked = {name: given for name, given in filters.items() if given not in (None, {})}
-    # With filters the slow way is taken, which checks their values.
-    if db is None and not asked and has_no_threads(location(db)):
-        show(lambda: note(begin_text(db)), as_json=as_json, threads=[])
+    check_exists(db)
+    file = file_at(location(db))
+    if file is None or not has_no_threads(file):
+        import_module("unsay.cli.thread_commands").list_threads_of(db, asked, as_json=as_json)
         return
-    import_module("unsay.cli.thread_commands").list_threads_of(db, asked, as_json=as_json)
+    bounds = {name: filters[name] for name in ("labels", "since", "until", "cursor")}
+    window("sessions", **bounds, limit=1)  # an impossible filter is an error here as well
+    cursor = {"cursor": None} if asked else {}
+    show(lambda: note(nothing_text(db, asked)), as_json=as_json, threads=[], **cursor)
 
 
-def begin_text(db: str | None) -> str:
-    """Return the text that `unsay threads` prints if the database `db` has no threads."""
+def nothing_text(db: str | None, asked: Mapping[str, Any]) -> str:
+    """Return what to print if no thread is listed: none matches what was `asked`, or none exists."""
+    if asked:
+        return "No thread matches."
     return f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."

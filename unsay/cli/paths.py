@@ -1,9 +1,13 @@
 """Where the command line keeps its files; nothing heavy is imported here."""
 
 import os
+import shlex
 from pathlib import Path
 
 from platformdirs import user_data_dir
+
+from unsay.errors import NotFoundError
+from unsay.storage.urls import file_at
 
 
 def location(db: str | None) -> str:
@@ -14,6 +18,16 @@ def location(db: str | None) -> str:
     """
     home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
     return str(Path(home) / "unsay.db") if db is None else db
+
+
+def check_exists(db: str | None) -> None:
+    """Raise `NotFoundError` if the user named a database file that does not exist."""
+    file = None if db is None else file_at(db)
+    if db is not None and file is not None and not file.exists():
+        raise NotFoundError(
+            f"There is no database file {db!r}: check --db, or begin one with "
+            f"`unsay chat --db {shlex.quote(db)}`"
+        )
 
 
 def history_file() -> Path:

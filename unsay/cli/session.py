@@ -1,25 +1,23 @@
 """The database, the thread and the models that a command works with."""
 
 import asyncio
-import shlex
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
-from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
 from unsay.cli.output import note, show, versioned
-from unsay.cli.paths import location
+from unsay.cli.paths import check_exists, location
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.effects import drive
-from unsay.errors import InputError, NotFoundError, UnknownThreadError
+from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads, load_pending_input
 from unsay.messages.annotations import is_question, spoken
@@ -28,6 +26,7 @@ from unsay.operations.commands import parse_command
 from unsay.settings import Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
+from unsay.storage.urls import file_at
 
 Command = Callable[..., None]
 
@@ -46,16 +45,12 @@ def existing_database(db: str | None) -> Iterator[Database | None]:
         NotFoundError: The user named a file that does not exist.
         StorageError: The database cannot be opened; for this and other errors see `open_database`.
     """
+    check_exists(db)
     place = location(db)
-    path = place.removeprefix("sqlite:///")
-    if "://" in path or Path(path).exists():
+    file = file_at(place)
+    if file is None or file.exists():
         with closing(open_database(place)) as database:
             yield database
-    elif db is not None:
-        raise NotFoundError(
-            f"There is no database file {db!r}: check --db, or begin one with "
-            f"`unsay chat --db {shlex.quote(db)}`"
-        )
     else:
         yield None
 

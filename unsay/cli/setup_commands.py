@@ -26,8 +26,9 @@ from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.settings import Settings, load_settings
-from unsay.storage.base import is_postgres, masked, translated
+from unsay.storage.base import translated
 from unsay.storage.sqlite import open_database
+from unsay.storage.urls import file_at, masked
 
 OPENAI = "https://api.openai.com/v1"
 SERVER_SECONDS = 5.0
@@ -183,12 +184,13 @@ def _clock(reply: httpx.Response) -> Iterator[Finding]:
 
 
 def _database(place: str) -> Iterator[Finding]:
-    if not is_postgres(place):
-        found = _writable(Path(place.removeprefix("sqlite:///")))
+    file = file_at(place)
+    if file is not None:
+        found = _writable(file)
         yield found
         if found.status == "failed":
             return
-        if not Path(place.removeprefix("sqlite:///")).exists():
+        if not file.exists():
             yield _fine("database", f"{place} does not exist yet; `unsay chat` creates it")
             return
     try:
@@ -197,10 +199,10 @@ def _database(place: str) -> Iterator[Finding]:
     except UnsayError as error:
         yield _bad("database", str(error), "Give another with --db, or restore a backup.")
         return
-    named = masked(place) if is_postgres(place) else place
+    named = masked(place) if file is None else place
     yield _fine("database", f"{named}, threads: {threads}")
-    if not is_postgres(place):
-        yield _lock(place.removeprefix("sqlite:///"))
+    if file is not None:
+        yield _lock(file)
 
 
 def _writable(path: Path) -> Finding:
@@ -222,7 +224,7 @@ def _writable(path: Path) -> Finding:
     return _fine("write", f"{folder}, {free / 2**30:.1f} GB free")
 
 
-def _lock(path: str) -> Finding:
+def _lock(path: Path) -> Finding:
     try:
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as file:
             file.execute("BEGIN IMMEDIATE")

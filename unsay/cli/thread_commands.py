@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from unsay.cli.chat_history import forget_thread
-from unsay.cli.list_commands import begin_text
+from unsay.cli.list_commands import nothing_text
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
@@ -43,7 +43,7 @@ def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) 
         for each in found.items:
             moment = each.updated_at[:16].replace("T", " ")
             click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
-        end_list(found.items, found.cursor, "No thread matches." if asked else begin_text(db))
+        end_list(found.items, found.cursor, nothing_text(db, asked))
 
     cursor = {"cursor": found.cursor} if asked else {}
     show(show_rows, as_json=as_json, threads=list(map(asdict, found.items)), **cursor)

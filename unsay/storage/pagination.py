@@ -5,12 +5,13 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar, get_args
-
-from langgraph.store.base import BaseStore, SearchItem
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from unsay.effects import Call, Steps
 from unsay.errors import InputError
+
+if TYPE_CHECKING:  # `unsay threads` checks its filters without loading LangGraph
+    from langgraph.store.base import BaseStore, SearchItem
 
 T = TypeVar("T")
 
@@ -118,9 +119,9 @@ def moment_of(text: str) -> datetime:
 
 
 def scan(
-    store: BaseStore,
+    store: "BaseStore",
     namespace: tuple[str, ...],
-    read: Callable[[SearchItem], T | None],
+    read: "Callable[[SearchItem], T | None]",
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
@@ -156,11 +157,11 @@ def scan(
 
 
 def read_items(
-    store: BaseStore, namespace: tuple[str, ...], read: Callable[[SearchItem], T | None]
+    store: "BaseStore", namespace: tuple[str, ...], read: "Callable[[SearchItem], T | None]"
 ) -> Steps[list[T]]:
     """Return `read(item)` of each item in exactly one namespace, without `None`."""
 
-    def read_own(item: SearchItem) -> T | None:
+    def read_own(item: "SearchItem") -> T | None:
         return read(item) if tuple(item.namespace) == namespace else None
 
     return (yield from scan(store, namespace, read_own))

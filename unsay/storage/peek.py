@@ -8,18 +8,16 @@ from pathlib import Path
 THREAD_ENTRIES = "unsay.threads"
 
 
-def has_no_threads(path: str) -> bool:
+def has_no_threads(path: Path) -> bool:
     """Return whether a SQLite file does not exist or lists no thread.
 
     `False` if it lists a thread, or if it cannot be read. The file is not changed.
     """
-    if not Path(path).exists():
+    if not path.exists():
         return True
     query = "SELECT 1 FROM store WHERE prefix = ? LIMIT 1"
     try:
-        with closing(
-            sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
-        ) as file:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
             return file.execute(query, (THREAD_ENTRIES,)).fetchone() is None
     except sqlite3.Error:
         return False

@@ -12,7 +12,7 @@ from typing import Any, LiteralString, TypeVar
 from langgraph.store.base import Op, PutOp, Result
 
 from unsay.errors import InputError, MissingExtraError, StorageError
-from unsay.storage.base import Database, Purged, check_url, masked
+from unsay.storage.base import Database, Purged
 from unsay.storage.leases import Lease, Leases, on_loop, thread_of_item
 from unsay.storage.postgres_schema import (
     GUARD,
@@ -32,6 +32,7 @@ from unsay.storage.postgres_schema import (
 )
 from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop
+from unsay.storage.urls import check_url, masked
 
 try:
     import psycopg

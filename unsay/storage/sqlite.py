@@ -25,14 +25,13 @@ from unsay.storage.base import (
     Purged,
     check_layout,
     damaged_file,
-    is_postgres,
-    masked,
     translated,
 )
 from unsay.storage.items import damaged, quoted, reading, with_checksum, without_checksum
 from unsay.storage.leases import FileLeases, thread_of_item
 from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
+from unsay.storage.urls import is_postgres, masked
 
 # Largest file whose pages are all checked when it is opened: the check costs about 1.5 ms of CPU a
 # megabyte. Source: own measurement.
