@@ -78,7 +78,7 @@ def exchange_of(
 
 
 def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
-    """Return the tool calls in the messages of a turn, each with its result."""
+    """Return the tool calls in the messages of a turn, each with its result, `None` without one."""
     results = {m.tool_call_id: m for m in steps if isinstance(m, ToolMessage)}
     return tuple(
         ToolUse(

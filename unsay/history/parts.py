@@ -108,9 +108,13 @@ def _with_topic(after: LiveBranch, before: LiveBranch, run: range) -> LiveBranch
 
 
 def _with_merged_segments(live: LiveBranch) -> LiveBranch:
-    """Return the branch without segments that continue the topic of the segment before them."""
-    segments: list[Segment] = []
-    for segment in live.segments:
-        if not segments or segments[-1]["topic_id"] != segment["topic_id"]:
-            segments.append(segment)
-    return replace(live, segments=tuple(segments))
+    return replace(live, segments=tuple(without_repeats(live.segments)))
+
+
+def without_repeats(segments: Sequence[Segment]) -> list[Segment]:
+    """Return the segments without those that continue the topic of the segment before them."""
+    kept: list[Segment] = []
+    for segment in segments:
+        if not kept or kept[-1]["topic_id"] != segment["topic_id"]:
+            kept.append(segment)
+    return kept

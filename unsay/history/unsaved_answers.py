@@ -108,11 +108,11 @@ class UnsavedAnswers:
 
     @contextmanager
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
-        """Return a context manager for one run; when the run was saved, it drops the run's answers.
+        """Return a context manager for one run; when the run was saved, it drops what the run kept.
 
-        If the run fails, they are kept, and the error gets the text of the newest (`with_answer`);
-        only rejected drafts are dropped after an error of a model or a budget. If the run is
-        cancelled, all are kept. Without a thread nothing is done. The caller holds the thread's
+        If the run fails, that stays, and the error gets the text of the newest answer
+        (`with_answer`); only attempts are dropped after an error of a model or a budget. If the run
+        is cancelled, all stays. Without a thread nothing is done. The caller holds the thread's
         lock.
         """
         if thread_id is None:

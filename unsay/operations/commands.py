@@ -165,7 +165,8 @@ def timeline_text(
 ) -> str:
     """Return the newest turns with their scores, one per line, or a text that says there are none.
 
-    `before` is the number of answered turns before these messages; `labels` are by message id.
+    They are at most `TIMELINE_TURNS`. `before` is the number of answered turns before these
+    messages; `labels` are by message id.
     """
     bracketed = {message_id: f"  [{label}]" for message_id, label in (labels or {}).items()}
     turns = answered_turns(messages)

@@ -141,7 +141,10 @@ def search_transcript(
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
-    """Return the messages that match the question by words or embeddings, without those in `asked`."""
+    """Return the messages that match the question by words or embeddings, without those in `asked`.
+
+    If the embeddings cannot be compared, the error is streamed, and words alone decide.
+    """
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=settings.recall_floor)

@@ -148,7 +148,7 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     """Return the new turn with what it takes over from the removed one.
 
     These are its answers, from which a retry must differ, and the names of its checkpoints: the new
-    answer gets those of the old one, except after an edit.
+    answer gets those of the old one, except after an edit. Names that are lost are streamed.
     """
     old = next(map(answer_of_turn, reversed(answers_by_turn(branch["messages"]))), None)
     named = {each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]}

@@ -11,10 +11,11 @@ from unsay.events.event_types import NewEvent
 from unsay.history import threads
 from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import add_checkpoint, metadata_of
+from unsay.history.parts import without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, turn_numbers
 from unsay.operations.forget import apply, step_message_ids
 from unsay.operations.pin import bounded, move_pins
-from unsay.operations.same_topic import swap_topic, without_repeats
+from unsay.operations.same_topic import swap_topic
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -144,7 +145,7 @@ def reversed_part(
     has one.
     """
     # Where the turn had begun its topic, the next turn has done so since.
-    segments = without_repeats(list(live.segments))
+    segments = without_repeats(live.segments)
     checkpoints = renumbered(live, offloaded_of(state), scope)
     update = Update(segments=segments, checkpoints=checkpoints)
     if "compaction" in step:

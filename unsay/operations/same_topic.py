@@ -4,6 +4,7 @@ from unsay.context.exclusions import forgotten_topics
 from unsay.context.topics import live_segments
 from unsay.errors import ConflictError
 from unsay.events import event_types
+from unsay.history.parts import without_repeats
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Operation, Segment
@@ -42,12 +43,3 @@ def swap_topic(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
         scope.step_log.later_events.append(logged)
     current = topics.get(segments[-1]["topic_id"]) if segments else None
     return Update(messages=[], segments=segments, current_topic=current["label"] if current else "")
-
-
-def without_repeats(segments: list[Segment]) -> list[Segment]:
-    """Return the segments without those that have the same topic as the segment before them."""
-    kept: list[Segment] = []
-    for segment in segments:
-        if not kept or kept[-1]["topic_id"] != segment["topic_id"]:
-            kept.append(segment)
-    return kept

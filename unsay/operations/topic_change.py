@@ -59,9 +59,10 @@ def known_topics(
 def start_segment(
     state: State, scope: Scope, live: LiveBranch, shift: TopicShift | None, question: str
 ) -> Steps[Update]:
-    """Start a segment of a new topic, or of the earlier one that the conversation returns to.
+    """Return the update that starts a segment of a new topic, or of an earlier one (`shift`).
 
-    Without a `shift` the question begins the first topic. The topic that is left is summarized.
+    Without a `shift` the question begins the first topic. The topic that is left is summarized, and
+    the change is streamed.
     """
     turn = state["turn"]
     topics = list(state.get("topics", []))

@@ -17,7 +17,7 @@ from unsay.verdicts import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionPlace:
-    """The place of the turn's question, under which `UNSAVED` keeps what answers it."""
+    """Where `UNSAVED` keeps what answers the turn's question; `place_of_question` makes it."""
 
     owner: object
     thread_id: str
