@@ -182,6 +182,13 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
             return runnable
 
 
+def name_of(runnable: Runnable[Any, Any]) -> str | None:
+    """Return the name under which the provider knows a model; `None` if the object has none."""
+    inner = inner_of(runnable)
+    names = (getattr(inner, name, None) for name in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
 def is_graph(runnable: Runnable[Any, Any]) -> bool:
     """Return whether a model is a LangGraph graph, such as an agent, which calls models itself.
 

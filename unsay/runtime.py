@@ -35,6 +35,7 @@ from unsay.model_factory import (
     inner_of,
     is_chat_model,
     is_graph,
+    name_of,
     resolve_model,
 )
 from unsay.prompts.fields import Texts, by_language
@@ -163,9 +164,7 @@ class Services:
     @cached_property
     def model_name(self) -> str | None:
         """The name under which its provider knows the answering model; `None` if unknown."""
-        model = inner_of(self.model)
-        names = (getattr(model, name, None) for name in ("model_name", "model"))
-        return next((name for name in names if isinstance(name, str)), None)
+        return name_of(self.model)
 
     @cached_property
     def encoder(self) -> Encoder | None:

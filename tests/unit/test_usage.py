@@ -14,11 +14,11 @@ from unsay.llm.call import (
     answered_by,
     is_graph,
     longest_reply,
-    name_of,
     prompt_tokens,
     replies_in,
     used_by,
 )
+from unsay.model_factory import name_of
 from unsay.tokens.pricing import Amount, Tally, Usage, merged, tally_of
 
 CHAT = ChatOpenAI(model="small", api_key="-", max_tokens=60)

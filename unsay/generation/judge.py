@@ -25,6 +25,7 @@ from unsay.judging.verdict import (
     verdict_of_checks,
 )
 from unsay.llm.call import REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
+from unsay.llm.options import REFUSALS
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.model_factory import is_graph
@@ -37,9 +38,6 @@ from unsay.verdicts import Exchange, ToolUse, Verdict
 
 _NO_STRUCTURE = "the judge's server refuses structured output"
 _NO_TEMPERATURE = "the judge's server refuses a temperature of 0"
-
-# Status codes of a server that cannot answer in a structure; plain words may do.
-_REFUSALS = (400, 404, 422)
 
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
@@ -335,7 +333,7 @@ def _refused(form: JudgeForm, error: Exception) -> str | None:
     """Return what the judge's server refuses in a form; `None` if the call failed otherwise."""
     if isinstance(error, NotImplementedError):
         return _NO_STRUCTURE if form.structured else None
-    if getattr(error, "status_code", None) not in _REFUSALS:
+    if getattr(error, "status_code", None) not in REFUSALS:
         return None
     if form.steady and "temperature" in str(error).lower():
         return _NO_TEMPERATURE

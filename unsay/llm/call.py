@@ -24,7 +24,7 @@ from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.agent_tokens import AgentTokens
 from unsay.llm.gateway import Gate, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
-from unsay.model_factory import inner_of, is_graph, resolve_model
+from unsay.model_factory import inner_of, is_graph, name_of, resolve_model
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
@@ -310,13 +310,6 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.emit("draft_rejected", **data)
     stream.has_begun = False
-
-
-def name_of(runnable: Runnable[Any, Any]) -> str | None:
-    """Return the name under which the provider knows a model; `None` if the object has none."""
-    inner = inner_of(runnable)
-    names = (getattr(inner, name, None) for name in ("model_name", "model"))
-    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:

@@ -9,12 +9,12 @@ from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Steps
-from unsay.llm.call import ModelRequest, ask_model, name_of
+from unsay.llm.call import ModelRequest, ask_model
 from unsay.messages.content import text_of
-from unsay.model_factory import inner_of, is_chat_model
+from unsay.model_factory import inner_of, is_chat_model, name_of
 
-# Status codes with which servers refuse a parameter.
-_REFUSALS = (400, 404, 422)
+# Status codes with which servers refuse a parameter or a structured reply.
+REFUSALS = (400, 404, 422)
 # Names of an option in the errors of providers and clients.
 _SPELLINGS = {"max_tokens": ("max_tokens", "max_completion_tokens", "max_output_tokens")}
 # Reasons with which providers end a reply at its length limit.
@@ -77,7 +77,7 @@ def _refused(error: Exception, sent: Mapping[str, Any]) -> list[str]:
     # A client that does not know a parameter raises a `TypeError` or a `ValueError`.
     is_refusal = isinstance(error, TypeError | ValueError)
     status = getattr(error, "status_code", None)
-    if is_context_overflow(error) or not (is_refusal or status in _REFUSALS):
+    if is_context_overflow(error) or not (is_refusal or status in REFUSALS):
         return []
     text = str(error)
     named = [name for name in sent if any(word in text for word in _SPELLINGS.get(name, (name,)))]
