@@ -61,6 +61,7 @@ def _with_channels(graph: Any) -> Any:
         "output_channels": [name for name in channels if name in graph.channels],
     }
     agent = graph.copy(changed)
+    # The new start node writes the new input; the other writers of the old one are its edges.
     agent.attach_node(START, None)
     agent.nodes[START].writers.extend(graph.nodes[START].writers[1:])
     return agent

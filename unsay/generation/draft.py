@@ -328,7 +328,8 @@ def fresh(
 ) -> list[AnyMessage]:
     """Return an attempt's messages with ids that neither transcript nor attempt (`done`) has.
 
-    A message whose id changes is copied. The same attempt gives the same ids, also after a crash.
+    A message whose id changes is copied. A new id is made of the question's id, the number of the
+    attempt and the message's place.
     """
     turn = state["turn"]
     stem = f"{turn['question_id']}-{len(turn['rejections']) + 1}"

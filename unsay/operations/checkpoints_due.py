@@ -89,10 +89,10 @@ def checkpoints_due(
 
 
 def _is_first_task(turn: Turn, scope: Scope) -> bool:
-    """Return whether a thread's first turn gets a checkpoint before it, although it opens no topic.
+    """Return whether a turn is a thread's first and gets a checkpoint `task_start` before it.
 
-    That is so only if `checkpoint_on` is set: by default every thread would begin with a
-    checkpoint.
+    Only if `checkpoint_on` is set, since by default every thread would begin with a checkpoint; and
+    not if a host named the task, which has its own.
     """
     is_set = "checkpoint_on" in scope.settings.model_fields_set
     return turn["base"] is None and is_set and not turn.get("task")

@@ -49,7 +49,8 @@ def deliver(
     """Return the update that ends a turn with a draft; it has the checkpoints that the turn earned.
 
     The answer gets the verdict and, unless it is `None`, the `flag`, such as `low_quality`. Until
-    the turn is saved, the answer is also kept in this process. Its score is sent to LangSmith.
+    the turn is saved, the answer is also kept in this process. Its score is sent to LangSmith if
+    that traces the run.
     """
     turn, topic = state["turn"], state.get("current_topic", "")
     keep_unsaved(state, scope, draft, verdict, flag)
@@ -76,7 +77,7 @@ def deliver(
     log_checkpoints(state, scope, due)
     known = {each["id"] for each in state.get("checkpoints", [])}
     if before := [e for e in due if e["message_id"] == turn["base"] and e["id"] not in known]:
-        step["made"] = before
+        step["made"] = before  # so that an undo of the turn takes them back as well
     shown = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
         **shown,

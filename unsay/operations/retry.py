@@ -92,12 +92,13 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
+    # The command leaves first: a branch of its own, which lists leave out because of its kind.
     order = Label(kind="order", reason=request["reason"], created_at=scope.now())
     change = replace_tail(live, before, label=order)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     writes, branches, text = change.writes, [], request.get("text")
     resumed = text is None and request["to"] is not None
-    if resumed:
+    if resumed:  # the turn was interrupted, so its question is in a branch already
         (branch,) = yield from load_branches([request["to"] or ""], scope, refs)
         asked = branch["messages"]
     else:
