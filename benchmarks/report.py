@@ -1,6 +1,7 @@
 """What the benchmarks share: figures, their means over files, and the command line."""
 
 import argparse
+import importlib
 import json
 import random
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from langchain_core.embeddings import Embeddings
 
 T = TypeVar("T")
 
@@ -142,6 +145,23 @@ def _mean(rows: Sequence[Figures], name: str) -> Figure:
 
 def _average(known: Sequence[float]) -> float | None:
     return sum(known) / len(known) if known else None
+
+
+def loaded(name: str) -> Embeddings:
+    """Give the embeddings that `MODULE:NAME` is, or makes.
+
+    Raises:
+        argparse.ArgumentTypeError: There is no such thing, or it is something else.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name!r}: {error}; write MODULE:NAME") from error
+    made = found if isinstance(found, Embeddings) else found()
+    if not isinstance(made, Embeddings):
+        raise argparse.ArgumentTypeError(f"{name!r} is no LangChain Embeddings but {type(made)!r}")
+    return made
 
 
 def plain(figures: Figures) -> dict[str, Any]:

@@ -24,7 +24,6 @@ as well.
 """
 
 import argparse
-import importlib
 import json
 import sys
 import time
@@ -38,7 +37,7 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from report import Figure, Figures, run
+from report import Figure, Figures, loaded, run
 
 from unsay.context.plan import PlanContext
 from unsay.context.three_stage import ThreeStage
@@ -294,23 +293,6 @@ def table(rows: Mapping[str, Figures]) -> str:
 def _cell(figure: Figure, times: int) -> str:
     """Give a value, or a dash."""
     return "-" if figure.value is None else f"{times * figure.value:.1f}"
-
-
-def loaded(name: str) -> Embeddings:
-    """Give the embeddings that `MODULE:NAME` is, or makes.
-
-    Raises:
-        argparse.ArgumentTypeError: There is no such thing, or it is something else.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{name!r}: {error}; write MODULE:NAME") from error
-    made = found if isinstance(found, Embeddings) else found()
-    if not isinstance(made, Embeddings):
-        raise argparse.ArgumentTypeError(f"{name!r} is no LangChain Embeddings but {type(made)!r}")
-    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

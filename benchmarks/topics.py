@@ -14,22 +14,30 @@ the detector's own answers, not the labels, decide what its topics hold. `back` 
 - `return_ranked`: share of all returning turns for which the earlier topic that the detector ranks
   first holds that subject, whatever it answered.
 - `cpu_ms_per_decision`: processor time of a decision.
+
+With `--embeddings MODULE:NAME`, a LangChain `Embeddings` or a function that makes one, the earlier topic
+is chosen by meaning, as the product does with `build_graph(embeddings=…)`.
 """
 
+import argparse
 import json
 import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from report import Figure, Figures, run, share_of, shown
+from langchain_core.embeddings import Embeddings
+from report import Figure, Figures, loaded, run, share_of, shown
 
+from unsay.effects import drive
 from unsay.judging.topic_detector import LexicalDetector, likeliest_return
 from unsay.judging.topic_reading import read
-from unsay.topic_shift import TopicDetector, TopicMemory, TopicShift
+from unsay.retrieval.topic_ranking import nearest_in_meaning
+from unsay.topic_shift import TopicMemory, TopicShift
 
 SAMPLES = 200
 """Samples from which the interval of an F1 is read."""
@@ -98,6 +106,15 @@ class Decision:
     """Processor time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question, with the topics before it as the detector sees them."""
+
+    text: str
+    current: TopicMemory
+    others: Sequence[TopicMemory]
+
+
 @dataclass(slots=True, kw_only=True)
 class Memory:
     """A topic as the run under way knows it."""
@@ -151,7 +168,9 @@ def _utterances(row: dict[str, Any]) -> list[Utterance]:
     return said
 
 
-def decisions(said: Sequence[Utterance], detector: TopicDetector) -> Iterator[Decision]:
+def decisions(
+    said: Sequence[Utterance], detector: LexicalDetector, embeddings: Embeddings | None = None
+) -> Iterator[Decision]:
     """Run one conversation, deciding each user turn but the first."""
     topics: list[Memory] = [Memory(topic_id="0")]
     for number, utterance in enumerate(said):
@@ -161,7 +180,12 @@ def decisions(said: Sequence[Utterance], detector: TopicDetector) -> Iterator[De
             started = time.process_time()
             shift = detector.detect(utterance.text, current.seen(), others)
             seconds = time.process_time() - started
-            ranked = rank(utterance, current, topics[1:]) if utterance.returns else None
+            asked = Asked(text=utterance.text, current=current.seen(), others=others)
+            ranked = None
+            if utterance.returns or (embeddings and shift.kind == "back"):
+                ranked = rank(asked, detector, embeddings)
+            if shift.kind == "back" and ranked and embeddings:
+                shift = ranked
             _move(topics, shift, topic_id=str(number))
             yield Decision(
                 shift=utterance.shift,
@@ -169,18 +193,25 @@ def decisions(said: Sequence[Utterance], detector: TopicDetector) -> Iterator[De
                 returns=utterance.returns,
                 right_topic=any(s.subject == utterance.subject for s in topics[0].said),
                 ranked_right=ranked is not None
-                and any(s.subject == utterance.subject for s in ranked.said),
+                and any(
+                    s.subject == utterance.subject
+                    for topic in topics
+                    if topic.topic_id == ranked.topic_id
+                    for s in topic.said
+                ),
                 seconds=seconds,
             )
         topics[0].said.append(utterance)
 
 
-def rank(question: Utterance, current: Memory, others: Sequence[Memory]) -> Memory | None:
-    """Return the earlier topic that the local detector ranks first; `None` if there is none."""
-    detector, known = LexicalDetector(), [topic.seen() for topic in others]
-    reading = read(question.text, current.seen(), known, decay=detector.decay)
-    shift = likeliest_return(reading, known, fade=detector.back_fade)
-    return next((t for t in others if shift and t.topic_id == shift.topic_id), None)
+def rank(
+    asked: Asked, detector: LexicalDetector, embeddings: Embeddings | None
+) -> TopicShift | None:
+    """Return the shift back to the earlier topic that is ranked first; `None` if there is none."""
+    if embeddings is not None and len(asked.others) > 1:
+        return drive(nearest_in_meaning(embeddings, asked.text, asked.others))
+    reading = read(asked.text, asked.current, asked.others, decay=detector.decay)
+    return likeliest_return(reading, asked.others, fade=detector.back_fade)
 
 
 def _move(topics: list[Memory], shift: TopicShift, *, topic_id: str) -> None:
@@ -246,20 +277,24 @@ def table(rows: Mapping[str, Figures]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the files and print; give the exit status."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--embeddings", type=loaded)
+    options, rest = parser.parse_known_args(arguments)
     return run(
-        _figures,
+        partial(_figures, embeddings=options.embeddings),
         table,
         description=__doc__ or "",
         wanted='Give one or more files of labelled conversations, one JSON object a line with "utts" '
         'and "shift"',
-        arguments=arguments,
+        arguments=rest,
     )
 
 
-def _figures(path: Path) -> dict[str, Figure]:
+def _figures(path: Path, *, embeddings: Embeddings | None) -> dict[str, Figure]:
     """A file's figures."""
     detector = LexicalDetector()
-    return measure([d for said in conversations(path) for d in decisions(said, detector)])
+    made = [d for said in conversations(path) for d in decisions(said, detector, embeddings)]
+    return measure(made)
 
 
 if __name__ == "__main__":

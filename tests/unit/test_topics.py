@@ -371,6 +371,30 @@ def test_benchmark_prints_figures(
     assert by_file["precision"]["interval"] == [0.3424, 1.0]
 
 
+def test_benchmark_takes_embeddings(
+    benchmark_topics: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--embeddings` they rank the earlier topics, and not the words."""
+    hobby = "What does photography cost as a hobby?"
+    said = [hobby, "A lot.", *WEATHER.texts, "By the way, why do volcanoes erupt?", "Heat."]
+    said.append("Let's go back to photographers.")
+    row = {
+        "utts": [
+            {"role": "assistant" if i % 2 else "user", "text": text} for i, text in enumerate(said)
+        ],
+        "shift": [0, 0, 1, 0, 1, 0, 1],
+        "kind": ["", "", "", "", "", "", "return"],  # to the weather, as the label has it
+    }
+    path = tmp_path / "topic_made.jsonl"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    found = []
+    for options in ([], ["--embeddings", "tests.graph.test_topics_by_meaning:Trigrams"]):
+        assert 0 == benchmark_topics.main([str(path), "--json", *options])
+        figures = json.loads(capsys.readouterr().out)
+        found.append((figures["return_ranked"]["value"], figures["return_which"]["value"]))
+    assert [(1.0, 1.0), (0.0, 0.0)] == found
+
+
 def test_benchmark_prints_a_table(
     benchmark_topics: ModuleType, labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

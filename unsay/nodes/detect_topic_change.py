@@ -7,7 +7,12 @@ from unsay.judging.topic_detector import check_shift
 from unsay.messages.content import text_of
 from unsay.operations.restore import COMPARED
 from unsay.operations.rollback import live_branch
-from unsay.operations.topic_change import KnownTopics, known_topics, start_segment
+from unsay.operations.topic_change import (
+    KnownTopics,
+    known_topics,
+    nearest_topic,
+    start_segment,
+)
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.topic_shift import TopicShift
@@ -51,6 +56,7 @@ def _shift(
         # The current topic is forgotten. The detector must not see it, so that a new topic begins.
         return TopicShift(kind="new", similarity=0.0)
     shift = yield from _detected(scope, question, known)
+    shift = yield from nearest_topic(question, known, shift, scope)
     if scope.settings.topics != "model" or scope.settings.judge_labels_topics:
         return shift
     key = f"{state['turn']['question_id']}-topic"

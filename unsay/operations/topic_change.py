@@ -7,10 +7,11 @@ from unsay.context.exclusions import forgotten_ids, forgotten_topics, remaining_
 from unsay.context.topics import limited, live_segments, memories
 from unsay.effects import Steps
 from unsay.history.branch import LiveBranch
-from unsay.judging.topic_detector import label_of
+from unsay.judging.topic_detector import LexicalDetector, label_of
 from unsay.operations.compact import compact
 from unsay.operations.rollback import live_branch
 from unsay.operations.state_history import add_note
+from unsay.retrieval.topic_ranking import nearest_in_meaning
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.topic_shift import TopicMemory, TopicShift
@@ -54,6 +55,28 @@ def known_topics(
         current = TopicMemory(topic_id=current_id, texts=(question,))
     others = (topic for topic in known if topic.topic_id != current_id and topic.texts)
     return KnownTopics(current=current, others=tuple(others))
+
+
+def nearest_topic(
+    question: str, known: KnownTopics, shift: TopicShift, scope: Scope
+) -> Steps[TopicShift]:
+    """Return the shift to the earlier topic that the question means, if `shift` is a return.
+
+    With `embeddings` the topic is chosen by meaning. Without them, or with a detector of the host,
+    `shift` is returned as it is. It is also returned if the embeddings fail, and the reason is
+    reported.
+    """
+    services = scope.services
+    is_choice = shift.kind == "back" and len(known.others) > 1
+    if not (is_choice and services.embeddings and isinstance(services.detector, LexicalDetector)):
+        return shift
+    limit = scope.settings.part_timeout_seconds
+    steps = nearest_in_meaning(services.embeddings, question, known.others, timeout_seconds=limit)
+    try:
+        return (yield from steps)
+    except Exception as error:  # noqa: BLE001 - embeddings are anyone's code, and may fail in any way
+        scope.report_failure("topic_failed", error)
+        return shift
 
 
 def start_segment(

@@ -144,6 +144,16 @@ def _packed(vector: Any) -> Vector:
     return vector if isinstance(vector, array) else array("d", vector)
 
 
+def cosines(vectors: Vectors, keys: Sequence[str]) -> list[float | None]:
+    """Return the cosine of the question and each message, by the messages' keys.
+
+    It is `None` for a message without a vector. Raises `ModelReplyError` if vectors have different
+    lengths.
+    """
+    length = _length(vectors.question)
+    return [_cosine(vectors.messages.get(key), vectors.question, length) for key in keys]
+
+
 def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     """Return how similar each indexed message is to the question in meaning, in the index's order.
 
@@ -151,15 +161,11 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     added. A message without a vector has only those shares. Raises `ModelReplyError` if vectors
     have different lengths.
     """
-    length = _length(vectors.question)
-    cosines = [
-        _cosine(vectors.messages.get(entry.key), vectors.question, length)
-        for entry in index.entries
-    ]
-    known = [cosine for cosine in cosines if cosine is not None]
+    found = cosines(vectors, [entry.key for entry in index.entries])
+    known = [cosine for cosine in found if cosine is not None]
     mean = sum(known) / max(len(known), 1)
     deviation = sqrt(sum((cosine - mean) ** 2 for cosine in known) / max(len(known), 1)) or 1.0
-    near = [0.0 if cosine is None else (cosine - mean) / deviation for cosine in cosines]
+    near = [0.0 if cosine is None else (cosine - mean) / deviation for cosine in found]
     spread = list(near)
     for distance, share in NEIGHBOURS.items():
         for place in range(max(0, -distance), min(len(near), len(near) - distance)):
