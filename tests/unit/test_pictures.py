@@ -294,6 +294,17 @@ def test_tree_writes_what_the_text_says() -> None:
     assert written.index("other branches") < written.index("undone, 2 messages: /undo")
 
 
+def test_checkpoints_at_the_start_are_drawn() -> None:
+    """The text and the drawn tree name them, and the tree has one more diamond."""
+    plain = timeline(turn(1))
+    at_start = Checkpoint(**{**annotation("start", "plan", number=0), "message_id": None})  # type: ignore[typeddict-item]
+    marked = timeline(turn(1), checkpoints=(at_start,))
+    assert "○ start ◆ plan" in str(marked)
+    assert "start◆ plan" in words_of(tree_svg(marked))
+    assert "start" in words_of(tree_svg(plain))
+    assert tree_svg(plain).count("<path") + 1 == tree_svg(marked).count("<path")
+
+
 def test_close_thresholds_do_not_overlap() -> None:
     """The names of two equal thresholds stand below one another."""
     seen = timeline(turn(1), quality_threshold=0.8, checkpoint_threshold=0.8)

@@ -211,8 +211,12 @@ def tree(timeline: TimelineData) -> _Panel:
     panel.text(16, 26, summary_of(timeline), font_weight="bold")
     y = 26 + _ROW
     place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
+    if shown.checkpoints_at_start:
+        panel.diamond(_TRUNK, y)
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
-    panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
+    line = panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
+    for name in shown.checkpoints_at_start:
+        _put(line, "tspan", f"◆ {one_line(name, 24)}", dx=9, fill=_MARK)
     y = _branches(panel, y, shown.at_start)
     if shown.left_out:
         y += _ROW

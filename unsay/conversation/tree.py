@@ -87,6 +87,7 @@ class Outline:
     """The rows of a tree, from the top; `left_out` says in words what is above the first row."""
 
     at_start: Sequence[BranchRef]
+    checkpoints_at_start: tuple[str, ...]
     left_out: str
     rows: tuple[TurnRow, ...]
     elsewhere: Sequence[BranchRef]
@@ -108,6 +109,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     left_out = words["earlier"].format(turns=counted_in(texts, len(hidden), "earlier turn"))
     return Outline(
         at_start=_branches_at(kept, None),
+        checkpoints_at_start=_at_start(timeline.checkpoints),
         left_out=(left_out if hidden else "")
         + (
             words["at_them"].format(branches=counted_in(texts, branches, "branch"))
@@ -142,8 +144,8 @@ def _checkpoints_at(
     )
 
 
-def _at_start(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    return [_label(each) for each in checkpoints if each["message_id"] is None]
+def _at_start(checkpoints: Sequence[Checkpoint]) -> tuple[str, ...]:
+    return tuple(_label(each) for each in checkpoints if each["message_id"] is None)
 
 
 def _step_checkpoints_at(checkpoints: Sequence[Checkpoint], turn: TimelineTurn) -> tuple[str, ...]:
@@ -267,7 +269,7 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
             " ".join(
                 [
                     f"○ {texts.tree_words['start']}",
-                    *(pen.write("mark", f"◆ {name}") for name in _at_start(timeline.checkpoints)),
+                    *(pen.write("mark", f"◆ {name}") for name in tree.checkpoints_at_start),
                 ]
             ),
             *pen.branches(tree.at_start, "│" if tree.rows else " "),
