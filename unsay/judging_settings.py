@@ -34,9 +34,10 @@ class JudgingSettings(BaseSettings):
     judge_rubric: tuple[str, ...] = ()
     """Your own criteria, one sentence each, which the judge applies beside its own."""
 
-    judge_share: Share = 0.2
+    judge_share: Share | None = None
     """Most tokens of the judge over those of the answers. Beyond it, answers that the local checks find
-    plainly good are unscored and counted as skipped, from the fifth turn on; 1 skips none."""
+    plainly good are unscored and counted as skipped, from the fifth turn on; 1 skips none. Without a
+    value it is 0.2 if the answering model judges itself, and 1 for a judge of your own."""
 
     judge_samples: Annotated[int, Field(ge=1, le=9)] = 1
     """How often each judge is asked about an answer; every second time it reads the answer first."""

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 
 from tests.graph.kit import make, say
 from unsay import Conversation
 from unsay.judging.heuristics import SURE_BELOW, is_plainly_good
+from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.verdicts import Exchange, PreVerdict
 
@@ -130,27 +131,56 @@ def test_the_share_is_the_limit(share: float, read: int) -> None:
     assert read == judge.calls
 
 
+class SelfJudging(SimpleChatModel):
+    """A chat model that also judges its answers."""
+
+    answer: str
+    answers: int = 0
+    verdicts: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "self-judging"
+
+    def _call(self, messages: list[BaseMessage], *_: Any, **__: Any) -> str:
+        if "score" in text_of(messages[0]):
+            self.verdicts += 1
+            return '{"score": 0.9, "reason": "It answers the question."}'
+        self.answers += 1
+        return self.answer.format(self.answers)
+
+
+ASKED = {"en": "What is the price of ticket {}?", "ja": "切符の{}番の値段はいくらですか?"}
+ANSWERS = {
+    "en": "Ticket {} for the city tour costs thirty euros at the counter.",
+    "ja": "市内観光の切符の{}番は、窓口で30ユーロです。",
+}
+
+
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_by_default_judging_costs_a_fifth(language: str) -> None:
-    """After 50 short turns the judge used at most 20 % of the tokens of the answers, and most of them."""
-    asked = {"en": "What is the price of ticket {}?", "ja": "切符の{}番の値段はいくらですか?"}
-    answer = {
-        "en": "Ticket {} for the city tour costs thirty euros at the counter.",
-        "ja": "市内観光の切符の{}番は、窓口で30ユーロです。",
-    }
-    numbers = iter(range(50))
-    chat = RunnableLambda(lambda _: AIMessage(answer[language].format(next(numbers))))
-    judge = Counting()
+def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
+    """After 50 short turns judging used at most 20 % of the tokens of the answers, and most of them."""
+    chat = SelfJudging(answer=ANSWERS[language])
     settings = {"topics": "off", "local_checks": []}
-    with Conversation.open(":memory:", model=chat, judge=judge, settings=settings) as conversation:
-        for number in range(50):
-            conversation.say(asked[language].format(number))
+    with Conversation.open(":memory:", model=chat, settings=settings) as conversation:
+        for number in range(1, 51):
+            conversation.say(ASKED[language].format(number))
         spent = conversation.graph.get_state(
             {"configurable": {"thread_id": conversation.thread_id}}
         ).values["spent"]
 
     assert 0.15 < spent["judge"]["total"] / spent["answer"]["total"] <= 0.2
-    assert judge.calls < 50
+    assert chat.verdicts < 50
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_judge_of_your_own_reads_each_answer(language: str) -> None:
+    """Also a good short answer late in a thread, so that no rejection is missed."""
+    chat, judge = SelfJudging(answer=ANSWERS[language]), Counting()
+    with Conversation.open(":memory:", model=chat, judge=judge) as conversation:
+        for number in range(1, 21):
+            conversation.say(ASKED[language].format(number))
+        assert (20, 0) == (judge.calls, conversation.timeline().skipped)
 
 
 def test_a_doubt_below_a_hint_is_read_too() -> None:

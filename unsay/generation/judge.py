@@ -42,6 +42,8 @@ _NO_TEMPERATURE = "the judge's server refuses a temperature of 0"
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
 READ_AT_ONCE = 32
+# Most tokens of a model that judges its own answers, over those of the answers. Source: own.
+OWN_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +160,23 @@ def _exceeds_share(
     request: list[AnyMessage], spent: Mapping[str, Tally] | None, scope: Scope
 ) -> bool:
     """Return whether a request would raise the judge's tokens over `judge_share` of the answers'."""
-    settings = scope.settings
-    if spent is None or settings.judge_share == 1:
+    settings, share = scope.settings, _share(scope)
+    if spent is None or share == 1:
         return False
     judgements = settings.judge_samples * (1 + len(settings.judge_panel))
     cost = judgements * (prompt_tokens(request) + REPLY_TOKENS["judge"])
     judged, answered = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
-    return judged + cost > settings.judge_share * answered
+    return judged + cost > share * answered
+
+
+def _share(scope: Scope) -> float:
+    """Return `judge_share`; without a value, 1 if a host gave a judge, else `OWN_SHARE`."""
+    settings = scope.settings
+    if settings.judge_share is not None:
+        return settings.judge_share
+    # A host that gave a judge wants its verdict on each answer.
+    given = scope.services.judge_like or settings.judge_model or settings.judge_panel
+    return 1.0 if given else OWN_SHARE
 
 
 def judge_summary(
