@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -22,8 +22,9 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
+from unsay.arguments import check_text
 from unsay.effects import Call, Steps
-from unsay.errors import UnknownCheckpointError
+from unsay.errors import InputError, UnknownCheckpointError
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
@@ -116,6 +117,7 @@ def place_of(
     """Return the thread and state from which a host starts.
 
     `None` if there is no thread id or no checkpointer, or if the graph runs inside another graph.
+    Raises `InputError` if the id is not a text or number that every checkpointer can store.
     """
     full = ensure_config(config)
     place = full.get("configurable", {})
@@ -123,6 +125,7 @@ def place_of(
     outside = TASK not in place and not place.get("checkpoint_ns")
     if not isinstance(saver, BaseCheckpointSaver) or "thread_id" not in place or not outside:
         return None
+    _check_thread_id(place["thread_id"])
     return Place(
         graph=graph,
         services=services,
@@ -131,6 +134,20 @@ def place_of(
         thread_id=str(place["thread_id"]),
         named=place.get("checkpoint_id"),
     )
+
+
+def _check_thread_id(given: object) -> None:
+    """Raise `InputError` for an id that several users could share by mistake, or that breaks a saver.
+
+    LangGraph makes a text of any value, so all runs without an id would share the thread "None".
+    """
+    is_id = isinstance(given, str | int | UUID) and not isinstance(given, bool) and str(given)
+    if not is_id or "\0" in str(given):
+        raise InputError(
+            f"thread_id={given!r} cannot name a thread: put a text of 1 character or more into "
+            "config['configurable']. Nothing was stored"
+        )
+    check_text(str(given), "thread_id")
 
 
 def begin_run(
