@@ -400,7 +400,8 @@ def test_a_hold_outlives_a_kill_and_is_not_doubled(
     assert asked == (tmp_path / "asked.txt").read_text().split()
     assert [] == kept["holds"]
     assert lost == len([key for key in kept["keys"] if key == f"{answer}~2"])
-    assert (kept["session"] == calm["session"]) is (lost == 0)
+    counted = [{k: each["session"][k] for k in ("tokens", "micros")} for each in (kept, calm)]
+    assert (counted[0] == counted[1]) is (lost == 0)
     assert kept["session"]["tokens"] < 2 * calm["session"]["tokens"]
 
 
@@ -443,3 +444,35 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
     assert (drafts, drafts) == (len(model.inputs), len(state.get("branches", [])))
     run(graph, "Who?", context={"session_budget_tokens": 5_000})
     assert transcript(graph)[-1].startswith("ai: This is draft")
+
+
+def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> None:
+    """The calls from then on, also after a restart; a second budget counts from its own first call."""
+    prices = {"scripted": {"input": 2.5, "output": 10.0}}
+
+    def opened(**settings: Any) -> Conversation:
+        return Conversation.open(
+            tmp_path / "t.db",
+            thread="t",
+            model=ScriptedChat(default="Two days are enough."),
+            settings={"judging": "off", **settings},
+        )
+
+    with opened() as before:
+        before.say("How long should I stay in Kyoto?")
+    with opened(session_budget_tokens=50_000) as added:
+        assert "0 of 50,000 (0 %), counts from the next call" in str(added.tokens())
+        added.say("And in Nara?")
+        (first,) = added.tokens().gauges
+    assert first.since is not None
+    both = {"session_budget_tokens": 50_000, "session_budget_cost": 3.0, "prices": prices}
+    with opened(**both) as second:
+        tokens, cost = second.tokens().gauges
+        assert (first, None, 0) == (tokens, cost.since, cost.used)
+        second.say("神戸には何泊しますか?")
+        tokens, cost = second.status().gauges
+        assert first.since == tokens.since < (cost.since or "")
+        moment = first.since[:16].replace("T", " ")
+        assert f"calls with a budget since {moment}" in str(second.tokens())
+        shown = second.say("/tokens").text
+        assert f"{moment}以降に予算付きで行った呼び出し" in shown

@@ -58,7 +58,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         model=ScriptedChat(replies=QUESTIONS),
         judge=judge,
         tools=[add_entry, library],
-        settings={"on_exhausted": "ask", "max_rollbacks": 1},
+        settings={"on_exhausted": "ask", "max_rollbacks": 1, "judge_share": 1.0},
     ) as conversation:
         events = [(step, event) for step in steps for event in conversation.stream(step)]
     command = [sys.executable, "-c", RELOADED, str(path)]

@@ -6,7 +6,7 @@ from langgraph.types import Command
 
 from tests.graph.conftest import KINDS, fault_of
 from tests.graph.kit import config
-from unsay import build_graph, open_database, reversible
+from unsay import build_graph, judged_parts, open_database, reversible
 from unsay.conversation.results import EventKind
 from unsay.testing import ScriptedChat, ToolCalls
 
@@ -33,12 +33,12 @@ def library(query: str) -> str:
 
 def judge(messages: Any) -> Any:
     """A judge of drafts and documents that fails once."""
-    asked = str(messages[-1].content)
-    if "judge fails" in asked:
+    parts = judged_parts(messages)
+    if "judge fails" in parts["question"]:
         raise RuntimeError("The judge is ill")
-    if "Whisk" in asked and "Canberra" not in asked:
+    if "Whisk" in parts.get("document", ""):
         return {"score": 0.1, "reason": "irrelevant", "query": "capital Australia"}
-    bad = "Buy a car" in asked
+    bad = "Buy a car" in parts.get("answer", "")
     return {"score": 0.1 if bad else 0.9, "reason": "It is about cars." if bad else ""}
 
 
@@ -74,6 +74,7 @@ def test_the_events_of_a_whole_conversation_fit(tmp_path: Path) -> None:
             settings={
                 "on_exhausted": "ask",
                 "max_rollbacks": 1,
+                "judge_share": 1.0,
                 "session_budget_tokens": 20_000,
                 "budget_mode": "soft",
                 "budget_warning": 0.01,

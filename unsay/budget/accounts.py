@@ -5,13 +5,14 @@ An account is a plain JSON value; every function returns a new one.
 
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import Literal, TypeVar
+from typing import Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
 from unsay.tokens.pricing import Amount
 
 Layer = Literal["session", "task", "agent"]
+Unit = Literal["tokens", "micros"]
 
 LAYERS: tuple[Layer, ...] = ("session", "task", "agent")
 
@@ -21,12 +22,18 @@ KEPT_KEYS = 64  # keys of the newest settled calls, so that no call is settled t
 
 
 class Account(TypedDict):
-    """What one session, task or agent has spent."""
+    """What one session, task or agent has spent.
+
+    Only calls that were made while a budget was set count. The times are those of the first one, in
+    ISO 8601, UTC; calls before prices were set have no cost.
+    """
 
     account_id: str
     tokens: int
     micros: int  # cost in millionths of the prices' currency
     times: int  # factor of the limit, which a person may raise
+    tokens_since: NotRequired[str]
+    micros_since: NotRequired[str]
 
 
 class TaskAccount(Account):
@@ -43,6 +50,7 @@ class Hold(TypedDict):
     agent_id: str
     tokens: int
     micros: int
+    at: NotRequired[str]  # when it was made, in ISO 8601, UTC
 
 
 class UsageAccount(TypedDict):
@@ -105,8 +113,18 @@ def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
     )
 
 
-def hold(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) -> UsageAccount:
+def since_of(account: UsageAccount, layer: Layer, unit: Unit, place: AccountKey) -> str | None:
+    """Return when the first call that a layer counts was made; `None` before one, or if unknown."""
+    own = account_of(account, layer, place)
+    return own.get("tokens_since") if unit == "tokens" else own.get("micros_since")
+
+
+def hold(
+    account: UsageAccount, amount: Amount, *, key: str, place: AccountKey, at: str | None = None
+) -> UsageAccount:
     """Return the account with a hold: `amount` is reserved for a call at `place` under its `key`.
+
+    `at` is the time, in ISO 8601, UTC; `None` if it is unknown.
 
     Limits are not checked here but by `limits.reserve`.
     """
@@ -117,6 +135,8 @@ def hold(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey) 
         tokens=amount.tokens,
         micros=amount.micros,
     )
+    if at is not None:
+        held["at"] = at
     return {**account, "holds": [*account["holds"], held]}
 
 
@@ -143,11 +163,12 @@ def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey
     held = next((hold for hold in account["holds"] if hold["key"] == key), None)
     if held is not None:
         place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
+    at = None if held is None else held.get("at")
     rest = release(account, key)
     return {
         **rest,
-        "session": _grown(rest["session"], amount),
-        "tasks": _tasks_with(rest, amount, place),
+        "session": _grown(rest["session"], amount, at),
+        "tasks": _tasks_with(rest, amount, place, at),
         "keys": [*rest["keys"], key][-KEPT_KEYS:],
     }
 
@@ -183,18 +204,24 @@ def _agent(task: TaskAccount, place: AccountKey) -> Account:
     return found or _account(place.agent_id)
 
 
-def _grown(account: _A, amount: Amount) -> _A:
+def _grown(account: _A, amount: Amount, at: str | None) -> _A:
     grown = account.copy()
+    if at is not None and not grown["tokens"]:
+        grown["tokens_since"] = at
+    if at is not None and amount.micros and not grown["micros"]:
+        grown["micros_since"] = at
     grown["tokens"] += amount.tokens
     grown["micros"] += amount.micros
     return grown
 
 
-def _tasks_with(account: UsageAccount, amount: Amount, place: AccountKey) -> list[TaskAccount]:
+def _tasks_with(
+    account: UsageAccount, amount: Amount, place: AccountKey, at: str | None = None
+) -> list[TaskAccount]:
     """Return the tasks with an amount added to the task and agent of `place`, which come last."""
-    task = _grown(_task(account, place), amount)
+    task = _grown(_task(account, place), amount, at)
     agents = [agent for agent in task["agents"] if agent["account_id"] != place.agent_id]
-    agents.append(_grown(_agent(task, place), amount))
+    agents.append(_grown(_agent(task, place), amount, at))
     held = {hold["agent_id"] for hold in account["holds"] if hold["task_id"] == place.task_id}
     task["agents"] = _newest(agents, held, KEPT_AGENTS)
     rest = [other for other in account["tasks"] if other["account_id"] != place.task_id]

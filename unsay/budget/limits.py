@@ -12,12 +12,14 @@ from unsay.budget.accounts import (
     LAYERS,
     AccountKey,
     Layer,
+    Unit,
     UsageAccount,
     account_of,
     held,
     hold,
     knows,
     release,
+    since_of,
     used_of,
     with_times,
 )
@@ -26,7 +28,6 @@ from unsay.errors import BudgetExceededError, ConfigurationError
 from unsay.settings import BudgetMode, Settings
 from unsay.tokens.pricing import MICROS, Amount
 
-Unit = Literal["tokens", "micros"]
 Outcome = Literal["granted", "ask", "refused"]
 
 # Factors of an agent's budget by its priority. Source: Shannon, budget manager.
@@ -83,6 +84,7 @@ class Gauge:
     used: int  # before the call, including the holds of other calls
     asked: int  # what the call needs at most
     limit: int  # including a person's extensions
+    since: str | None = None  # time of the first call in `used`, ISO 8601, UTC; `None` before one
 
     @property
     def share(self) -> float:
@@ -152,6 +154,7 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
             used=getattr(used_of(account, layer, place), unit),
             asked=getattr(amount, unit),
             limit=most * account_of(account, layer, place)["times"],
+            since=since_of(account, layer, unit, place),
         )
         for layer in LAYERS
         for unit in _UNITS
@@ -167,9 +170,17 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
 
 
 def reserve(
-    account: UsageAccount, limits: Limits, amount: Amount, *, key: str, place: AccountKey
+    account: UsageAccount,
+    limits: Limits,
+    amount: Amount,
+    *,
+    key: str,
+    place: AccountKey,
+    at: str | None = None,
 ) -> Reservation:
     """Check a call at `place` and, if it is granted, hold its amount under `key`.
+
+    `at` is the time, as for `hold`.
 
     A call that is repeated with the same key, for example after a crash, is granted and held once.
     """
@@ -181,7 +192,7 @@ def reserve(
     found = check(account, limits, amount, place=place)
     if found.outcome != "granted":
         return Reservation(account=account, check=found)
-    return Reservation(account=hold(account, amount, key=key, place=place), check=found)
+    return Reservation(account=hold(account, amount, key=key, place=place, at=at), check=found)
 
 
 def extend(

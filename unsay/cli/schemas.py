@@ -11,8 +11,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 from typing_extensions import TypedDict
 
-from unsay.budget.accounts import Layer
-from unsay.budget.limits import Unit
+from unsay.budget.accounts import Layer, Unit
 from unsay.context.plan import Omission
 from unsay.conversation.branching import Branch
 from unsay.conversation.judgements import Bisection, JudgedTurn
@@ -37,6 +36,7 @@ class Budget(TypedDict):
     used: int
     asked: int
     limit: int
+    since: str | None
     share: float
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from unsay.budget.accounts import Layer
-from unsay.budget.limits import Pressure, Unit
+from unsay.budget.accounts import Layer, Unit
+from unsay.budget.limits import Pressure
 from unsay.types import Checkpoint, RunPhase
 from unsay.verdicts import Judge, Outcome
 
@@ -224,19 +224,23 @@ class ContextWarningEvent(TypedDict):
 
 
 class BudgetUse(TypedDict):
-    """One limit of a budget; `used` and `asked` are tokens, or millionths of the prices' currency."""
+    """One limit of a budget; `used` and `asked` are tokens, or millionths of the prices' currency.
+
+    `since` is the time of the first call in `used`; `None` before one.
+    """
 
     layer: Layer
     unit: Unit
     used: int
     asked: int
     limit: int
+    since: str | None
 
 
 class BudgetWarningEvent(TypedDict):
     """A budget is nearly used.
 
-    `usage` is the highest share of a limit. Each of `limits` has `layer`, `unit`, `used`, `asked` and `limit`.
+    `usage` is the highest share of a limit. Each of `limits` has `layer`, `unit`, `used`, `asked`, `limit` and `since`.
     """
 
     unsay: Literal["budget_warning"]

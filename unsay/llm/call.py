@@ -219,6 +219,7 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
         most,
         key=f"{request.key}-{request.purpose}",
         place=_place(scope),
+        at=scope.now(),
     )
     grant = yield from reserve()
     if grant.check.outcome != "ask":

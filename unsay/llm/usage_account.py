@@ -79,12 +79,14 @@ class ThreadAccount:
         *,
         key: str,
         place: AccountKey,
+        at: str | None = None,
         may_exceed: bool = False,
     ) -> Steps[Grant]:
         """Check a call against the limits, and reserve its cost if it is granted.
 
         If the outcome is `ask`, nothing is reserved. With `may_exceed`, which a person decided, the
-        limits are extended first. `key` identifies the call, and `place` has its task and agent.
+        limits are extended first. `key` identifies the call, `place` has its task and agent, and
+        `at` is the time.
         Raises `BudgetExceededError` if the check refuses the call.
         """
 
@@ -92,7 +94,7 @@ class ThreadAccount:
             account = extend(account, limits, amount, place=place) if may_exceed else account
             # If this key is paid for, a crash lost the reply: the call is made again, under another key.
             unpaid = unpaid_key(account, key)
-            found = reserve(account, limits, amount, key=unpaid, place=place)
+            found = reserve(account, limits, amount, key=unpaid, place=place, at=at)
             demand(found.check)
             return found.account, Grant(key=unpaid, check=found.check)
 

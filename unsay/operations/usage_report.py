@@ -197,6 +197,10 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
         used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
     share = percent(gauge.used, gauge.limit)
     text = texts.tokens_budget.format(used=used, limit=limit, share=share)
+    if gauge.since is not None:
+        text += texts.tokens_since.format(since=gauge.since[:16].replace("T", " "))
+    elif not gauge.used:
+        text += texts.tokens_not_yet
     return texts.tokens_names[gauge.layer], text
 
 

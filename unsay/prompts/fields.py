@@ -276,6 +276,11 @@ class Texts(ReasonTexts):
     )
     tokens_cost: Text = Text(", cost {cost}", "、費用は{cost}")
     tokens_budget: Text = Text("{used} of {limit} ({share})", "{limit}のうち{used}({share})")
+    tokens_since: Text = Text(
+        ", calls with a budget since {since}",
+        "、{since}以降に予算付きで行った呼び出し",
+    )
+    tokens_not_yet: Text = Text(", counts from the next call", "、次の呼び出しから数える")
     tokens_names: Table = Table.of(
         {
             "system": ("system", "システム"),
