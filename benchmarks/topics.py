@@ -177,10 +177,10 @@ def decisions(
         current = topics[0]
         if current.said and utterance.role == "user":
             others = [topic.seen() for topic in topics[1:]]
-            started = time.process_time()
-            shift = detector.detect(utterance.text, current.seen(), others)
-            seconds = time.process_time() - started
             asked = Asked(text=utterance.text, current=current.seen(), others=others)
+            started = time.process_time()
+            shift = detector.detect(utterance.text, asked.current, others)
+            seconds = time.process_time() - started
             ranked = None
             if utterance.returns or (embeddings and shift.kind == "back"):
                 ranked = rank(asked, detector, embeddings)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from unsay.judging.vocabulary import known_terms, normal, units
 from unsay.topic_shift import TopicMemory
@@ -152,8 +153,13 @@ ALSO = re.compile(
 
 def services_in(texts: Sequence[str]) -> frozenset[str]:
     """Return the kinds of services, keys of `SERVICES`, that at least one of the texts names."""
-    text = normal(" ".join(texts))
-    return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(text))
+    return frozenset[str]().union(*map(_services, texts))
+
+
+@lru_cache(maxsize=128)  # the texts of a topic are read again for each question
+def _services(text: str) -> frozenset[str]:
+    found = normal(text)
+    return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(found))
 
 
 def other_service(question: str, texts: Sequence[str]) -> bool:
