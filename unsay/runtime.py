@@ -308,7 +308,7 @@ class Scope:
         return self.services.clock().isoformat(timespec="milliseconds")
 
     def texts(self, messages: list[Any]) -> Texts:
-        """Return the texts for models and people in the conversation's language."""
+        """Return the texts for models and people in the language of `messages`; see `language`."""
         return self.services.prompts[self.language(messages)]
 
     def language(self, messages: list[Any]) -> Language:

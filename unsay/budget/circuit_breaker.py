@@ -35,7 +35,7 @@ class CircuitPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """The circuit of one model, which counts its failures; a new circuit is closed."""
+    """The circuit of one model, which counts its failures; a new circuit is closed. `Gate` keeps it."""
 
     policy: CircuitPolicy
     failures: int = 0  # failures in a row while the circuit is closed

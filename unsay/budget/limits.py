@@ -77,7 +77,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """One limit of one layer, with what is used and what a call asks for."""
+    """One limit of one layer, with what is used and what a call asks for; `check` makes it."""
 
     layer: Layer
     unit: Unit
@@ -124,7 +124,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """The check of a call, and the account with the call's hold if it was granted."""
+    """The result of `reserve`: the check, and the account with the call's hold if it was granted."""
 
     account: UsageAccount
     check: Check

@@ -95,7 +95,7 @@ def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
 
 
 def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Return the newest exchanges, and read only as many messages as they need."""
+    """Return the newest `EARLIER_PAIRS` exchanges; only as many messages as they need are read."""
     # The first turn of a part may lack its question, so one more than needed is read.
     read = READ_AT_ONCE
     turns = answered_turns(before[-read:])

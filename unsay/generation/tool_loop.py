@@ -76,7 +76,7 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
 
 
 class CallModel(Runnable[Draft, Draft]):
-    """The node that calls the model once."""
+    """The node of the tool loop that calls the model once."""
 
     # Not a `RunnableLambda`: tracers would see the node twice, since LangGraph reports it already.
 
@@ -117,9 +117,10 @@ def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> 
 
 
 def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the state that a tool with `InjectedState` gets: a host's, with the draft at its end.
+    """Return the state that a tool with `InjectedState` gets: a host's channels and the messages.
 
-    Messages that contexts leave out for good, such as commands and forgotten ones, are not in it.
+    The draft is at the end. Messages that contexts leave out for good, such as commands and
+    forgotten ones, are not in it.
     """
     attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
     shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}

@@ -46,7 +46,10 @@ class Compensation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A compensation as it is stored; `turn_id`, the id of the question, is set only if `made`."""
+    """A compensation as it is stored; `error` says why it failed or was skipped.
+
+    `turn_id`, the id of the question, is set only for the status `made`.
+    """
 
     compensation: Compensation
     status: Status

@@ -19,10 +19,11 @@ requests_namespace = partial(thread_namespace, "requests")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequest:
-    """The last request of an attempt, and how the attempt ended.
+    """The last request of an attempt, and how the attempt ended; `keep_failed_request` makes it.
 
-    `payload` is the body of the request to the provider, without its streaming options. `error` is
-    the class of the model's error, then without an answer and a score; `None` for a rejected draft.
+    `payload` is the body of the request to the provider, without its streaming options. For a
+    failed call `error` is the class of its error, and there is neither an answer nor a score. For a
+    rejected draft `error` is `None`.
     """
 
     run_id: str

@@ -80,7 +80,10 @@ def entry_of(item: Item) -> ThreadInfo | None:
 
 
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
-    """Return all threads, the last changed first; for the command line, which runs blocking."""
+    """Return all threads, the last changed first; for the command line, which runs blocking.
+
+    Damaged entries are skipped.
+    """
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda entry: entry.updated_at, reverse=True)
 
@@ -106,7 +109,7 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     """Return a thread's session.
 
     Raises:
-        UnknownThreadError: It was never begun.
+        UnknownThreadError: It was never begun, or its entry is damaged.
     """
     session = yield from find_session(store, thread_id)
     if session is None:

@@ -165,7 +165,7 @@ class UnsavedAnswers:
                     del self._known[key]
 
     def forget(self, thread_id: str) -> None:
-        """Delete the answers of a thread for all stores; a purge calls this."""
+        """Delete what is kept of a thread, for all stores; a purge calls this."""
         with self._lock:
             for key in [key for key in self._known if key[1] == thread_id]:
                 del self._known[key]

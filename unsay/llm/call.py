@@ -207,7 +207,7 @@ def _place(scope: Scope) -> AccountKey:
 
 
 def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
-    """Return the reservation of at most `most` for a call.
+    """Reserve `most` for a call, and return the grant.
 
     A person is asked if it exceeds a budget in the mode `ask`. Raises `BudgetExceededError` if the
     budget refuses it, `BudgetDeclinedError` if the person does.

@@ -27,7 +27,7 @@ from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Rejecti
 
 
 class Removal(RemovedPart):
-    """What an automatic rollback removed from the transcript: one run of adjacent messages."""
+    """One run of adjacent messages that an automatic rollback removed; `remove_parts` makes it."""
 
     base: str | None  # the message that they followed; `None`: the beginning
 
@@ -221,7 +221,8 @@ def keep_draft(
 ) -> Steps[Update]:
     """Store a rejected draft as a branch; return `update` with it and the next attempt's steps.
 
-    The branch has the draft alone: what the rollback `removed` can be restored without it.
+    The branch has only the draft. What the rollback removed from the transcript is in the branches
+    of `removed`.
 
     Args:
         state: The state before the rollback.

@@ -91,10 +91,10 @@ _OPTION = re.compile(
 
 
 def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
-    """Return an error's text with the commands it names as they are typed there.
+    """Return an error's text in which commands are named as one types them in this interface.
 
-    The library names a command by its method, such as `branches()`, and a value at the beginning
-    of the text by its argument, such as `since=`.
+    The library names a command by its method, such as `branches()`, and a value at the beginning of
+    the text by its argument, such as `since=`.
 
     >>> in_terms_of("chat", "timeline() lists the turns, events() the events")
     '/timeline lists the turns, `unsay events` the events'

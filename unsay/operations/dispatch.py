@@ -51,7 +51,8 @@ from unsay.types import Checkpoint, CheckpointReason, Turn
 class Orders:
     """The results of a command or a host's flag; all fields are empty for a message to answer.
 
-    `rollback` is left to the node `rollback`, `notice` is the reply, and `update` is applied at once.
+    `rollback` is left to the node `rollback`, `checkpoints` to `create_checkpoint`. `notice` is the
+    reply, and `update` is applied at once.
     """
 
     rollback: RollbackRequest | None = None

@@ -158,7 +158,7 @@ def is_replaced(old: AnyMessage, new: AnyMessage) -> bool:
 
 
 def _words(message: AnyMessage) -> list[Any]:
-    """Return what a message says, in a form that is the same however a front end sends it back."""
+    """Return a message's role, text and other parts, for comparing: front ends change its form."""
     parts = [part for part in parts_of(message) if not isinstance(part, Text | Thinking)]
     return [message.type, text_of(message), parts]
 

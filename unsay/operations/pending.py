@@ -53,7 +53,7 @@ class PendingInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """An answer without a verdict, and where its exchange starts, as indices."""
+    """An answer without a verdict, and where its exchange starts, as indices; `unjudged` makes it."""
 
     index: int
     start: int
@@ -89,7 +89,7 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
 
 
 def commands_answered(messages: Sequence[AnyMessage], index: int) -> set[str | None]:
-    """Return the ids of the messages that a notice at an index answers if one is a command.
+    """Return the ids of the messages that the notice at `index` answers, if one is a command.
 
     The set is empty for a notice about a question, and for one that answers nothing.
     """

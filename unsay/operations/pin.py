@@ -39,7 +39,7 @@ def bounded(pins: list[Pin]) -> list[Pin]:
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
     """Return the ids to pin for the messages `names`: one for a tool call and its results.
 
-    It is that of the first of them; its pin covers the others.
+    It is the id of the first of them: its pin covers the others.
     """
     led: list[str] = []
     seen: set[int] = set()

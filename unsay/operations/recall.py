@@ -194,7 +194,10 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """One match of a person's search; an offloaded message has no images and files."""
+    """One match of a person's search, with its turn's number from 1; `search_command` makes it.
+
+    An offloaded message has no images and files.
+    """
 
     message: AnyMessage
     turn: int

@@ -168,7 +168,7 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 
 
 def hidden_ids(state: State) -> set[str]:
-    """Return the ids of forgotten messages; of a forgotten topic only those that the state holds."""
+    """Return the ids of forgotten messages; of a forgotten topic those in the state or its entry."""
     forgotten, segments = state.get("forgotten", []), state.get("segments", [])
     hidden = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
     return {*hidden, *named_ids(forgotten)}

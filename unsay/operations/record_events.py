@@ -181,7 +181,10 @@ def _events(
 
 
 def ends_of(transcript: Sequence[AnyMessage]) -> list[str]:
-    """Return ids of the first message and of those 1, 2, 4, 8 … places before the end."""
+    """Return ids of the first message and of those 1, 2, 4, 8 … places before the end.
+
+    `offloaded_of` needs them to notice that a host removed all messages.
+    """
     # If a host removes the end of the transcript, one of these ids is left in the rest, unless the
     # rest is shorter than what was removed.
     places = [len(transcript) - 2**power for power in range(len(transcript).bit_length())]
@@ -236,6 +239,9 @@ def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """Return the events of messages that a host added since the last page, for readers of the log."""
+    """Return the events of what a host added or edited since the last page, without storing them.
+
+    It is for readers of the event log.
+    """
     entered, _ = _entered(state, scope.step_log.returned)
     return _events(entered, state, scope, Update())

@@ -110,7 +110,7 @@ def _summaries_paused(state: State, scope: Scope) -> bool:
 
 
 def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
-    """Return the update with what calls beside the answer cost, and with a failed summary's turn."""
+    """Return the update with the tokens of the step's calls, and with the turn of a failed summary."""
     if scope.step_log.summary_failed:
         update = {**update, "summary_failed_turn": (update.get("turn") or state["turn"])["number"]}
     if scope.step_log.spent:
@@ -119,10 +119,10 @@ def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
 
 
 def _is_over(before: State, update: Update) -> bool:
-    """Return whether the turn is over after an update.
+    """Return whether the turn, and with it the run, is over after an update.
 
-    It is not while a rollback, a checkpoint or a call to undo waits, nor after a command that left
-    another turn open.
+    It is not over while a rollback, a checkpoint or a call to undo waits. After a command beside an
+    open turn the result is `False`, too.
     """
     if is_beside_turn(before):
         return False

@@ -124,7 +124,10 @@ def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> 
 
 
 def turns_typed(live: LiveBranch, argument: str) -> int | None:
-    """Return a typed number of turns; `None` if the argument is no number, or a checkpoint's name."""
+    """Return the number of turns that a person typed; `None` for any other text.
+
+    A number that is the name of a checkpoint gives `None` too.
+    """
     named = any(each["name"] == argument for each in live.checkpoints)
     typed = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
     return int(argument) if typed else None

@@ -170,7 +170,10 @@ def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
-    """Return the update that removes pins; `UnknownBranchError` if no message has one."""
+    """Return the update that removes the pins of these messages; ids without a pin are ignored.
+
+    Raises `UnknownBranchError` if none of them has a pin.
+    """
     pins = state.get("pins", [])
     removed = [pin for pin in pins if pin["message_id"] in message_ids]
     if not removed:
@@ -203,7 +206,8 @@ def forget_span(
 ) -> Operation:
     """Return the step that forgets the message `what`, or all messages from `what` up to `through`.
 
-    Raises `UnknownBranchError` if the state lacks one; other errors are those of `forget_messages`.
+    The two can be in either order. Raises `UnknownBranchError` if the state lacks one; other errors
+    are those of `forget_messages`.
     """
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
