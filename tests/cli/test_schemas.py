@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from unsay.cli.schemas import OBJECTS, model_of
 from unsay.operations.command_table import COMMANDS
 
 FILLED = ("--thread", "t")
+WEATHER = "Something else: what is the weather in Kyoto today?"
 
 
 @pytest.fixture
 def thread(run: Run, serve: Serve) -> None:
     """Two turns, the second with a rejected draft, and a named checkpoint between them."""
-    serve(DRAFTS, SCORES)
+    serve({WEATHER: "I cannot see the weather from here.", **DRAFTS}, SCORES)
     run("say", LISTS, *FILLED)
     run("checkpoint", "first", *FILLED)
     run("pin", *FILLED)
@@ -27,93 +29,137 @@ def fits(command: str, printed: str) -> None:
     """Each printed object is what the schema says, and nothing else."""
     model = model_of(command)
     assert model is not None
-    rows = [json.loads(row) for row in printed.splitlines()]
+    try:
+        rows = [json.loads(printed)]  # one object, maybe on several lines
+    except json.JSONDecodeError:
+        rows = [json.loads(row) for row in printed.splitlines()]
     assert rows
     for row in rows:
         model.model_validate(row)
 
 
-@pytest.mark.usefixtures("thread")
-@pytest.mark.parametrize(
-    ("schema", "given"),
-    [
-        ("say", ["say", LISTS, *FILLED]),
-        ("retry", ["retry", *FILLED]),
-        ("edit", ["edit", "1", LISTS, *FILLED]),
-        ("threads", ["threads"]),
-        ("threads", ["threads", "--status", "active"]),
-        ("timeline", ["timeline", *FILLED]),
-        ("timeline --context", ["timeline", "--context", "2", *FILLED]),
-        ("tokens", ["tokens", *FILLED]),
-        ("checkpoints", ["checkpoints", *FILLED]),
-        ("checkpoint", ["checkpoint", "second", *FILLED]),
-        ("task", ["task", "trip", *FILLED]),
-        ("rollback", ["rollback", "--turns", "1", *FILLED]),
-        ("rollback --preview", ["rollback", "--turns", "1", "--preview", *FILLED]),
-        ("undo", ["undo", *FILLED]),
-        ("remove", ["remove", "1", *FILLED]),
-        ("fork", ["fork", *FILLED]),
-        ("branches", ["branches", *FILLED]),
-        ("diff", ["diff", "first", *FILLED]),
-        ("pin", ["pin", *FILLED]),
-        ("unpin", ["unpin", "--turn", "1", *FILLED]),
-        ("forget", ["forget", "--turn", "1", *FILLED]),
-        ("forgotten", ["forgotten", *FILLED]),
-        ("recall", ["recall", "comprehension", *FILLED]),
-        ("runs", ["runs", *FILLED]),
-        ("runs", ["runs", "--all"]),
-        ("events", ["events", *FILLED]),
-        ("events --verify", ["events", "--verify", *FILLED]),
-        ("replay", ["replay", *FILLED]),
-        ("lessons", ["lessons", *FILLED]),
-        ("lesson", ["lesson", "1", "Stay on the question.", *FILLED]),
-        ("unlearn", ["unlearn", "1", *FILLED]),
-        ("rate", ["rate", "1", "good", *FILLED]),
-        ("judge", ["judge", "--turn", "1", *FILLED]),
-        ("bisect", ["bisect", *FILLED]),
-        ("label", ["label", "kind=test", *FILLED]),
-        ("end", ["end", *FILLED]),
-        ("purge", ["purge", "--yes", *FILLED]),
-        ("demo", ["demo"]),
-        ("doctor", ["doctor"]),
-        ("settings", ["settings"]),
-        ("completion", ["completion", "zsh"]),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_json_of_a_command_fits_its_schema(run: Run, schema: str, given: list[str]) -> None:
-    """Every field is declared, and every declared field is there."""
-    fits(schema, run(*given, "--json").stdout)
-
-
-@pytest.mark.usefixtures("thread")
-def test_steps_that_go_back_fit_their_schema(run: Run) -> None:
-    """Redo, restore and pick need an undo or a rollback before them."""
-    run("undo", *FILLED)
-    fits("redo", run("redo", *FILLED, "--json").stdout)
+def _branch(run: Run) -> str:
+    """Roll back one turn; the branch with its messages."""
     run("rollback", "--turns", "1", *FILLED)
     rows: dict[str, Any] = json.loads(run("branches", *FILLED, "--json").stdout)
-    branch = next(each["id"] for each in rows["branches"] if each["kind"] == "person")
-    ids = json.loads(run("diff", branch, *FILLED, "--json").stdout)["a"]["only"]
-    picked = [each["data"]["id"] for each in ids]
-    fits("pick", run("pick", *picked, "--from", branch, *FILLED, "--json").stdout)
+    return str(next(each["id"] for each in rows["branches"] if each["kind"] == "person"))
+
+
+def _redo(run: Run) -> list[str]:
     run("undo", *FILLED)
-    fits("restore", run("restore", branch, *FILLED, "--json").stdout)
+    return ["redo", *FILLED]
 
 
-def test_a_chat_prints_events(run: Run, serve: Serve) -> None:
-    """The first object names the thread; all others are events."""
-    serve(DRAFTS, SCORES)
-    printed = run("chat", "--json", input=f"{NESTED}\n/undo\n").stdout
-    fits("chat", "\n".join(printed.splitlines()[1:]))
+def _restore(run: Run) -> list[str]:
+    return ["restore", _branch(run), *FILLED]
 
 
-def test_every_command_has_a_schema_and_a_group(run: Run) -> None:
-    """Only `schema` and `ratings` have none: they print a schema, and lines for `calibrate`."""
+def _pick(run: Run) -> list[str]:
+    branch = _branch(run)
+    ids = json.loads(run("diff", branch, *FILLED, "--json").stdout)["a"]["only"]
+    return ["pick", *[each["data"]["id"] for each in ids], "--from", branch, *FILLED]
+
+
+def _same(run: Run) -> list[str]:
+    run("say", WEATHER, *FILLED)
+    return ["same", *FILLED]
+
+
+def _ratings(run: Run) -> list[str]:
+    run("rate", "1", "good", *FILLED)
+    run("rate", "2", "bad", "--reason", "It is wrong.", *FILLED)
+    return ["ratings", *FILLED]
+
+
+def _import(run: Run) -> list[str]:
+    Path("rated.jsonl").write_text(run(*_ratings(run)).stdout, encoding="utf-8")
+    return ["ratings", "--import", "rated.jsonl", *FILLED]
+
+
+def _calibrate(run: Run) -> list[str]:
+    rated = run(*_ratings(run)).stdout
+    Path("rated.jsonl").write_text(rated * 4, encoding="utf-8")
+    return ["calibrate", "rated.jsonl"]
+
+
+CASES: dict[str, list[list[str] | Callable[[Run], list[str]]]] = {
+    "say": [["say", LISTS, *FILLED]],
+    "retry": [["retry", *FILLED]],
+    "edit": [["edit", "1", LISTS, *FILLED]],
+    "compact": [["compact", *FILLED]],
+    "threads": [["threads"], ["threads", "--status", "active"]],
+    "timeline": [["timeline", *FILLED]],
+    "timeline --context": [["timeline", "--context", "2", *FILLED]],
+    "tokens": [["tokens", *FILLED]],
+    "checkpoints": [["checkpoints", *FILLED]],
+    "checkpoint": [["checkpoint", "second", *FILLED]],
+    "task": [["task", "trip", *FILLED]],
+    "rollback": [["rollback", "--turns", "1", *FILLED]],
+    "rollback --preview": [["rollback", "--turns", "1", "--preview", *FILLED]],
+    "undo": [["undo", *FILLED]],
+    "redo": [_redo],
+    "remove": [["remove", "1", *FILLED]],
+    "restore": [_restore],
+    "pick": [_pick],
+    "fork": [["fork", *FILLED]],
+    "branches": [["branches", *FILLED]],
+    "diff": [["diff", "first", *FILLED]],
+    "pin": [["pin", *FILLED]],
+    "unpin": [["unpin", "--turn", "1", *FILLED]],
+    "forget": [["forget", "--turn", "1", *FILLED]],
+    "forgotten": [["forgotten", *FILLED]],
+    "recall": [["recall", "comprehension", *FILLED]],
+    "runs": [["runs", *FILLED], ["runs", "--all"]],
+    "events": [["events", *FILLED]],
+    "events --verify": [["events", "--verify", *FILLED]],
+    "replay": [["replay", *FILLED]],
+    "replay --payload": [["replay", "--payload", *FILLED]],
+    "same": [_same],
+    "lessons": [["lessons", *FILLED]],
+    "lesson": [["lesson", "1", "Stay on the question.", *FILLED]],
+    "unlearn": [["unlearn", "1", *FILLED]],
+    "rate": [["rate", "1", "good", *FILLED]],
+    "ratings": [_ratings],
+    "ratings --import": [_import],
+    "calibrate": [_calibrate],
+    "judge": [["judge", "--turn", "1", *FILLED]],
+    "bisect": [["bisect", *FILLED]],
+    "label": [["label", "kind=test", *FILLED]],
+    "end": [["end", *FILLED]],
+    "purge": [["purge", "--yes", *FILLED]],
+    "demo": [["demo"]],
+    "chat": [["chat", *FILLED]],
+    "doctor": [["doctor"]],
+    "settings": [["settings"]],
+    "schema": [["schema", "say"]],
+    "completion": [["completion", "zsh"]],
+    "error": [["timeline", "--thread", "none"], ["timeline", "--nonsense"]],
+}
+"""For each schema command lines that print it, or what prepares them and returns them."""
+
+
+@pytest.mark.usefixtures("thread")
+@pytest.mark.parametrize(
+    ("schema", "case"),
+    [pytest.param(name, case, id=name) for name, cases in CASES.items() for case in cases],
+)
+def test_the_json_of_a_command_fits_its_schema(
+    run: Run, schema: str, case: list[str] | Callable[[Run], list[str]]
+) -> None:
+    """Every field is declared, and every declared field is there."""
+    given = case(run) if callable(case) else case
+    typed = f"{NESTED}\n/undo\n" if schema == "chat" else None
+    fits(schema, run(*given, "--json", input=typed).stdout)
+
+
+def test_every_command_has_a_schema_a_test_and_a_group(run: Run) -> None:
+    """A new command needs all three, and its schema is printed."""
     names = [each.name for each in COMMANDS if each.module]
-    assert ["ratings", "schema"] == [name for name in names if name not in OBJECTS]
+    assert [] == [name for name in names if name not in OBJECTS]
+    assert OBJECTS.keys() == CASES.keys()
     assert sorted(names) == sorted(name for _, group in GROUPS for name in group)
-    assert "object" == json.loads(run("schema", "rollback --preview").stdout)["type"]
+    printed = {name: json.loads(run("schema", name).stdout) for name in OBJECTS}
+    assert {"object"} == {each["type"] for each in printed.values()}
     assert 2 == run("schema", "nonsense").exit_code
 
 

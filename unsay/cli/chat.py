@@ -97,7 +97,8 @@ class Chat:
     def _greet(self) -> None:
         words = self._screen.labels
         if self._as_json:
-            print_json(versioned(event="thread", thread_id=self._conversation.thread_id))
+            thread = {"event": "thread", "thread_id": self._conversation.thread_id}
+            print_json(versioned(**thread, text="", message_id=None, data={}))
         note(f"thread {self._conversation.thread_id}")
         if self._interactive:
             note(words.leave)

@@ -6,7 +6,7 @@ currency of the prices, times are ISO 8601 in UTC.
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, NotRequired, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 from typing_extensions import TypedDict
@@ -22,10 +22,11 @@ from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import Tokens
 from unsay.operations.lessons import Lesson
-from unsay.operations.ratings import Rating
+from unsay.operations.ratings import Label, Rating
 from unsay.settings import Source
 from unsay.storage.base import Purged
-from unsay.types import Checkpoint, Event, Forgotten, Pin
+from unsay.types import Checkpoint, Event, Forgotten, Language, Pin
+from unsay.verdicts import Judge
 
 
 class Budget(TypedDict):
@@ -119,6 +120,44 @@ class Check(TypedDict):
     advice: str
 
 
+class RatedTurn(TypedDict):
+    """One line of `unsay ratings`, which `unsay calibrate` reads; `earlier` has pairs of texts."""
+
+    thread: str
+    turn: int
+    message_id: str
+    lang: Language
+    question: str
+    answer: str
+    earlier: list[tuple[str, str]]
+    label: Label
+    note: str
+    score: float | None
+    source: Judge | None
+
+
+class Calibrated(TypedDict):
+    """The threshold of one language; `held_out` was measured on labels that it was not fitted to.
+
+    `curve` has the same figures by threshold. `claim` says why the figures prove little, if so.
+    """
+
+    language: Language
+    threshold: float
+    labels: int
+    held_out: dict[str, Any]
+    curve: list[dict[str, Any]]
+    claim: str | None
+
+
+class Failure(TypedDict):
+    """An error; `answer` is a model's answer that could not be saved."""
+
+    type: str
+    message: str
+    answer: NotRequired[str]
+
+
 class EffectiveSetting(TypedDict):
     """One setting; `variable` is the name of its environment variable."""
 
@@ -188,10 +227,11 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "lesson": _LESSON,
     "unlearn": _LESSON,
     "rate": {**THREAD, "rating": Rating},
-    "ratings FILE": {**THREAD, "imported": int},
+    "ratings": get_type_hints(RatedTurn),
+    "ratings --import": {**THREAD, "imported": int},
     "judge": {**THREAD, "turns": list[JudgedTurn]},
     "bisect": {**THREAD, **_fields_of(Bisection), "rolled_back": bool},
-    "calibrate": {"languages": list[dict[str, Any]], "written": str | None},
+    "calibrate": {"languages": list[Calibrated], "written": str | None},
     "label": _INFO,
     "end": _INFO,
     "purge": {**THREAD, **_fields_of(Purged)},
@@ -204,14 +244,23 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
         "messages": list[dict[str, Any]],
         "again": Again | None,
     },
+    "replay --payload": {"model": str, "messages": list[dict[str, Any]]},
     "doctor": {"ok": bool, "checks": list[Check]},
     "settings": {"settings": list[EffectiveSetting]},
+    "schema": {"type": Literal["object"], "properties": dict[str, Any]},
     "completion": {"shell": str, "script": str},
+    "error": {"error": Failure},
 }
-"""The fields of each command's object; `chat` and `demo` print one object a line."""
+"""The fields of each command's object; `chat`, `demo` and `ratings` print one object a line.
 
-SOMETIMES: Mapping[str, Mapping[str, Any]] = {"threads": PAGE, "runs": THREAD}
-"""Fields that only some calls of a command have."""
+`error` is what any command prints if it fails.
+"""
+
+SOMETIMES: Mapping[str, Mapping[str, Any]] = {"chat": THREAD, "threads": PAGE, "runs": THREAD}
+"""Fields that only some objects of a command have: of `chat` the first."""
+
+FOREIGN = frozenset({"replay --payload", "schema"})
+"""Commands whose object is of another format, and may have more fields than are listed here."""
 
 
 def model_of(command: str) -> type[BaseModel] | None:
@@ -222,10 +271,13 @@ def model_of(command: str) -> type[BaseModel] | None:
     own = OBJECTS.get(command)
     if own is None:
         return None
-    declared: dict[str, Any] = {"schema_version": (int, ...)}
+    # Lines of data for another command, and objects of other formats, are not versioned.
+    is_versioned = command not in {"ratings", *FOREIGN}
+    declared: dict[str, Any] = {"schema_version": (int, ...)} if is_versioned else {}
     declared |= {name: (kind, ...) for name, kind in own.items()}
     declared |= {name: (kind, None) for name, kind in SOMETIMES.get(command, {}).items()}
-    configured = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    extra: Literal["allow", "forbid"] = "allow" if command in FOREIGN else "forbid"
+    configured = ConfigDict(extra=extra, arbitrary_types_allowed=True)
     return create_model(command, __config__=configured, **declared)
 
 

@@ -337,7 +337,8 @@ COMMANDS = (
         "schema",
         "setup",
         "Print the JSON Schema of what COMMAND prints with --json.",
-        details="Also for `rollback --preview` and `events --verify`, in quotes.",
+        details="Also for `rollback --preview`, `timeline --context`, `events --verify`, `ratings --import` and "
+        "`replay --payload`, in quotes, and for `error`, which a failed command prints.",
     ),
     CommandEntry(
         "completion",
