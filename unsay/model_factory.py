@@ -220,9 +220,10 @@ def change_inner(
 ) -> Runnable[Any, Any]:
     """Return a model in which `change` was applied to the model inside its wrappers.
 
-    The wrappers, such as retries and fallbacks, stay around it; fallbacks are changed as well.
-    `change` binds tools, for example: LangChain's own wrappers would refuse that, or lose their
-    configuration. The given model is not changed.
+    Wrappers are bound arguments, retries, fallbacks (all are changed), a sequence (its first part)
+    and configurable models (changed at each call); they stay around it. Anything else is given to
+    `change` as it is. `change` binds tools, for example: LangChain's own wrappers would refuse
+    that, or lose their configuration. The given model is not changed.
     """
     if isinstance(runnable, RunnableBindingBase):
         # A chain passes no arguments on to the model inside, so they are bound there.
@@ -232,6 +233,8 @@ def change_inner(
         main = change_inner(runnable.runnable, change)
         others = [change_inner(each, change) for each in runnable.fallbacks]
         return runnable.model_copy(update={"runnable": main, "fallbacks": others})
+    if isinstance(runnable, RunnableSequence):
+        return runnable.model_copy(update={"first": change_inner(runnable.first, change)})
     if isinstance(runnable, DynamicRunnable):
         return _Changed(runnable, change)
     if isinstance(runnable, _Changed):

@@ -127,7 +127,11 @@ class Services:
 
     @cached_property
     def model(self) -> Runnable[Any, Any]:
-        """The model, agent or graph that answers; `MissingModelError` without one or its key."""
+        """The model, agent or graph that answers.
+
+        Raises `MissingModelError` without one, or if its client cannot be made, as without a key;
+        `ConfigurationError` if the provider's package is missing.
+        """
         chosen = self.model_like or self.settings.model
         if chosen is None:
             raise MissingModelError(

@@ -211,8 +211,12 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return self.quality_thresholds.get(language, self.quality_threshold)
 
     def allows(self, command: str) -> bool:
-        """Return whether users may send a command; `command` is its name without the slash."""
-        return self.commands == "all" or command in self.commands
+        """Return whether users may send a command; with `commands="all"` every name is allowed.
+
+        `command` is its own name without the slash, not one of its other names (`ALIASES`).
+        """
+        allowed = self.commands
+        return allowed == "all" or (allowed != "none" and command in allowed)
 
     def for_run(self, context: Context | None) -> "Settings":
         """Return the settings with a run's overrides; without any, these settings themselves.
@@ -251,10 +255,13 @@ class _RunSettings(Settings):
 
 
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
-    """Return the settings from all sources; loaded ones are returned as they are.
+    """Return the settings: `explicit` over the preset, the environment and the file `unsay.toml`.
+
+    Without a file nothing is read from it. `Settings` are returned as they are.
 
     Raises:
-        ConfigurationError: A setting is unknown or impossible, or the file cannot be read.
+        ConfigurationError: A setting is unknown, misspelt or impossible, or the file is there and
+            cannot be read.
     """
     if isinstance(explicit, Settings):
         return explicit

@@ -53,7 +53,10 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Do on an event loop what `undo_sync` does; a blocking `undo` runs in another thread."""
+        """Do on an event loop what `undo_sync` does; errors of `undo` are raised here too.
+
+        A blocking `undo` runs in another thread.
+        """
         if inspect.iscoroutinefunction(self.undo):
             await self._call_undo(args, result)
             return

@@ -2,11 +2,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 
 from unsay.conversation.conversation import Conversation
-from unsay.errors import UnknownThreadError
+from unsay.conversation.turn_lifecycle import is_turn_open
+from unsay.errors import ModelError, UnknownThreadError
 from unsay.storage.sqlite import open_database
-from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.testing import Fault, ScriptedChat, ScriptedJudge
 
 QUESTION = "How many legs does a spider have?"
 GOOD = "A spider has eight legs, two more than an insect."
@@ -46,3 +49,16 @@ def test_a_question_while_its_turn_runs(tmp_path: Path) -> None:
     list(events)
     assert reader.timeline().pending is None
     database.close()
+
+
+def test_an_added_answer_ends_the_wait(tmp_path: Path) -> None:
+    """A host answers a question whose model failed: the chat no longer says that it waits."""
+    model = ScriptedChat(replies={QUESTION: Fault(error=ConnectionError("down"))}, default=GOOD)
+    with Conversation.open(tmp_path / "a.db", thread="t", model=model, judge=JUDGE) as conversation:
+        with pytest.raises(ModelError):
+            conversation.say(QUESTION)
+        config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+        assert is_turn_open(conversation.graph.get_state(config).values)
+        conversation.add([AIMessage(GOOD)])
+        assert not is_turn_open(conversation.graph.get_state(config).values)
+        assert GOOD == conversation.say("And an insect?").text

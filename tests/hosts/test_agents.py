@@ -81,7 +81,11 @@ def ask(words: str) -> Any:
     return {"messages": [("user", words)]}
 
 
-@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: each.with_retry()])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda each: each, lambda each: each.with_retry(), lambda each: each | (lambda state: state)],
+    ids=["alone", "retries", "sequence"],
+)
 def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path) -> None:
     """Todos and files are there in the next turn, and are rolled back, redone and forked."""
     path = tmp_path / "t.db"

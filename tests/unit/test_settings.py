@@ -372,3 +372,9 @@ def test_each_value_has_its_source(
     assert expected == {name: settings.source_of(name) for name in expected}
     run = settings.for_run(Context(max_rollbacks=0))
     assert ["argument", "file"] == [run.source_of("max_rollbacks"), run.source_of("judge_model")]
+
+
+@pytest.mark.parametrize("name", ["no", "none", "undo", ""])
+def test_none_allows_no_command(name: str) -> None:
+    """Also none whose name is a part of the word `none`."""
+    assert not load_settings({"commands": "none"}).allows(name)

@@ -98,9 +98,9 @@ def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Accoun
 
 
 def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
-    """Return what a layer has spent, including the holds of its running calls.
+    """Return the tokens and the cost that a layer has spent, holds of running calls included.
 
-    `place` names the task and the agent.
+    `place` names the task and the agent; an unknown one has spent 0.
     """
     spent, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":

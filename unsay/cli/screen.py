@@ -41,7 +41,8 @@ class Spinner:
     def start(self, activity: str) -> None:
         """Set what the line says, and count its seconds from now; an empty text draws no line.
 
-        It is drawn at the next `tick`. The same text as before changes nothing.
+        The old line is erased at once, the new one is drawn at the next `tick`. The same text as before
+        changes nothing.
         """
         if activity != self._activity:
             self.clear()

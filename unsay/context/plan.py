@@ -150,7 +150,10 @@ class PlanContext:
 
     @property
     def summaries(self) -> tuple[str, ...]:
-        """The summaries of messages that are left out, oldest first."""
+        """The summaries that `context` shows for messages that are left out, oldest first.
+
+        Empty if there are none. Do not add them to `context`: they are in it already.
+        """
         spans = live_spans(self.messages, self.own_compaction)
         return tuple(summary for span in spans if (summary := span["summary"]))
 

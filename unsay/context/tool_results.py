@@ -58,7 +58,7 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
 
 
 def shortened(message: AnyMessage) -> Shortened | None:
-    """Return how a message was shortened; `None` if it was not."""
+    """Return how a context shortened a message, `truncated` or `cleared`; `None` if it did not."""
     how: Shortened | None = annotation_of(message).get("shortened")
     return how
 

@@ -182,9 +182,10 @@ class TopicScoped(Strategy):
         segments: Sequence[Segment],
         grouped: Mapping[str, Sequence[AnyMessage]],
     ) -> set[str | None]:
-        """Return the ids of the newest messages of the topic left last; no tool call is split.
+        """Return the ids of the newest messages of the topic that the conversation left last.
 
-        The set is empty before the first change of topic, and if `kept_messages` is 0.
+        They are at most `kept_messages`; a tool call is never split, so there can be fewer. The set is
+        empty if the topic never changed. `segments` are live, at least one; `grouped` is `by_topic`.
         """
         current = segments[-1]
         before = [segment for segment in segments if segment["topic_id"] != current["topic_id"]]

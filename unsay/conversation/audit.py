@@ -130,10 +130,14 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread everywhere, and its words from the file's bytes; return how many rows.
+    """Delete the thread, and its words from the file's bytes; return how many rows of each kind.
 
-    It cannot be undone. A thread that does not exist gives zeros. `DatabaseLockedError` means that
-    another process reads the file: purge again to delete the bytes.
+    It cannot be undone. A thread that does not exist gives zeros. Forks of the thread stay. In
+    Postgres, deleted bytes can remain until new rows overwrite them.
+
+    Raises:
+        DatabaseLockedError: Another process uses the file. It is not sure that anything was
+            deleted, rows or bytes: purge again.
     """
     return (yield from purge_thread(thread.database, thread.thread_id))
 

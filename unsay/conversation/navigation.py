@@ -139,19 +139,24 @@ def rollback(
 ) -> Steps[RollbackResult]:
     """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
 
+    The tool calls among the removed messages are undone, as their tools declare.
+
     Args:
         thread: The thread.
         to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
-            before the newest answer, or without one the start of the last turn.
-        turns: Roll back N answered turns instead of to a checkpoint; their documents go with them.
-        confirm: Decides whether a tool call may be compensated, for tools that ask first.
+            before the last message, or without one the start of the last turn. A question that
+            has no answer counts as a turn here.
+        turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
+            question after them, go too.
+        confirm: Decides whether a tool call is undone, for tools that ask first. After a no the
+            call stays in effect, and the rollback goes on.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
-        NothingToUndoError: The thread has fewer answered turns, or no message.
+        NothingToUndoError: The thread has fewer answered turns, or no message is left in it.
         ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
             nothing was changed.
     """
@@ -243,13 +248,15 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 
 
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
-    """Redo the step that was undone last; exactly what was there returns.
+    """Redo the step that was undone last; the same messages return, but no tool call is made again.
 
-    `confirm` decides whether a tool call may be compensated, for tools that ask first.
+    If the step removed messages, their tool calls are compensated once more where needed;
+    `confirm` decides about tools that ask first.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        NothingToRedoError: Nothing was undone since the last turn or rollback.
+        NothingToRedoError: Nothing was undone, a new message or another step (such as a pin or a
+            checkpoint) came after it, or what was undone is a question without an answer.
         ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
             `confirm` is not given; nothing was changed.
     """

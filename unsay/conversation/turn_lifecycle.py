@@ -193,13 +193,15 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
 
 def is_turn_open(state: Mapping[str, Any]) -> bool:
-    """Return whether the newest question is that of an open turn, which has no answer yet.
+    """Return whether the newest question is that of the last turn, and has no answer yet.
 
-    Commands behind the question are skipped.
+    Commands that a notice has answered are skipped; without a question it is `False`.
     """
     turn, messages = state.get("turn"), state.get("messages", [])
-    question = next((m for m in reversed(spoken(messages)) if is_question(m)), None)
-    return bool(question and turn and not turn["done"] and turn["question_id"] == question.id)
+    newest = next((m for m in reversed(spoken(messages)) if is_question(m) or is_answer(m)), None)
+    if newest is None or turn is None or turn["done"]:
+        return False
+    return is_question(newest) and newest.id == turn["question_id"]
 
 
 def resumes_turn(snapshot: StateSnapshot, text: str | None, stored: Stored | None) -> bool:

@@ -107,7 +107,7 @@ class Assembly:
         return made
 
     def _flush(self, draft: _Draft) -> list[AnyMessage]:
-        """End a draft and return its message; its calls now wait for their results."""
+        """End a draft and return its one message, in a list; its calls now wait for their results."""
         self._draft, self._asked = None, draft.calls()
         return [message_of(draft.parts, message_id=draft.message_id)]
 

@@ -159,9 +159,11 @@ def _by_channel(value: Any) -> Mapping[Any, Any]:
 
 
 def _read_values(given: Mapping[Any, Any]) -> HostInput:
-    """Read values by channel, and check those that a host may write; the rest are in `others`.
+    """Read values by channel; the result's `value` has those that a host may write, checked.
 
-    Names that are not channels are ignored, as LangGraph does. Raises `InputError` for a bad value.
+    Its messages have ids. `others` has the values of the graph's other channels, unchecked: the
+    caller must refuse them if they change something. Names that are not channels are ignored, as
+    LangGraph does. Raises `InputError` for a bad value.
     """
     value = {}
     for name in Input.__annotations__.keys() & given.keys():

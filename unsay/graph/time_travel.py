@@ -295,10 +295,11 @@ def _decides(value: Any) -> bool:
 
 
 def _asks(value: Any) -> bool:
-    """Return whether an input has a question, which is answered instead of the waiting turn.
+    """Return whether an input has a question: it may come while the thread waits for a decision.
 
-    A slash command that changes nothing counts as a question: after its notice, the decision is
-    asked for again.
+    It is answered in place of the waiting turn, which is given up. A slash command that changes
+    nothing counts too: it gets its notice, the turn still waits, and the decision is asked for
+    again. All other commands do not count.
     """
     given = value.update if isinstance(value, Command) else value
     messages = given.get("messages", []) if isinstance(given, Mapping) else []

@@ -106,7 +106,8 @@ def replace_tail(
 
     Args:
         live: The current branch; it is not changed.
-        base: Id of the last message to keep; `None` for the place before the first.
+        base: Id of the last message to keep; `live.before` for the place before the first, which
+            is `None` only if no messages are offloaded.
         branches: Branches to put back, in the order of their messages.
         label: For the branch that holds the removed messages.
         keep: Ids of messages after the base that stay, such as a pending question; they follow
@@ -114,7 +115,7 @@ def replace_tail(
         only: Ids of the messages to put back; `None` for all.
 
     Raises:
-        ConflictError: The base is not in `live`.
+        ConflictError: The base is neither in `live` nor `live.before`.
     """
     start = live.index_of(base) + 1
     kept = [m for m in live.messages[start:] if m.id in keep]

@@ -159,7 +159,7 @@ def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
 
 
 def plain(value: Any) -> str:
-    """Return a value as JSON text, the same for equal values; `InputError` if it is not JSON."""
+    """Return a value as JSON text with sorted keys; `InputError` if it is not JSON."""
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (RecursionError, TypeError, ValueError) as error:

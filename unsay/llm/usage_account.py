@@ -144,7 +144,11 @@ class Accounts:
         self._unstored: dict[str, ThreadAccount] = {}  # kept alive: no store has a copy
 
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
-        """Return a thread's account; all callers get the same object, and so share its lock."""
+        """Return a thread's account, a new one if nobody uses one now; with a store, it reads there.
+
+        All who use it at the same time get one object, and so share its lock. Without a store the
+        accounts of the newest `WITHOUT_STORE` threads are kept; others begin again with nothing.
+        """
         name = (id(store), thread_id)
         with self._mutex:
             account = self._open.get(name)

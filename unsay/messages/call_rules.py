@@ -38,7 +38,11 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(check: Rule) -> Rule:
-    """Register a check of a whole transcript as the rule with the function's name (decorator)."""
+    """Register a check of a whole transcript as the rule with the function's name (decorator).
+
+    The function is returned unchanged. The rule is checked for the providers whose `Dialect` names
+    a source for it.
+    """
     RULES[check.__name__] = check
     return check
 

@@ -162,8 +162,10 @@ def remove(
 def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Collection[str]:
     """Return the ids of the messages that an automatic rollback removes from the transcript.
 
-    They are what failed, or what the judge blames; with the setting `rollback_to="checkpoint"`, all
-    after a checkpoint. Pending messages are never among them.
+    They are whole exchanges, with documents, question and tool steps: those of added answers that
+    failed or, for a failed draft, of earlier answers that the judge blames; maybe none. With
+    `rollback_to="checkpoint"` they are all after the last checkpoint before, or after an older one
+    if a second draft failed. The draft itself and pending messages are never among them.
     """
     turn, live = state["turn"], live_branch(state)
     is_draft, to_checkpoint = request["kind"] == "draft", scope.settings.rollback_to == "checkpoint"
@@ -185,8 +187,9 @@ def confirmed(
 ) -> bool:
     """Return whether an automatic rollback may be made; `True` unless `confirm_rollback` is set.
 
-    With that setting a person is asked by an interrupt: the run stops here, and the node runs again
-    with the person's answer. `best` is the draft that the caller delivers if the person refuses.
+    With that setting an interrupt asks a person: the run stops here, and the node runs again with
+    the answer, so call this before any effect. The person sees `removed_ids` and `best`, the draft
+    that the caller delivers after a no; `None` if there is no draft.
     """
     if not scope.settings.confirm_rollback:
         return True

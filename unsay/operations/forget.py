@@ -218,5 +218,8 @@ def _hidden_ids(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def left_out(state: State, entries: Sequence[Forgotten]) -> frozenset[str]:
-    """Return the ids of messages that contexts leave out, or shorten, because of these entries."""
+    """Return the ids of the state's messages that contexts omit or shorten because of entries.
+
+    Offloaded messages are not included.
+    """
     return _hidden_ids(state, entries) | cleared_ids(state["messages"], entries)

@@ -187,7 +187,7 @@ def _offload_topic(
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
-    """Return the state without the messages before `end`; their checkpoints count as offloaded."""
+    """Return the state without the messages before index `end`, and its live `segments` cut there."""
     messages = state["messages"]
     removed_ids = {message.id for message in messages[:end]}
     removed_segments = [each for each in segments if each["start"] in removed_ids]

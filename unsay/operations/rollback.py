@@ -231,7 +231,7 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
     undone_steps = redoable(state, pending)
     if not undone_steps:
         raise NothingToRedoError(
-            "Nothing was undone since the last turn or rollback, so there is nothing to redo"
+            "There is nothing to redo: nothing was undone, or a later message or step replaced it"
         )
     return undone_steps[-1]
 

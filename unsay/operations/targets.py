@@ -65,8 +65,8 @@ def target_of(
 ) -> str | None:
     """Return the id of the last message that an ordered rollback keeps; `None` is the start.
 
-    Without `to` (a checkpoint) and `turns` it is that of the last checkpoint before the newest
-    answer, or without checkpoints the place before the last turn. `pending` messages wait for an
+    Without `to` (a checkpoint) and `turns` it is that of the last checkpoint before the last
+    message, or without checkpoints the place before the last turn. `pending` messages wait for an
     answer and do not count.
 
     Raises:

@@ -195,9 +195,10 @@ class Chain:
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
-    """Return the page after `before` with `values` as its body; nothing is stored yet.
+    """Return the page after the one with the id `before` (`None`: the first); nothing is stored.
 
-    Equal arguments make an equal page.
+    `facts` are plain JSON, read without the body. `values` are the body: `InputError` if they
+    cannot be stored. The same arguments make the same page; the order of keys counts in `values`.
     """
     body = packed(values)
     return _linked(before, storable(facts), body, _digest(body))

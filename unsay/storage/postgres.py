@@ -240,7 +240,7 @@ class PoolStore(_Pooled, PostgresStore):
         return self.server.write(threads, partial(super().batch, operations))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do on an event loop what `batch` does."""
+        """Do on an event loop what `batch` does; it runs in another thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
 

@@ -205,7 +205,8 @@ class FileDatabase(Database):
         """Rewrite the file, so that the bytes of deleted rows are gone.
 
         Raises:
-            DatabaseLockedError: Another process is reading the file; the rows are deleted anyway.
+            DatabaseLockedError: Another process reads or writes the file. The bytes may remain:
+                call it again. The rows stay deleted.
         """
         # Deleted bytes stay in free pages, in the unused part of other pages, and in the journal.
         # Source: SQLite, VACUUM and `PRAGMA wal_checkpoint`.
