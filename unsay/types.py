@@ -315,7 +315,7 @@ class Turn(TypedDict):
     steps: NotRequired[list[Any]]  # finished ones of the last draft; the next one goes on from them
     context_reason: str | None  # why messages that entered were removed, for the next attempt
     guidance: str | None  # a person's advice for the next attempt
-    topic_change: TopicChange | None  # what the question did; `None`: it continued the topic
+    topic_change: NotRequired[TopicChange | None]  # what the question did; `None`: it continued
     judge_labels: NotRequired[bool]  # the judge says with its verdict what the topic is
     task: NotRequired[str | None]  # name of the task that starts with the question
     earlier_answers: NotRequired[list[str]]  # of a question asked again: a retry wants another one

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from tests.graph.kit import config, make, scores
 from unsay import Conversation
 from unsay.agent_state import state_before, with_agent_state
-from unsay.errors import ConfigurationError
+from unsay.errors import ConfigurationError, ModelReplyError
 from unsay.graph.builder import build_graph
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -196,6 +196,19 @@ def test_a_structured_reply_is_returned() -> None:
         assert expected == json.loads(answer.content)
         stored = answer.response_metadata["unsay"]["agent_state"]
         assert expected == stored["structured_response"]
+
+
+def test_a_structured_reply_that_json_cannot_hold_is_named() -> None:
+    """The error says what is wrong with the reply."""
+
+    def model(state: Any) -> dict[str, Any]:
+        return {"messages": state, "structured_response": object()}
+
+    with (
+        Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation,
+        pytest.raises(ModelReplyError, match="structured reply is not JSON"),
+    ):
+        conversation.say("How long in Kyoto?")
 
 
 def test_deep_agents_keep_todos_and_files() -> None:

@@ -265,7 +265,10 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
     ]
     if structured is not None and (not new or new[-1].type == "tool"):
         # The agent gave its structured reply by a tool call, without an answer in words.
-        text = json.dumps(structured_value(structured), ensure_ascii=False)
+        try:
+            text = json.dumps(structured_value(structured), ensure_ascii=False)
+        except ValueError as error:
+            raise ModelReplyError(f"The agent's structured reply is not JSON: {error}") from error
         new.append(AIMessage(text))
     if not new or new[-1].type != "ai":
         raise ModelReplyError("The model's reply does not end in a message of the assistant")

@@ -68,7 +68,9 @@ def checkpoints_due(
     before: CheckpointReason | None = None
     if "error" in wanted and (yield from _failed(state, scope, draft)):
         before = "error"
-    elif (turn["topic_change"] == "new" or _is_first_task(turn, scope)) and "task_start" in wanted:
+    elif (
+        turn.get("topic_change") == "new" or _is_first_task(turn, scope)
+    ) and "task_start" in wanted:
         before = "task_start"
     if before is not None and (turn["base"] or before == "task_start"):
         due.append(checkpoint(turn["base"], turns - 1, None, before))

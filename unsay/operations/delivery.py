@@ -64,8 +64,8 @@ def deliver(
         answer = annotate(answer, **{LESSONS: lessons})
     if flag is not None:
         answer = annotate(answer, flag=flag)
-    if turn["topic_change"]:
-        answer = annotate(answer, topic_change=turn["topic_change"])
+    if turn.get("topic_change"):
+        answer = annotate(answer, topic_change=turn.get("topic_change"))
     if turn.get("earlier_answers"):
         answer = annotate(answer, earlier_answers=turn["earlier_answers"])
     if turn.get("dropped_names"):

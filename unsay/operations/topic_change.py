@@ -122,8 +122,8 @@ def correct_topic(state: State, scope: Scope, shift: TopicShift, question: str) 
     turn, segments = state["turn"], state.get("segments", [])
     first = turn["pending"][0]
     before = [each for each in segments if each["start"] != first]
-    decided = segments[-1]["topic_id"] if turn["topic_change"] == "back" else None
-    if shift.kind == (turn["topic_change"] or "same") and shift.topic_id == decided:
+    decided = segments[-1]["topic_id"] if turn.get("topic_change") == "back" else None
+    if shift.kind == (turn.get("topic_change") or "same") and shift.topic_id == decided:
         return Update()
     without: State = {**state, "segments": before}
     if shift.kind != "same":
