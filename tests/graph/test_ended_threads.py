@@ -21,7 +21,7 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
     ) as conversation:
         conversation.say("Is it late?")
         store: Any = conversation.graph.store
-        drive(label(store, "t", {"tenant": "a"}))
+        drive(label(store, "t", {"tenant": "a"}, now="2026-01-01T00:00:00+00:00"))
         conversation.say("Is it later?")
         ended = drive(end(store, "t", now=NOW))
         transcript = conversation.messages()

@@ -1,13 +1,15 @@
 """Undo takes back the last thing that a person did, and says what; retry and edit ask again."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay.cli.session import language_of_thread
+from unsay.conversation.conversation import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     InputError,
     SummarizationError,
@@ -450,3 +452,32 @@ def test_a_reply_names_the_checkpoints_that_an_edit_removed() -> None:
     reply = conversation.edit(1, "What is a tuple?")
     assert ("good",) == reply.checkpoints_removed
     assert () == conversation.say("What is a set?").checkpoints_removed
+
+
+def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
+    """They are listed, undone and redone, and the first message keeps them."""
+    with Conversation.open(tmp_path / "t.db", thread="t", model=lambda _: "Yes.") as conversation:
+        assert {"project": "one"} == conversation.label(project="one").labels
+        conversation.undo()
+        with Registry.open(tmp_path / "t.db") as registry:
+            assert {} == registry.session("t").labels
+        conversation.redo()
+        conversation.say("Is it red?")
+        assert {"project": "one"} == labels(conversation)
+        with Registry.open(tmp_path / "t.db") as registry:
+            assert ["t"] == [
+                each.thread_id for each in registry.sessions(labels={"project": "one"})
+            ]
+
+
+def test_an_emptied_conversation_keeps_its_language(tmp_path: Path) -> None:
+    """`/help` is in the language of the messages that a rollback removed, in each front end."""
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=lambda _: "鍵は赤いです。", judge=lambda _: 0.9
+    ) as conversation:
+        conversation.say("鍵はどこですか。")
+        conversation.rollback(turns=1)
+        assert [] == conversation.messages()
+        assert "直前の操作を元に戻す" in conversation.say("/help").text
+        assert "ja" == language_of_thread(conversation)
+        assert "1ターンを復元しました" in conversation.say("/undo").text

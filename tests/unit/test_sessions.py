@@ -97,9 +97,9 @@ async def test_what_a_newer_unsay_wrote_stays(store: BaseStore, do: Do) -> None:
 async def test_labels_are_set_and_taken_off(store: BaseStore, do: Do) -> None:
     """The others stay, also after the end, and the session does not count as spoken in."""
     begun = await do(begin(store, "t", now=at(1), labels={"a": "1", "b": "2"}))
-    await do(label(store, "t", {"b": "3", "c": "4", "nothing": None}))
+    await do(label(store, "t", {"b": "3", "c": "4", "nothing": None}, now=at(1)))
     await do(end(store, "t", now=at(2)))
-    labeled = await do(label(store, "t", {"a": None}))
+    labeled = await do(label(store, "t", {"a": None}, now=at(3)))
 
     assert {"b": "3", "c": "4"} == labeled.labels
     assert ("ended", at(2), at(2)) == (labeled.status, labeled.ended_at, labeled.updated_at)
@@ -108,8 +108,9 @@ async def test_labels_are_set_and_taken_off(store: BaseStore, do: Do) -> None:
 
 
 async def test_nobody_is_made_up(store: BaseStore, do: Do) -> None:
-    """What was never begun is neither ended nor labeled, and nothing is stored."""
-    for steps in (get_session(store, "t"), end(store, "t", now=at(1)), label(store, "t", {})):
+    """What was never begun is not ended and loses no label, and nothing is stored."""
+    unlabeled = label(store, "t", {"a": None}, now=at(1))
+    for steps in (get_session(store, "t"), end(store, "t", now=at(1)), unlabeled):
         with pytest.raises(UnknownThreadError, match=r"'t': list the threads"):
             await do(steps)
     with pytest.raises(InputError):

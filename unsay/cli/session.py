@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, aclosing, closing, contextmanager
+from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
@@ -27,6 +28,7 @@ from unsay.settings import Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import file_at
+from unsay.types import Language
 
 Command = Callable[..., None]
 
@@ -85,7 +87,7 @@ class Opened:
     @property
     def labels(self) -> Labels:
         """The texts for a person, in the language of the newest user message."""
-        return Labels(newest_language(self.conversation.messages())).for_shell()
+        return Labels(language_of_thread(self.conversation)).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print a command's result with the thread's id, as the function `show` does."""
@@ -249,7 +251,16 @@ class Speaker:
             return Labels(self.settings.language)
         if words is not None:
             return Labels(language_of(words))
-        return Labels(newest_language(self.conversation.messages()))
+        return Labels(language_of_thread(self.conversation))
+
+
+def language_of_thread(conversation: Conversation) -> Language:
+    """Return the language of a thread's transcript; if all of it was removed, of its branches."""
+    messages = conversation.messages()
+    if not messages:
+        with suppress(UnknownThreadError):
+            messages = [AIMessage(branch.words) for branch in conversation.branches()]
+    return newest_language(messages)
 
 
 async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:

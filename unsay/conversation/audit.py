@@ -112,11 +112,8 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
 
-    Other labels stay. `undo` takes this back.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: A label cannot be stored.
+    Other labels stay, and `undo` takes this back. A thread may have labels before its first
+    message. `InputError` means that a label cannot be stored.
     """
     session = yield from find_session(*thread.address)
     step = label_step({} if session is None else session.labels, labels)
@@ -124,9 +121,10 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     state: State = snapshot.values  # type: ignore[assignment]
     check_labels({name: value for name, value in labels.items() if value is not None})
     # A commit would end a stopped turn, and undo removes that turn first anyway.
-    if step is not None and session is not None and "turn" in state and not snapshot.next:
+    if step is not None and not snapshot.next:
+        state = state or State(messages=[])
         yield from thread.write(state, thread.scope(), with_step(state, step))
-    return (yield from threads.label(*thread.address, labels))
+    return (yield from threads.label(*thread.address, labels, now=thread.scope().now()))
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:

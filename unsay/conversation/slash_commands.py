@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from unsay.conversation.navigation import checkpoint, redo, remove, rollback, start_task, undo
 from unsay.conversation.results import Reply, RollbackResult
@@ -68,16 +68,15 @@ def answer_command(
         refuse_undecided(snapshot)
         refuse_ended((yield from find_session(*thread.address)))
     messages = snapshot.values.get("messages", [])
-    if not messages and (session := (yield from find_session(*thread.address))):
-        # An undo removed every message; the title has the words of the first question.
-        messages = [HumanMessage(session.title)]
+    if not messages:
+        messages = yield from _words_before(thread, snapshot.values)
     texts = thread.scope().texts(messages)
     try:
         if changes:
             order = SentCommand(id=message.id or "", text=text_of(message))
             text = yield from _changed(replace(thread, order=order), command, texts)
         else:
-            text = yield from _shown(thread, command)
+            text = yield from _shown(thread, command, texts)
         after = yield from replace(thread, writes=False).snapshot()
         text = with_waiting(text, after.values.get("messages", []), texts) if text else text
     except ConfirmationNeededError:
@@ -89,6 +88,19 @@ def answer_command(
     if once and changes and text:
         yield from _store_notice(thread, message, text)
     return Reply(kind="notice", text=text, message_id=None, turn_id=message.id) if text else None
+
+
+def _words_before(thread: ThreadHandle, state: Mapping[str, Any]) -> Steps[list[AnyMessage]]:
+    """Return words of the conversation of which every message was removed, to know its language.
+
+    They are the thread's title and the labels of its topics; empty in a new thread.
+    """
+    session = yield from find_session(*thread.address)
+    words = [
+        session.title if session else "",
+        *(n["topic"] for n in state.get("state_history", [])),
+    ]
+    return [AIMessage(" ".join(filter(None, words)))]
 
 
 def _store_notice(thread: ThreadHandle, message: AnyMessage, text: str) -> Steps[None]:
@@ -149,17 +161,19 @@ def used_for_another(text: str, message: AnyMessage) -> ConflictError:
     )
 
 
-def _shown(thread: ThreadHandle, command: Command) -> Steps[str]:
+def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     """Return the notice of a command that changes nothing, without writing anything."""
     reader = replace(thread, writes=False)
     scope, values = reader.scope(), (yield from reader.snapshot()).values
     state: Any = {"messages": [], **values}
     message_ids, turns = messages_needed(state, command)
     state = with_update(state, (yield from load_segments(state, scope, message_ids, turns=turns)))
-    return (yield from obey(state, scope, _pending(state), command)).notice or ""
+    return (yield from obey(state, scope, _pending(state), command, texts)).notice or ""
 
 
-def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope, Any]]:
+def _checked(
+    thread: ThreadHandle, command: Command, texts: Texts
+) -> Steps[tuple[State, Scope, Any]]:
     """Return the state that a command needs, its scope, and what the command would do and say.
 
     Nothing is stored. Raises the error that refuses the command.
@@ -171,7 +185,7 @@ def _checked(thread: ThreadHandle, command: Command) -> Steps[tuple[State, Scope
     else:
         state = yield from thread.reached(state, *messages_needed(state, command))
     scope = thread.scope()
-    orders = yield from obey(state, scope, _pending(state), command)
+    orders = yield from obey(state, scope, _pending(state), command, texts)
     return state, scope, orders
 
 
@@ -187,7 +201,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
         return ""
     if verb in ("forget", "compact"):
         yield from thread.settled()
-    state, scope, orders = yield from _checked(thread, command)
+    state, scope, orders = yield from _checked(thread, command, texts)
     if verb == "redo":
         return _moved((yield from redo(thread)), texts, undone=False)
     if verb == "remove":

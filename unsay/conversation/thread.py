@@ -217,7 +217,10 @@ class ThreadHandle:
     def known(self) -> Steps[State]:
         """Return the state with the live messages; `UnknownThreadError` if the thread is empty."""
         snapshot = yield from self.snapshot()
-        if not any(snapshot.values.get(key) for key in ("messages", "turn", "event_log")):
+        if not any(
+            snapshot.values.get(key)
+            for key in ("messages", "turn", "event_log", "operations", "redo")
+        ):
             raise UnknownThreadError(
                 f"There is no thread {self.thread_id!r} in {self.database.path!r}; "
                 "Registry.sessions() lists all threads"

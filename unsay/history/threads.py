@@ -150,17 +150,23 @@ def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
     return (yield from revise(store, thread_id, now=now, status="ended", ended_at=now))
 
 
-def label(store: BaseStore, thread_id: str, labels: Mapping[str, str | None]) -> Steps[ThreadInfo]:
+def label(
+    store: BaseStore, thread_id: str, labels: Mapping[str, str | None], *, now: str
+) -> Steps[ThreadInfo]:
     """Set some labels of a session, also an ended one; `None` removes a label, and others stay.
 
-    Raises `InputError` if a label cannot be stored, `UnknownThreadError` if the session was never
-    begun. The caller must hold the thread's lock.
+    A session that was never begun begins at `now`. Raises `InputError` if a label cannot be stored,
+    `UnknownThreadError` if there is neither a session nor a label to set. The caller must hold the
+    thread's lock.
     """
     added = check_labels({name: value for name, value in labels.items() if value is not None})
-    session = yield from get_session(store, thread_id)
-    kept = {name: value for name, value in session.labels.items() if name not in labels}
+    find = find_session if added else get_session
+    session = yield from find(store, thread_id)
+    before = session.labels if session else {}
+    kept = {name: value for name, value in before.items() if name not in labels}
     # A label does not count as activity: the order of `list_threads` stays.
-    return (yield from revise(store, thread_id, now=session.updated_at, labels={**kept, **added}))
+    at = session.updated_at if session else now
+    return (yield from revise(store, thread_id, now=at, labels={**kept, **added}))
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:

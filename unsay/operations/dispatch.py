@@ -112,14 +112,21 @@ def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orde
     return Orders()
 
 
-def obey(state: State, scope: Scope, pending: Sequence[str], command: Command) -> Steps[Orders]:
+def obey(
+    state: State,
+    scope: Scope,
+    pending: Sequence[str],
+    command: Command,
+    texts: Texts | None = None,
+) -> Steps[Orders]:
     """Return what a command leads to: a rollback to make, an update to write, or a notice.
 
     The caller commits it; only events are added to the step log. `/compact` and `/forget` may ask a
-    model for a summary. `pending` are the ids of messages that wait for an answer. Raises the error
-    that refuses the command.
+    model for a summary. `pending` are the ids of messages that wait for an answer. `texts` are those
+    of the notice; `None` is those in the language of the transcript. Raises the error that refuses
+    the command.
     """
-    verb, texts = command["verb"], scope.texts(state["messages"])
+    verb, texts = command["verb"], texts or scope.texts(state["messages"])
     if verb in NOT_IN_GRAPH:
         return Orders(notice=texts.not_in_chat.format(verb=verb))
     order = _Order(
@@ -272,9 +279,7 @@ _TEXTS: dict[str, Callable[[_Order], str]] = {
     "branches": lambda o: branches_text(o.state.get("branches", []), o.texts),
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
     "lessons": lambda o: lessons_text(lessons_in(o.state["messages"]), o.texts),
-    "help": lambda o: chat_help(
-        o.scope.language(o.state["messages"]), allows=o.scope.settings.allows
-    ),
+    "help": lambda o: chat_help(o.texts.language, allows=o.scope.settings.allows),
 }
 
 _ANSWERS: dict[str, Callable[[Texts], str]] = {

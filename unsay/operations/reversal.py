@@ -102,7 +102,7 @@ def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Up
     if scope.address is not None and (yield from threads.find_session(*scope.address)) is not None:
         # Before the commit: if a crash comes between, the step is undone again and changes nothing.
         labels = step["old_labels"] if back else step["labels"]
-        yield from threads.label(*scope.address, labels)
+        yield from threads.label(*scope.address, labels, now=scope.now())
     return Update(messages=[])
 
 
