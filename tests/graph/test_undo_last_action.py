@@ -465,9 +465,8 @@ def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
         conversation.say("Is it red?")
         assert {"project": "one"} == labels(conversation)
         with Registry.open(tmp_path / "t.db") as registry:
-            assert ["t"] == [
-                each.thread_id for each in registry.sessions(labels={"project": "one"})
-            ]
+            found = registry.sessions(labels={"project": "one"}).sessions
+            assert ["t"] == [each.thread_id for each in found]
 
 
 def test_an_emptied_conversation_keeps_its_language(tmp_path: Path) -> None:
