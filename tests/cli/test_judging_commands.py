@@ -4,6 +4,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, Serve, found
 from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
 from unsay.settings import load_settings
@@ -73,8 +75,9 @@ def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
 
     shown = run("calibrate", "labels.jsonl", "--write")
     assert 0 == shown.exit_code
-    assert "at most 5% of good answers fail" in shown.stdout
-    assert "false alarms   0.0% (95 %: 0.0% to 6.0%; 60 labels)" in shown.stdout
+    assert "At most 5% of good answers fail (95 % sure, 60 good labels)." in shown.stdout
+    assert "good that fail: 0.0% (95 %: 0.0% to 6.0%; labels: 60)" in shown.stdout
+    assert [">", "0.60", "0", "0", "0.0"] in [line.split() for line in shown.stdout.splitlines()]
     stored = tomllib.loads(Path("unsay.toml").read_text(encoding="utf-8"))
     assert {"en": 0.6} == stored["quality_thresholds"]
     assert {"x": {"recents": 4}} == stored["presets"]
@@ -83,8 +86,52 @@ def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
 
     few = [*rows[:10]]
     Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
-    assert "No claim: 59 good labels" in run("calibrate", "few.jsonl").stdout
+    assert "59 good labels of which none fails are needed" in run("calibrate", "few.jsonl").stdout
     assert found(run, "calibrate", "few.jsonl")["languages"][0]["claim"] is None
+
+
+def test_figures_are_in_the_language_of_the_labels(run: Run) -> None:
+    """Japanese labels have a Japanese page, with the interval and the refused claim."""
+    rows = [
+        {"question": f"質問{n}", "answer": "答え", "label": label, "score": score}
+        for n in range(10)
+        for label, score in (("good", 0.8), ("bad", 0.55))
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    shown = run("calibrate", "labels.jsonl", "--write")
+
+    assert "ja: 品質のしきい値 0.60(ラベル20件から)" in shown.stdout
+    assert "良いのに不合格: 0.0%(95 %区間: 0.0%〜27.8%、ラベル10件)" in shown.stdout
+    assert "「良い回答が不合格になる割合は5%以下」とは言えません" in shown.stdout
+    assert "unsay.toml に書き込みました" in shown.stderr
+
+
+def test_a_japanese_thread_is_judged_in_japanese(run: Run, serve: Serve) -> None:
+    """Scores, the turn where it went wrong, and the offer; the thread is named without an option."""
+    first, second = "リスト内包表記とは何ですか?", "入れ子にもできますか?"
+    good = "リスト内包表記は、式とforを使って一行でリストを作る記法です。"
+    bad = "はい、リスト内包表記は中にもう一つforを書いて入れ子にできます。"
+    serve({first: good, second: bad})
+    run("say", first, "--thread", "t")
+    run("say", second, "--thread", "t")
+    serve({}, {bad: 0.1})
+
+    judged = run("judge", "t").stdout
+    assert "1. 0.90  合格  リスト内包表記とは何ですか?" in judged
+    assert "2. 0.10  不合格" in judged
+    seen = run("bisect", "t")
+    assert "ターン2で品質が落ちました(全2ターン、判定2回)" in seen.stdout
+    assert "`unsay rollback --turns 1` でその前に戻れます" in seen.stderr
+    assert "1ターン戻りました。`unsay undo`" in run("bisect", "t", "--yes").stderr
+    assert "不合格になるターンはありません" in run("bisect", "t").stdout
+
+
+@pytest.mark.parametrize("command", ["judge", "bisect", "same"])
+def test_a_thread_is_named_once(run: Run, command: str) -> None:
+    """As an argument or with the option, and an unknown one is not found."""
+    assert "Name the conversation once" in run(command, "t", "--thread", "t").stderr
+    assert 3 == run(command, "t").exit_code
 
 
 def test_calibrate_refuses_other_files(run: Run) -> None:

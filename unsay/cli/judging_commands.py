@@ -11,9 +11,13 @@ import click
 
 from unsay.cli.output import note, print_json, show, usage_error
 from unsay.cli.session import Opened, on_thread
+from unsay.cli.strings import Labels
+from unsay.cli.terminal import aligned
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.judgements import JudgedTurn
 from unsay.errors import InputError
 from unsay.judging.calibration import (
+    ALARM_SHARE,
     Calibration,
     Costs,
     Labelled,
@@ -25,7 +29,7 @@ from unsay.judging.calibration import (
 )
 from unsay.judging.heuristics import prejudge
 from unsay.messages.content import language_of
-from unsay.operations.commands import lessons_text
+from unsay.operations.commands import lessons_text, score_text
 from unsay.settings import load_settings
 from unsay.types import Language
 from unsay.verdicts import Exchange
@@ -66,14 +70,26 @@ def ratings(opened: Opened, *, source: str | None) -> None:
             print_json(row)
         return
     count = opened.conversation.import_ratings(_rows(source))
-    opened.show(lambda: f"Imported {count} ratings.", imported=count)
+    opened.show(lambda: opened.labels.imported.format(count=count), imported=count)
 
 
 @on_thread()
 def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: str | None) -> None:
     conversation = _with_models(opened, model, judge_model)
     judged = conversation.judge(turn=turn)
-    opened.show(lambda: "\n".join(map(str, judged)), turns=[asdict(each) for each in judged])
+    texts = opened.labels
+
+    def row(each: JudgedTurn) -> str:
+        verdict = each.verdict
+        return texts.judged_turn.format(
+            turn=each.turn,
+            score=score_text(verdict.score),
+            outcome=texts.outcomes[verdict.outcome],
+            question=each.question,
+            reason=verdict.reason,
+        )
+
+    opened.show(lambda: "\n".join(map(row, judged)), turns=[asdict(each) for each in judged])
 
 
 @on_thread()
@@ -83,13 +99,15 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
     rolls_back = yes and found.turn is not None
     if rolls_back:
         conversation.rollback(turns=found.to_roll_back)
-    opened.show(lambda: str(found), **asdict(found), rolled_back=rolls_back)
+    texts = opened.labels
+    template = texts.bisected_nothing if found.turn is None else texts.bisected
+    opened.show(lambda: template.format(**asdict(found)), **asdict(found), rolled_back=rolls_back)
+    if not found.confirmed:
+        note(texts.bisected_unsure)
     if rolls_back:
-        note(f"Rolled back {found.to_roll_back} turns; `unsay undo` restores them.")
+        note(texts.bisected_back.format(count=found.to_roll_back))
     elif found.turn is not None:
-        note(
-            f"`unsay rollback --turns {found.to_roll_back}` goes back to before it, and so does --yes."
-        )
+        note(texts.bisected_offer.format(count=found.to_roll_back))
 
 
 def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
@@ -129,7 +147,7 @@ def calibrate(
         written=str(SETTINGS_FILE) if write else None,
     )
     if write and not as_json:
-        note(f"Wrote quality_thresholds to {SETTINGS_FILE}.")
+        note(Labels(made[0].language).calibrated_written.format(file=SETTINGS_FILE))
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
@@ -192,33 +210,58 @@ def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
 
 
 def _page(made: Calibration, costs: Costs) -> str:
-    found = made.held_out
-    rows = [
-        f"{made.language}: quality threshold {made.threshold:.2f}, from {made.labels} labels",
-        "                 passes  fails",
-        f"  rated good     {found.good_passed:6}  {found.good_failed:5}",
-        f"  rated bad      {found.bad_passed:6}  {found.bad_failed:5}",
-        f"  false alarms   {_share(found.alarms)}",
-        f"  caught         {_share(found.caught)}",
-        "  threshold  good that fail  bad that pass    cost",
-        *(
-            f"  {t:9.2f}  {each.good_failed:14}  {each.bad_passed:13}  {each.cost(costs):6.1f}"
-            for t, each in made.curve
+    """Return the calibration of one language, in that language."""
+    texts, found = Labels(made.language), made.held_out
+    good, bad = texts.calibrated_rows.split("|")
+    table = aligned(
+        [
+            texts.calibrated_heads.split("|"),
+            (good, str(found.good_passed), str(found.good_failed)),
+            (bad, str(found.bad_passed), str(found.bad_failed)),
+        ]
+    )
+    curve = aligned(
+        [
+            ["  " + head for head in texts.calibrated_columns.split("|")],
+            *(
+                (
+                    f"{'>' if t == made.threshold else ' '} {t:.2f}",
+                    f"  {each.good_failed}",
+                    f"  {each.bad_passed}",
+                    f"  {each.cost(costs):.1f}",
+                )
+                for t, each in made.curve
+            ),
+        ]
+    )
+    head = texts.calibrated.format(
+        language=made.language, threshold=f"{made.threshold:.2f}", labels=made.labels
+    )
+    claim = texts.calibrated_claim if made.claim else texts.calibrated_no_claim
+    parts = [
+        texts.calibrated_held_out,
+        *table,
+        texts.calibrated_alarms.format(share=_share(found.alarms, texts)),
+        texts.calibrated_caught.format(share=_share(found.caught, texts)),
+        texts.calibrated_curve,
+        *curve,
+        claim.format(
+            share=f"{ALARM_SHARE:.0%}",
+            needed=labels_needed(),
+            labels=found.alarms.items,
+            alarms=found.alarms.hits,
         ),
     ]
-    needed = labels_needed()
-    refused = (
-        f"No claim: {needed} good labels without an alarm are needed to say that at most 5 % of good "
-        f"answers fail; there are {found.alarms.items}, {found.alarms.hits} of them with an alarm."
-    )
-    return "\n".join([*rows, f"  {made.claim or refused}"])
+    return "\n".join([head, *(f"  {part}".rstrip() for part in parts)])
 
 
-def _share(share: Share) -> str:
+def _share(share: Share, texts: Labels) -> str:
     if share.value is None:
-        return "-"
-    low, high = share.interval
-    return f"{share.value:.1%} (95 %: {low:.1%} to {high:.1%}; {share.items} labels)"
+        return "–"
+    low, high = (f"{bound:.1%}" for bound in share.interval)
+    return texts.calibrated_share.format(
+        value=f"{share.value:.1%}", low=low, high=high, items=share.items
+    )
 
 
 def _write_thresholds(thresholds: Mapping[Language, float]) -> None:

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from math import inf
 from typing import Any, get_args
 
 import click
 
 from unsay.cli.help_text import groups, short_help
+from unsay.cli.numbers import COST, COUNT, SHARE
 from unsay.operations.command_entries import COMMANDS
 from unsay.types import EventType, RunPhase, RunStatus
 
@@ -80,36 +80,6 @@ def cli(context: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         context.color = False
-
-
-class Number(click.FloatRange):
-    """Click's type for a number from `least` to `most`; `None` for `most` is no upper bound."""
-
-    def __init__(self, kind: type[int | float], *, least: int, most: int | None = None) -> None:
-        super().__init__(least, most)
-        self._kind, self._least, self._most = kind, least, most
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | float:
-        """Return the number; `UsageError` names the option and the value that it does not take."""
-        noun = "a whole number" if self._kind is int else "a number"
-        bounds = (
-            f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
-        )
-        option = param.opts[0] if param else "The number"
-        try:
-            number = self._kind(value)
-        except ValueError:
-            raise click.UsageError(f"{option} must be {noun}, got {value!r}.", ctx) from None
-        if not self._least <= number <= (inf if self._most is None else self._most):
-            raise click.UsageError(f"{option} must be {bounds}, got {value}.", ctx)
-        return number
-
-
-COUNT = Number(int, least=1)
-SHARE = Number(float, least=0, most=1)
-COST = Number(float, least=0)
 
 
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
@@ -192,6 +162,9 @@ PAGE = (
     _option("--limit N", "At most N rows; default: all.", type=COUNT),
     _option("--cursor C", "Continue after the page that printed this cursor."),
 )
+
+NAMED = click.Argument(["named"], metavar="[THREAD]", required=False)
+"""The id of a conversation in the place of `--thread`."""
 
 REPEATABLE = "Only these; repeatable."
 
@@ -311,8 +284,14 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         ),
         _thread(),
     ),
-    "judge": (_option("--turn N", "Only the answer of turn N.", type=COUNT), _thread(), *MODELS),
-    "bisect": (_option("--yes", "Roll back to before the turn."), _thread(), *MODELS),
+    "same": (NAMED, _thread()),
+    "judge": (
+        NAMED,
+        _option("--turn N", "Only the answer of turn N.", type=COUNT),
+        _thread(),
+        *MODELS,
+    ),
+    "bisect": (NAMED, _option("--yes", "Roll back to before the turn."), _thread(), *MODELS),
     "calibrate": (
         click.Argument(["file"]),
         _option("--alarm-cost X", "Cost of a good answer that fails.", type=COST, default=1.0),
@@ -381,6 +360,13 @@ def _run(name: str, /, **options: Any) -> None:
                 parameter.opts[0] if parameter.opts[0][0] == "-" else parameter.human_readable_name
             )
             raise click.UsageError(f"{option} must not be empty.", context)
+    named = options.pop("named", None)
+    if named is not None:
+        if options["thread"] is not None:
+            raise click.UsageError(
+                "Name the conversation once: as THREAD or with --thread.", context
+            )
+        options["thread"] = named
     if name in SLOW and sys.stdout.isatty() and not options["as_json"]:
         # The libraries of models take a second or more to load; the next line replaces this one.
         click.echo("Loading…\r", nl=False)

@@ -34,6 +34,76 @@ class Labels(Texts):
         "summarized topic “{label}” ({messages} messages): {summary}",
         "話題「{label}」を要約しました({messages}件): {summary}",
     )
+    # Judging after the fact, and calibration.
+    outcomes: Table = Table.of(
+        {
+            "passed": ("passed", "合格"),
+            "failed": ("failed", "不合格"),
+            "unscored": ("unscored", "採点なし"),
+        }
+    )
+    judged_turn: Text = Text(
+        "{turn}. {score}  {outcome}  {question}\n   {reason}",
+        "{turn}. {score}  {outcome}  {question}\n   {reason}",
+    )
+    imported: Text = Text("Imported {count} ratings.", "{count}件の評価を取り込みました。")
+    bisected: Text = Text(
+        "It went wrong in turn {turn} ({judgements} judgements of {turns} turns): {reason}",
+        "ターン{turn}で品質が落ちました(全{turns}ターン、判定{judgements}回): {reason}",
+    )
+    bisected_nothing: Text = Text(
+        "No turn fails ({judgements} judgements of {turns} turns)",
+        "不合格になるターンはありません(全{turns}ターン、判定{judgements}回)",
+    )
+    bisected_unsure: Text = Text(
+        "This is not certain: up to the next turn the conversation passes again.",
+        "ただし、次のターンまで含めると合格するため、確実ではありません。",
+    )
+    bisected_offer: Text = Text(
+        "`unsay rollback --turns {count}` goes back to before it, and so does --yes.",
+        "`unsay rollback --turns {count}` でその前に戻れます。--yes を付けて実行しても戻ります。",
+    )
+    bisected_back: Text = Text(
+        "Rolled back {count} turns; `unsay undo` restores them.",
+        "{count}ターン戻りました。`unsay undo` で復元できます。",
+    )
+    calibrated: Text = Text(
+        "{language}: quality threshold {threshold}, from {labels} labels",
+        "{language}: 品質のしきい値 {threshold}(ラベル{labels}件から)",
+    )
+    calibrated_held_out: Text = Text(
+        "Each label decided by a threshold that was fitted without it:",
+        "各ラベルを、それを除いて決めたしきい値で判定した結果:",
+    )
+    calibrated_heads: Text = Text("|passes|fails", "|合格|不合格")
+    calibrated_rows: Text = Text("rated good|rated bad", "良いと評価|悪いと評価")
+    calibrated_alarms: Text = Text("good that fail: {share}", "良いのに不合格: {share}")
+    calibrated_caught: Text = Text("bad that fail: {share}", "悪くて不合格: {share}")
+    calibrated_share: Text = Text(
+        "{value} (95 %: {low} to {high}; labels: {items})",
+        "{value}(95 %区間: {low}〜{high}、ラベル{items}件)",
+    )
+    calibrated_curve: Text = Text(
+        "All labels at each threshold; > is the chosen one:",
+        "各しきい値での全ラベルの結果(> が選ばれたしきい値):",
+    )
+    calibrated_columns: Text = Text(
+        "threshold|good that fail|bad that pass|cost",
+        "しきい値|良いのに不合格|悪いのに合格|コスト",
+    )
+    calibrated_claim: Text = Text(
+        "At most {share} of good answers fail (95 % sure, {labels} good labels).",
+        "良い回答が不合格になる割合は{share}以下です(95 %の確かさ、良い評価{labels}件)。",
+    )
+    calibrated_no_claim: Text = Text(
+        "No claim: to say that at most {share} of good answers fail, {needed} good labels of which "
+        "none fails are needed. There are {labels}, of which {alarms} fail.",
+        "「良い回答が不合格になる割合は{share}以下」とは言えません。不合格が1件もない良い評価が{needed}件必要です。"
+        "現在は{labels}件で、そのうち{alarms}件が不合格です。",
+    )
+    calibrated_written: Text = Text(
+        "Wrote quality_thresholds to {file}.", "quality_thresholds を {file} に書き込みました。"
+    )
     judged: Text = Text(
         "judged the added messages: score {score}. {reason}",
         "追加されたメッセージの評価: スコア {score}。{reason}",
