@@ -25,6 +25,7 @@ from unsay.errors import (
     DatabaseLockedError,
     DatabaseTooNewError,
     DatabaseTooOldError,
+    InputError,
     StorageError,
 )
 from unsay.storage import sqlite as module
@@ -146,7 +147,7 @@ def test_a_closed_database_is_closed(file: Path) -> None:
     database.close()
 
     for connection in (database.saver.conn, database.store.conn):
-        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        with pytest.raises(InputError, match="was closed: open it again"):
             connection.execute("SELECT 1")
     assert ["unsay.db"] == [each.name for each in file.parent.iterdir()]
 
@@ -406,7 +407,7 @@ def test_no_connection_is_left_when_opening_fails(
     with pytest.raises(StorageError, match="disk I/O error"):
         open_database(file)
 
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+    with pytest.raises(InputError, match="was closed: open it again"):
         made[0].execute("SELECT 1")
     assert ["unsay.db"] == [each.name for each in file.parent.iterdir()]
 

@@ -350,6 +350,37 @@ def test_a_raised_quality_threshold_raises_the_other_one() -> None:
     assert 0.95 == run.checkpoint_threshold
 
 
+SOURCES = ("argument", "environment", "file", "preset", "run")
+
+
+@pytest.mark.parametrize("quality", SOURCES)
+@pytest.mark.parametrize("checkpoint", [None, *SOURCES])
+def test_thresholds_of_all_sources(
+    quality: str,
+    checkpoint: str | None,
+    write: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A high `quality_threshold` raises the other one's default; two that do not fit are refused."""
+    given: dict[str, dict[str, Any]] = {name: {} for name in SOURCES}
+    given[quality]["quality_threshold"] = 0.9
+    if checkpoint is not None:
+        given[checkpoint]["checkpoint_threshold"] = 0.7
+    for name, value in given["environment"].items():
+        monkeypatch.setenv(f"UNSAY_{name.upper()}", str(value))
+    write(**given["file"])
+    preset = {"presets": {"mine": given["preset"]}, "preset": "mine"} if given["preset"] else {}
+
+    def run() -> Settings:
+        return load_settings({**preset, **given["argument"]}).for_run(Context(**given["run"]))
+
+    if checkpoint is None:
+        assert 0.9 == run().checkpoint_threshold
+    else:
+        with pytest.raises(ConfigurationError, match=r"0\.9 must not be above .* 0\.7; raise the"):
+            run()
+
+
 def test_each_value_has_its_source(
     write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

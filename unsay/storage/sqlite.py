@@ -5,11 +5,10 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
 
 from langgraph.store.base import Item, Op, PutOp, Result
 from langgraph.store.sqlite import SqliteStore
@@ -31,6 +30,7 @@ from unsay.storage.items import damaged, quoted, reading, with_checksum, without
 from unsay.storage.leases import FileLeases, thread_of_item
 from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
+from unsay.storage.sqlite_connection import Connection, connect
 from unsay.storage.urls import is_postgres, masked
 
 # Largest file whose pages are all checked when it is opened: the check costs about 1.5 ms of CPU a
@@ -39,85 +39,6 @@ LOOK_BYTES = 8 * 2**20
 MEMORY = ":memory:"
 
 _TABLES = frozenset({"checkpoints", "writes", "store", "store_migrations", "leases"})
-
-
-def _roll_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back after a failed statement, and note the connection's lock timeout on the error."""
-    vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
-    if connection.in_transaction:
-        with suppress(sqlite3.Error):
-            connection.rollback()
-
-
-class Cursor(sqlite3.Cursor):
-    """A cursor that rolls its transaction back when a statement fails."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """Run a statement; after an error, roll back. A needless `COMMIT` does nothing."""
-        # LangGraph's store commits even after a failed statement, which was rolled back here already.
-        if sql == "COMMIT" and not self.connection.in_transaction:
-            return self
-        try:
-            return super().execute(sql, parameters)
-        except sqlite3.Error as error:
-            _roll_back(self.connection, error)
-            raise
-
-    def executemany(self, sql: str, parameters: Any, /) -> Self:
-        """Run a statement for each set of parameters; after an error, roll back its transaction."""
-        try:
-            return super().executemany(sql, parameters)
-        except sqlite3.Error as error:
-            _roll_back(self.connection, error)
-            raise
-
-
-class Connection(sqlite3.Connection):
-    """A connection that rolls back at once when a statement fails."""
-
-    # LangGraph's saver and store commit in `finally`, also after a failed statement: half of a
-    # step's writes would be stored, and the step would count as done. After a full disk, a lock or
-    # a failed read the application must roll back. Source: SQLite, "Transaction", response to errors.
-    busy_seconds: float = 0.0
-
-    def cursor(self, factory: Any = Cursor) -> Any:
-        """Return a new cursor, which rolls back when a statement fails."""
-        return super().cursor(factory)
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Run a statement on a new cursor and return the cursor."""
-        return self.cursor().execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Run a statement for each set of parameters on a new cursor, and return the cursor."""
-        return self.cursor().executemany(sql, parameters)
-
-    def commit(self) -> None:
-        """Commit the transaction; after an error, roll it back and raise the error."""
-        try:
-            super().commit()
-        except sqlite3.Error as error:
-            _roll_back(self, error)
-            raise
-
-
-def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
-    """Return a connection that any Python thread may use, one at a time.
-
-    `busy_seconds` is how long it waits for a lock; `isolation_level=None` is autocommit.
-    """
-    connection = sqlite3.connect(
-        path,
-        timeout=busy_seconds,
-        check_same_thread=False,
-        isolation_level=isolation_level,  # type: ignore[arg-type]
-        factory=Connection,
-    )
-    connection.busy_seconds = busy_seconds
-    # For files that others may have written to. Source: SQLite, "Defense Against The Dark Arts".
-    connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute("PRAGMA cell_size_check=ON")
-    return connection
 
 
 class FileStore(SqliteStore):

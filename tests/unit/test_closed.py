@@ -1,0 +1,120 @@
+"""After `close` every public method says that the database was closed."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, build_graph
+from unsay.errors import InputError
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+CLOSED = "was closed: open it again"
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+INPUT = {"messages": [("user", "Hi")]}
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "add": {"messages": [("user", "Hi")]},
+    "children": {"run_id": "run-1"},
+    "diff": {"a": "branch-1"},
+    "edit": {"turn": 1, "text": "Hi"},
+    "edit_lesson": {"lesson": 1, "text": "Be brief."},
+    "forget": {"turns": 1},
+    "forget_tool_results": {"below": 0.3},
+    "import_ratings": {"rows": []},
+    "note": {"text": "Hi"},
+    "pick": {"message_ids": ["m"], "from_": "branch-1"},
+    "purge": {"thread_id": "t"},
+    "rate": {"turn": 1, "label": "good"},
+    "recall": {"words": "Hi"},
+    "remove": {"turn": 1},
+    "remove_lesson": {"lesson": 1},
+    "restore": {"what": "branch-1"},
+    "run": {"thread_id": "t", "run_id": "run-1"},
+    "say": {"text": "Hi"},
+    "session": {"thread_id": "t"},
+    "start_task": {"name": "task"},
+    "stream": {"text": "Hi"},
+    "tool_result": {"tool_call_id": "call"},
+}
+"""Arguments of the methods that need some, by name."""
+
+
+def methods(*classes: type[Any]) -> list[Any]:
+    """Each public method of the classes that uses the database."""
+    return [
+        pytest.param(each, name, id=f"{each.__name__}.{name}")
+        for each in classes
+        for name, member in inspect.getmembers(each, callable)
+        if not name.startswith("_") and name not in ("open", "close")
+    ]
+
+
+def arguments(cls: type[Any], name: str) -> dict[str, Any]:
+    """The arguments of a method that it needs."""
+    needed = inspect.signature(getattr(cls, name)).parameters
+    return {key: value for key, value in GIVEN.get(name, {}).items() if key in needed}
+
+
+@pytest.mark.parametrize(("cls", "name"), methods(Conversation, Registry))
+def test_a_blocking_method(cls: type[Any], name: str) -> None:
+    """The error is the same for each, and the words of the interface."""
+    model: dict[str, Any] = {"model": ScriptedChat(default="Hi")} if cls is Conversation else {}
+    opened = cls.open(":memory:", **model)
+    opened.close()
+    opened.close()
+    with pytest.raises(InputError, match=CLOSED):
+        list(getattr(opened, name)(**arguments(cls, name)))
+
+
+@pytest.mark.parametrize(("cls", "name"), methods(AsyncConversation, AsyncRegistry))
+async def test_an_async_method(cls: type[Any], name: str) -> None:
+    """The error is the same on an event loop."""
+    model: dict[str, Any] = (
+        {"model": ScriptedChat(default="Hi")} if cls is AsyncConversation else {}
+    )
+    opened = cls.open(":memory:", **model)
+    await opened.close()
+
+    async def use() -> None:
+        result = getattr(opened, name)(**arguments(cls, name))
+        if not hasattr(result, "__aiter__"):
+            await result
+        async for _ in result:
+            pass
+
+    with pytest.raises(InputError, match=CLOSED):
+        await use()
+
+
+@pytest.mark.parametrize("place", [":memory:", "file"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda graph: graph.invoke(INPUT, CONFIG),
+        lambda graph: list(graph.stream(INPUT, CONFIG)),
+        lambda graph: graph.batch([INPUT], CONFIG),
+        lambda graph: graph.get_state(CONFIG),
+        lambda graph: list(graph.get_state_history(CONFIG)),
+        lambda graph: graph.update_state(CONFIG, INPUT),
+        lambda graph: asyncio.run(graph.ainvoke(INPUT, CONFIG)),
+    ],
+    ids=["invoke", "stream", "batch", "get_state", "get_state_history", "update_state", "ainvoke"],
+)
+def test_the_compiled_graph(use: Callable[[Any], object], place: str, tmp_path: Path) -> None:
+    """A graph over a closed database names the database, before the model is asked."""
+    model = ScriptedChat(default="Hi")
+    path = place if place == ":memory:" else str(tmp_path / "x.db")
+    database = open_database(path)
+    graph = build_graph(
+        model, judge=ScriptedJudge(), checkpointer=database.saver, store=database.store
+    )
+    graph.invoke(INPUT, CONFIG)
+    database.close()
+    with pytest.raises(InputError, match=f"'{path}' {CLOSED}"):
+        use(graph)
+    assert 1 == len(model.calls)
