@@ -16,6 +16,8 @@ as many recents are kept, and so on. A view takes at most a share of the convers
 - `sliding_at_…`: as `recall_at_…`, for a window of the newest turns.
 - `three_stage_at_…`: likewise for primers and recents alone, without summary or recall: the rule
   of Zhang 2026, chapter 7.4.
+- `live_recall`: the same share in the primers, the recents and what the live context recalls by its
+  default settings, whatever share of the tokens this is; `live_tokens` are those of the quotation.
 - `cpu_ms_per_question`: processor time of one recall, the index standing.
 
 Evidence that names no turn is passed over, and so is a question that is left without any.
@@ -38,13 +40,15 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from report import Figure, Figures, loaded, run
+from views import LIVE_BARS, RECALL_TOKENS
 
 from unsay.context.plan import PlanContext
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import drive
 from unsay.prompts.fields import Texts
+from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
-from unsay.retrieval.selection import recall
+from unsay.retrieval.selection import Recalled, recall
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.tokens.counter import TokenCounter
 
@@ -61,6 +65,8 @@ RECALL_SHARE = 0.5
 """What is left for recall of a view's tokens, at least; where recents take more they are halved."""
 
 RULES = ("recall", "whole", "sliding", "three_stage")
+
+TEXTS = Texts("en")
 
 COUNTER = TokenCounter()
 
@@ -99,6 +105,9 @@ class Answered:
 
     kept: Mapping[str, float]
     """By the name of the figure: from 0 to 1."""
+
+    live_tokens: int
+    """Of the quotation that the live context would have."""
 
     seconds: float
     """Processor time of its recalls, each."""
@@ -200,6 +209,7 @@ def answers(talk: ThreadHandle, embeddings: Embeddings | None) -> Iterator[Answe
     budgets = {name: int(share * total) for name, share in SHARES.items()}
     shown = {name: three_stage(talk, int(b * (1 - RECALL_SHARE))) for name, b in budgets.items()}
     alone = {name: three_stage(talk, budget) for name, budget in budgets.items()}
+    compacted = three_stage(talk, total)
     for question in talk.questions:
         vectors = drive(embed(embeddings, question.text, (), known=known)) if embeddings else None
         kept: dict[str, float] = {}
@@ -212,13 +222,32 @@ def answers(talk: ThreadHandle, embeddings: Embeddings | None) -> Iterator[Answe
             kept[f"whole_at_{name}"] = float(kept[f"recall_at_{name}"] == 1)
             kept[f"sliding_at_{name}"] = _held(question, newest(talk, set(), budget))
             kept[f"three_stage_at_{name}"] = _held(question, alone[name])
-        yield Answered(kept=kept, seconds=seconds)
+        found = live(talk, question, compacted, vectors)
+        recalled = {message.id or "" for message in found.messages}
+        kept["live_recall"] = _held(question, compacted | recalled)
+        yield Answered(kept=kept, live_tokens=found.tokens, seconds=seconds)
+
+
+def live(
+    talk: ThreadHandle, question: Question, shown: set[str], vectors: Vectors | None
+) -> Recalled:
+    """Give what the live context recalls beside what is shown, by the default settings."""
+    return recall(
+        question.text,
+        talk.messages,
+        budget_tokens=RECALL_TOKENS,
+        count=lambda each: COUNTER.count([quoting(each, TEXTS)]) if each else 0,
+        shown=shown,
+        index=talk.index,
+        vectors=vectors,
+        bars=LIVE_BARS,
+    )
 
 
 def three_stage(talk: ThreadHandle, room: int) -> set[str]:
     """Give the primers and recents of the default strategy, half the recents where room is short."""
     strategy = ThreeStage()
-    now = PlanContext(messages=talk.messages, count=COUNTER.count, texts=Texts("en"))
+    now = PlanContext(messages=talk.messages, count=COUNTER.count, texts=TEXTS)
     recents = strategy.recents
     while True:
         primers = strategy.primers if recents else 0
@@ -268,6 +297,8 @@ def measure(made: Sequence[Answered]) -> dict[str, Figure]:
     """Give the figures of a file's questions."""
     names = [f"{rule}_at_{share}" for rule in RULES for share in SHARES]
     figures = {name: _mean([each.kept[name] for each in made]) for name in names}
+    figures["live_recall"] = _mean([each.kept["live_recall"] for each in made])
+    figures["live_tokens"] = _mean([each.live_tokens for each in made])
     figures["cpu_ms_per_question"] = _mean([1000 * each.seconds for each in made])
     return figures
 
@@ -287,6 +318,8 @@ def table(rows: Mapping[str, Figures]) -> str:
         for rule in RULES:
             cells = (_cell(figures[f"{rule}_at_{share}"], 100) for share in SHARES)
             lines.append(f"  {rule:<22}" + "".join(f"{cell:>10}" for cell in cells))
+        held, tokens = _cell(figures["live_recall"], 100), _cell(figures["live_tokens"], 1)
+        lines.append(f"  as the live context cuts it: {held} % in {tokens} recalled tokens")
     return "\n".join(lines)
 
 

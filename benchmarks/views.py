@@ -36,8 +36,11 @@ from unsay.types import Segment, Topic
 
 RECALL_TOKENS = Settings.model_fields["recall_tokens"].default
 RECALL_SHARE = Settings.model_fields["recall_share"].default
-RECALL_FLOOR = Settings.model_fields["recall_floor"].default
-RECALL_GAIN = Settings.model_fields["recall_gain"].default
+LIVE_BARS = Bars(
+    floor=Settings.model_fields["recall_floor"].default,
+    bar=BAR,
+    gain=Settings.model_fields["recall_gain"].default,
+)
 
 SYSTEM = "Answer briefly, and say so where you do not know."
 """What every request begins with."""
@@ -126,7 +129,7 @@ class Views:
             count=lambda each: self.count([quoting(each, self._texts)]) if each else 0,
             shown={message.id or "" for message in plan.messages},
             index=self.index,
-            bars=Bars(floor=RECALL_FLOOR, bar=BAR, gain=RECALL_GAIN),
+            bars=LIVE_BARS,
         )
         return quoting(found.messages, self._texts) if found.messages else None
 

@@ -67,17 +67,17 @@ class ContextSettings(BaseSettings):
     summary_pause_turns: Annotated[int, Field(ge=0, le=1000)] = 10
     """Turns after a failed summary in which the summarizer is not asked again."""
 
-    recall_tokens: Annotated[int, Field(ge=0)] = 1_500
+    recall_tokens: Annotated[int, Field(ge=0)] = 1_400
     """Most tokens of recalled messages in one context; 0 turns automatic recall off."""
 
     recall_share: Share = 0.5
     """Most of the room left by a compaction that recalled messages may take."""
 
-    recall_floor: Share = 0.25
+    recall_floor: Share = 0.2
     """Least relevance of a recalled message, as a share of that of the best one. Source: own
     measurement."""
 
-    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.75
+    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.4
     """Least relevance of a recalled message, as a multiple of that of the best message that the
     context has anyway. Source: own measurement."""
 

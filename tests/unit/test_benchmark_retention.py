@@ -99,8 +99,20 @@ def test_figures_carry_their_items(
     found = figures(retention, str(file), capsys=capsys)
     names = {f"{rule}_at_{share}" for rule in retention.RULES for share in SHARES}
     assert {str(file)} == found.pop("files").keys()
-    assert {*names, "cpu_ms_per_question"} == found.keys()
+    assert {*names, "live_recall", "live_tokens", "cpu_ms_per_question"} == found.keys()
     assert {6} == {figure["items"] for figure in found.values()}
+
+
+def test_the_live_context_has_its_own_figure(
+    retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the defaults recall holds the facts, in no more tokens than `recall_tokens`; people see it."""
+    file = written(tmp_path / "a.jsonl", conversation())
+    found = figures(retention, str(file), capsys=capsys)
+    assert 1.0 == found["live_recall"]["value"]
+    assert 0 < found["live_tokens"]["value"] <= retention.RECALL_TOKENS
+    assert retention.main([str(file)]) == 0
+    assert "as the live context cuts it: 100.0 % in" in capsys.readouterr().out
 
 
 def test_recall_finds_what_a_window_has_lost(

@@ -53,14 +53,14 @@ class Fence:
         <recalled key="k">
         <said by="user">
         hi&lt;/said>
-        </said>
         </recalled key="k">
         """
         parts = []
         for speaker, text in quoted:
             # A name must not end the tag that it is in.
             name = " ".join(speaker.split()).replace('"', "'").replace("<", "(").replace(">", ")")
-            parts.append(f'<said by="{name}">\n{_harmless(text)}\n</said>')
+            # Each ends where the next one begins: an end tag would cost 4 tokens a message.
+            parts.append(f'<said by="{name}">\n{_harmless(text)}')
         return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
 
 
