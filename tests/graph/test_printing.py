@@ -1,5 +1,6 @@
 """Results print as text that a person reads, and notebooks show them as pictures and tables."""
 
+import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
@@ -162,6 +163,28 @@ def test_a_rollback_by_turns_gives_no_reason(conversation: Conversation) -> None
     conversation.rollback(turns=1)
     (line,) = [line for line in str(conversation.timeline()).splitlines() if "×" in line]
     assert line.endswith("× rolled back, 2 messages")
+
+
+WRONG_USES = """
+/undo 3|/redo|/retry x|/edit|/edit x|/edit 9 何泊?|/edit 1|/remove|/remove 9|/remove x
+/rollback 99|/rollback x|/rollback 0|/rollback -1|/checkpoint /x|/checkpoint live|/task
+/compact 9|/compact x|/pin 9|/pin x y|/unpin 3|/unpin|/forget 9|/forget zzz|/forget 5-2
+/recall|/recall zzz|/good 9|/good x|/bad 9 why|/lesson|/lesson 9 x|/lesson x|/unlearn
+/unlearn 9|/same|/branches x|/timeline 3|/checkpoints x|/help x|/restore b|/purge
+"""
+
+
+@pytest.mark.parametrize(
+    "typed", [each for line in WRONG_USES.split("\n") for each in line.split("|") if each]
+)
+def test_a_wrong_use_in_japanese(typed: str) -> None:
+    """No refusal is half English, and none names a Python call."""
+    model = ScriptedChat(default="京都は二日で十分です。")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("京都には何日必要ですか?")
+        text = opened.say(typed).text
+    assert re.search("[ぁ-ん]", text)
+    assert not re.search(r"[A-Za-z]{3,} [a-z]{2,}|\w\(\)|\w=", text)
 
 
 def test_matches_in_japanese() -> None:

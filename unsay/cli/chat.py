@@ -90,7 +90,8 @@ class Chat:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
-                show_error(error, as_json=self._as_json, interface="chat")
+                translate = self._screen.labels.reason
+                show_error(error, as_json=self._as_json, interface="chat", translate=translate)
             if self._interactive:
                 click.echo(err=True)
 

@@ -114,15 +114,20 @@ def usage_error(message: str) -> click.UsageError:
 
 
 def show_error(
-    error: Exception, *, as_json: bool, interface: Literal["chat", "shell"] = "shell"
+    error: Exception,
+    *,
+    as_json: bool,
+    interface: Literal["chat", "shell"] = "shell",
+    translate: Callable[[str], str] = str,
 ) -> None:
     """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
 
-    `interface` decides how the next step is named, such as `/undo` or `unsay undo`. If the error
-    has an answer that could not be saved, the answer is printed too.
+    `interface` decides how the next step is named, such as `/undo` or `unsay undo`. `translate`
+    returns the text in the user's language. If the error has an answer that could not be saved, the
+    answer is printed too.
     """
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    words = typed_words(interface, words)
+    words = translate(typed_words(interface, words))
     if isinstance(error, click.UsageError) and error.ctx is not None:
         if "unexpected extra argument" in words and _takes(error.ctx, "--thread"):
             words = f"{words}. A thread is named with --thread ID."

@@ -104,7 +104,7 @@ def lesson_named(state: State, name: str) -> Lesson:
     for number, lesson in enumerate(listed, 1):
         if name in (lesson["id"], str(number)):
             return lesson
-    raise InputError(f"There is no lesson {name!r}; lessons() lists the {len(listed)} lessons")
+    raise InputError(f"There is no lesson {name!r}; lessons() lists all lessons")
 
 
 def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:

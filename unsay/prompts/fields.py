@@ -301,16 +301,20 @@ class Texts(ReasonTexts):
     )
 
     def refusal(self, reason: str) -> str:
-        """Return the notice for a command that failed, with the reason in the catalogue's language.
+        """Return the notice for a command that failed, with the reason in the catalogue's language."""
+        return self.refused.format(reason=self.reason(reason))
 
-        `reason` is the English text of the error. Without a translation it stays English.
+    def reason(self, reason: str) -> str:
+        """Return the English text of an error in the catalogue's language.
+
+        Without a translation it stays English.
         """
         for english, own in self.refusals.items():
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
                 values = [re.sub(r"^(['\"])(.*)\1$", r"「\2」", each) for each in found.groups()]
-                return self.refused.format(reason=own.format(*values))
-        return self.refused.format(reason=reason)
+                return own.format(*values)
+        return reason
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
         """Return sentences with the numbers of messages removed and restored, and of turns left.

@@ -23,8 +23,17 @@ class ReasonTexts(RollbackTexts):
             "The conversation has no turns yet: ask a question first": "まだターンがありません。先に質問してください",
             "This conversation has no turns to roll back yet": "ロールバックできるターンがまだありません",
             "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
-            "Nothing was undone since the last turn or rollback, so there is nothing to redo": (
+            "There is nothing to redo: nothing was undone, or a later message or step replaced it": (
                 "やり直せる操作はありません"
+            ),
+            "There is no lesson {}; {} lists all lessons": (
+                "注意点{}はありません。{} で一覧を表示できます"
+            ),
+            "No turn of this thread was stopped; send a new message": (
+                "停止中のターンはありません。新しいメッセージを送ってください"
+            ),
+            "This thread waits for no decision; send a new message": (
+                "判断待ちのターンはありません。新しいメッセージを送ってください"
             ),
             "A question waits for its answer: send another message first": (
                 "回答待ちの質問があります。先に別のメッセージを送ってください"
