@@ -157,7 +157,7 @@ def run(folder: Path, name: str, when: str) -> dict[str, Any]:
             model.meanwhile = lambda: stack.enter_context(FAULTS[name](folder, conversation))
         else:
             stack.enter_context(FAULTS[name](folder, conversation))
-        errors = list(_errors(folder, conversation, anew=name in REOPENED))
+        errors = list(_errors(folder, conversation, reopen=name in REOPENED))
     if name in REOPENED:
         conversation = open_in(folder)
     with conversation:
@@ -169,12 +169,12 @@ def run(folder: Path, name: str, when: str) -> dict[str, Any]:
     return {"before": before, "errors": errors, "after": after, "final": final, "events": events}
 
 
-def _errors(folder: Path, conversation: Conversation, *, anew: bool) -> Iterator[tuple[str, str]]:
+def _errors(folder: Path, conversation: Conversation, *, reopen: bool) -> Iterator[tuple[str, str]]:
     """What a third turn raises, tried twice, as the names of classes and words."""
     for _ in range(2):
         with ExitStack() as stack:
             try:
-                (stack.enter_context(open_in(folder)) if anew else conversation).say("q3")
+                (stack.enter_context(open_in(folder)) if reopen else conversation).say("q3")
             except UnsayError as error:
                 yield type(error).__name__, str(error)
 

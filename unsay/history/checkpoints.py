@@ -56,9 +56,9 @@ def make_checkpoint(
 def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
     """Return the new checkpoint with the id under which it must be added.
 
-    A checkpoint of the same message and name is replaced: the new one gets its id. Beside a
-    checkpoint with another name the new one gets an id of its own, because it would replace that
-    one otherwise.
+    A checkpoint of the same message and name is replaced: the new one gets its id. If that
+    message only has checkpoints with other names, the new one gets a new id and
+    replaces no checkpoint.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
     same = next((each for each in there if each["name"] == new["name"]), None)
@@ -101,7 +101,7 @@ def add_checkpoint(
     """Return the checkpoints with one more, thinned to `limit` unnamed ones.
 
     If one has the id of `new` already, none is added: that one gets the name of `new`, if there is
-    one, and the score of `new` if it has none. `beside_named` gives `new` an id of its own before.
+    one, and the score of `new` if it has none. `beside_named` decides the id of `new` before.
 
     Raises:
         CheckpointExistsError: Another checkpoint has this name.

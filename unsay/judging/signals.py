@@ -297,7 +297,7 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     japanese = [JAPANESE.search(text) is not None for text in (question, answer)]
     share = STRAY_SHARE_JA if all(japanese) else STRAY_SHARE
     stray = shared.with_context <= share * shared.said and not shared.with_question
-    # A question of one word and a pronoun, such as `How is it made?`, is about what was said before.
+    # A question of one word and a pronoun, such as `How is it made?`, is about earlier messages.
     vague = not shared.asked or (shared.asked == 1 and _POINTS_BACK.search(question))
     if not stray or shared.said < FEWEST_STRAY or vague or _INVENTS.search(question):
         return None
