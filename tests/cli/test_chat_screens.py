@@ -277,3 +277,16 @@ def test_no_color_has_no_colors(serve: Serve, tmp_path: Path) -> None:
         tmux.expect("score 0.90")
         colors = re.findall(r"\x1b\[([\d;]*)m", tmux.screen(colors=True))
     assert not {code for each in colors for code in each.split(";")} & {"9", "31", "33", "90"}
+
+
+def test_keys_that_are_pressed_while_the_chat_loads(serve: Serve, tmp_path: Path) -> None:
+    """Enter sends, also before the prompt is there, and the words are not printed twice."""
+    server = serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect("Loading…")
+        tmux.type(LISTS)
+        screen = tmux.expect("score 0.90")
+        assert 1 == screen.count(f"{LISTS}\n")
+        tmux.type("exit")
+        assert 0 == tmux.code()
+    assert [LISTS] == asked_of(server)

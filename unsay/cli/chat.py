@@ -2,17 +2,18 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 
 import click
 
+from unsay.cli.keyboard import is_rich
 from unsay.cli.loading import with_files
 from unsay.cli.output import note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, is_rich, keys_kept, paste_in_one_piece
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, paste_in_one_piece
 from unsay.cli.screen import Screen
 from unsay.cli.session import Speaker, decision_of, event_object, readable
 from unsay.cli.status import status_of
@@ -74,10 +75,6 @@ class Chat:
             InputError: The input is not UTF-8 text.
             KeyboardInterrupt: Ctrl-C, unless standard input is a terminal: there it stops the turn.
         """
-        with keys_kept() if isinstance(self._reader, Keyboard) else nullcontext():
-            self._run()
-
-    def _run(self) -> None:
         self._greet()
         while (line := self._next()) is not None:
             try:

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from unsay.cli.chat import Chat
+from unsay.cli.keyboard import is_rich
 from unsay.cli.loading import load_files, with_files
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose
-from unsay.cli.prompt import is_rich
 from unsay.cli.screen import Screen
 from unsay.cli.session import (
     Show,

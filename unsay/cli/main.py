@@ -7,6 +7,7 @@ completion are instant; a command's module is imported when the command runs.
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any, get_args
@@ -367,10 +368,18 @@ def _run(name: str, /, **options: Any) -> None:
                 "Name the conversation once: as THREAD or with --thread.", context
             )
         options["thread"] = named
-    if name in SLOW and sys.stdout.isatty() and not options["as_json"]:
-        # The libraries of models take a second or more to load; the next line replaces this one.
-        click.echo("Loading…\r", nl=False)
-    getattr(import_module(HOMES[name]), name)(**options)
+    with _keys_kept() if name == "chat" else nullcontext():
+        if name in SLOW and sys.stdout.isatty() and not options["as_json"]:
+            # The libraries of models take a second or more to load; the next line replaces this one.
+            click.echo("Loading…\r", nl=False)
+        getattr(import_module(HOMES[name]), name)(**options)
+
+
+def _keys_kept() -> AbstractContextManager[None]:
+    """Return a block in which keys wait for the chat's prompt, also those pressed while it loads."""
+    # Not at the top of the file: Windows lacks it, and gets at least the help.
+    keyboard = import_module("unsay.cli.keyboard")
+    return keyboard.keys_kept() if keyboard.is_rich() else nullcontext()
 
 
 for _entry in COMMANDS:

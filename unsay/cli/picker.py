@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
-from unsay.cli.terminal import is_dumb
+from unsay.cli.keyboard import is_dumb
 from unsay.conversation.tree import one_line
 
 # Lines of the preview below the rows.

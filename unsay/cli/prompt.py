@@ -1,9 +1,7 @@
 """Reading messages from a terminal: several lines, a history, completion and a bottom line."""
 
 import sys
-import termios
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from select import select
 
@@ -16,7 +14,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from unsay.cli.chat_history import add_text, typed_texts
-from unsay.cli.terminal import columns, is_dumb
+from unsay.cli.terminal import columns
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
 from unsay.errors import UnknownThreadError
@@ -161,25 +159,6 @@ class Keyboard:
         return keys
 
 
-@contextmanager
-def keys_kept() -> Iterator[None]:
-    """Within the block, keep keys that are pressed during an answer for the next prompt.
-
-    They are not echoed into the answer, and Enter arrives as Enter. Ctrl-C works. Standard input
-    must be a terminal; afterwards it is as it was.
-    """
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
-    during = termios.tcgetattr(terminal)
-    during[0] &= ~termios.ICRNL
-    during[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(terminal, termios.TCSADRAIN, during)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
 def paste_in_one_piece() -> None:
     """Have the terminal mark a paste during a turn, so that the next prompt reads it as one text."""
     click.echo(PASTES_IN_ONE_PIECE, nl=False)
@@ -219,11 +198,3 @@ class PlainReader:
 
 def _more_waits() -> bool:
     return bool(select([sys.stdin], [], [], PASTE_SECONDS)[0])
-
-
-def is_rich() -> bool:
-    """Return whether prompt_toolkit can be used.
-
-    Standard input and output must be a terminal that can move its cursor.
-    """
-    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb()

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from unsay.cli.keyboard import is_dumb
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, is_dumb, wrapped
+from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
 from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line

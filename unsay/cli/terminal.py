@@ -1,6 +1,5 @@
 """Laying out text for a terminal: lines that fit, tables, and pages of rows."""
 
-import os
 import shutil
 import sys
 import unicodedata
@@ -116,11 +115,6 @@ def wrapped(text: str, *, columns: int, indent: int = 0) -> str:
 
 UNBOUNDED = 1_000_000
 """Cells in a line that no terminal breaks."""
-
-
-def is_dumb() -> bool:
-    """Return whether the terminal cannot move its cursor, by `TERM`; also if that is not set."""
-    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
 
 
 def columns() -> int:
