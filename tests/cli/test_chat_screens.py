@@ -1,4 +1,6 @@
+import json
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
 
 pytestmark = pytest.mark.full
 
+MCP_SERVER = Path(__file__).parents[1] / "hosts" / "mcp_server.py"
 READY = "Alt-Enter adds a line"
 SPRING = "京都では、いつ桜が咲きますか?"
 ON_SPRING = "京都の桜は、例年三月の終わりから四月の初めにかけて満開になります。"
@@ -290,3 +293,29 @@ def test_keys_that_are_pressed_while_the_chat_loads(serve: Serve, tmp_path: Path
         tmux.type("exit")
         assert 0 == tmux.code()
     assert [LISTS] == asked_of(server)
+
+
+def test_tools_of_a_real_mcp_server(serve: Serve, tmp_path: Path) -> None:
+    """The chat starts the server of the file, the model calls its tool, and the screen names it."""
+    server = serve({"legs": ON_LISTS})
+    works = server.script
+
+    def script(asked: Asked) -> Said:
+        if asked.model == "judge":
+            return works(asked)
+        told = [each["content"] for each in asked.body["messages"] if each["role"] == "tool"]
+        if not told:
+            return Calls(name="count_legs", arguments={"animal": "spider"})
+        return f"It is {told[-1]}."
+
+    server.script = script
+    own = {"command": sys.executable, "args": [str(MCP_SERVER)]}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"legs": own}}), encoding="utf-8")
+    with Tmux(tmp_path, "chat", "--mcp", "servers.json") as tmux:
+        tmux.expect(READY)
+        tmux.type("How many legs has a spider?")
+        screen = tmux.expect("score 0.90")
+        assert "spider: 8" in flat(screen)
+        assert "Processing request" not in screen
+        tmux.type("/undo")
+        assert "Removed 1 turn." in tmux.expect("count_legs(animal='spider') (no compensation")

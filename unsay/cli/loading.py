@@ -10,6 +10,9 @@ from typing import Any
 from unsay.errors import InputError, MissingExtraError
 from unsay.settings import Settings, load_settings
 
+# Runs a command without its standard error, into which a server may log in the middle of an answer.
+QUIET = 'exec "$0" "$@" 2>/dev/null'
+
 # The setting of each option that has another name.
 SETTINGS = {"system": "system_prompt"}
 
@@ -70,7 +73,10 @@ def _connection(server: Mapping[str, Any]) -> dict[str, Any]:
     That is `stdio` for a server with a `command`, else the file's `type`; without one it is HTTP.
     """
     settings = {name: value for name, value in server.items() if name != "type"}
-    kind = "stdio" if "command" in server else str(server.get("type", "http")).replace("-", "_")
+    if "command" in server:
+        quiet = ["-c", QUIET, server["command"], *server.get("args", [])]
+        return {**settings, "transport": "stdio", "command": "sh", "args": quiet}
+    kind = str(server.get("type", "http")).replace("-", "_")
     return {"transport": "streamable_http" if kind == "http" else kind, **settings}
 
 
@@ -89,7 +95,10 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
         return list(await client.get_tools())
     except Exception as error:  # a server may fail in any way
         cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        raise InputError(f"--mcp: a server does not answer: {cause}") from error
+        reason = str(cause) or type(cause).__name__
+        raise InputError(
+            f"--mcp: a server does not answer: {reason}. Run its command by hand to see why"
+        ) from error
 
 
 def load_files(paths: Sequence[str]) -> dict[str, str]:
