@@ -1,5 +1,7 @@
 """Measure the pre-judge without a model: `python benchmarks/judging.py FILE… [--json]`.
 
+Intervals are of 95 %, by conversation: answers of one conversation count as one sample.
+
 A file holds one conversation a line, `{"id", "lang", "utts": [{"role", "text"}]}`, and is used in
 one of two ways. Where `"otx": [null or [fine, possible, breakdown] per utterance]` counts how many
 annotators saw a breakdown, the scores are held against them:

@@ -13,6 +13,8 @@ vocabulary. NAME is `o200k`, `cl100k`, `claude` (of the second generation) or `d
 - `default_error_NAME`: the mean error of what is estimated where nothing is known of the model.
 - `calibrated_error_NAME`: its mean error on the second half of each conversation, once the model
   has reported the prompts of the first half.
+- `ratio_error_NAME`: the same of the plain ratio: the second half as estimated, times reported over
+  estimated tokens of the first half. What is learned should not be worse.
 - `seed_error`: the mean error of the rule of thumb, four characters a token, on `o200k`.
 - `megabytes_per_second`: of processor time, the estimate of all the file's words.
 """
@@ -108,7 +110,9 @@ def measure(path: Path) -> dict[str, Figure]:
             figures["seed_error"] = _mean(_errors(said, truth, seed_estimate))
         else:
             figures[f"default_error_{name}"] = _mean(_errors(said, truth, TokenCounter().count))
-        figures[f"calibrated_error_{name}"] = _mean(_second_halves(said, encode))
+        calibrated, plain = _second_halves(said, encode)
+        figures[f"calibrated_error_{name}"] = _mean(calibrated)
+        figures[f"ratio_error_{name}"] = _mean(plain)
     figures["megabytes_per_second"] = _speed(said)
     return figures
 
@@ -124,22 +128,27 @@ def _errors(
     return [count(messages) / tokens - 1 for messages, tokens in pairs if tokens]
 
 
-def _second_halves(said: Sequence[Conversation], encode: Encoder) -> list[float]:
-    """Errors on what follows, of a counter that was told what the first half's prompts cost."""
-    exact = TokenCounter(encode=encode)
-    errors = []
+def _second_halves(
+    said: Sequence[Conversation], encode: Encoder
+) -> tuple[list[float], list[float]]:
+    """Errors on what follows the first half, whose prompts' costs are known: learned, and as a ratio."""
+    exact, estimated = TokenCounter(encode=encode), TokenCounter()
+    errors, plain = [], []
     for messages in said:
         half = len(messages) // 2
         if half < 2:
             continue
         counter = TokenCounter()
         for end in range(1, half + 1):
-            if isinstance(messages[end - 1], HumanMessage):
+            # A prompt ends with a question; the last one here with the half, for the same text.
+            if isinstance(messages[end - 1], HumanMessage) or end == half:
                 sent = messages[:end]
                 counter = counter.observe(sent, {"input_tokens": exact.count(sent)})
         truth = exact.count(messages[half:])
         errors.append(counter.count(messages[half:]) / truth - 1)
-    return errors
+        ratio = exact.count(messages[:half]) / estimated.count(messages[:half])
+        plain.append(ratio * estimated.count(messages[half:]) / truth - 1)
+    return errors, plain
 
 
 def _summed(errors: Sequence[float]) -> dict[str, Figure]:

@@ -15,32 +15,30 @@ the detector's own answers, not the labels, decide what its topics hold. `back` 
   first holds that subject, whatever it answered.
 - `cpu_ms_per_decision`: processor time of a decision.
 
+Intervals are of 95 %, by conversation: turns of one conversation count as one sample.
+
 With `--embeddings MODULE:NAME`, a LangChain `Embeddings` or a function that makes one, the earlier topic
 is chosen by meaning, as the product does with `build_graph(embeddings=…)`.
 """
 
 import argparse
 import json
-import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
-from report import Figure, Figures, loaded, run, share_of, shown
+from report import Figure, Figures, loaded, resampled, run, share_in, shown
 
 from unsay.effects import drive
 from unsay.judging.topic_detector import LexicalDetector, likeliest_return
 from unsay.judging.topic_reading import read
 from unsay.retrieval.topic_ranking import nearest_in_meaning
 from unsay.topic_shift import TopicMemory, TopicShift
-
-SAMPLES = 200
-"""Samples from which the interval of an F1 is read."""
 
 PUBLISHED = {
     "tiage": "  published F1: TextTiling .204, RoBERTa .572, GPT-4o with Def-DTS .699",
@@ -223,28 +221,49 @@ def _move(topics: list[Memory], shift: TopicShift, *, topic_id: str) -> None:
         topics.insert(0, topics.pop(found))
 
 
-def measure(made: Sequence[Decision]) -> dict[str, Figure]:
-    """Give the figures of one file's decisions."""
-    moved = [d for d in made if d.answered.kind != "same"]
-    shifts = [d for d in made if d.shift]
-    hits = sum(d.shift for d in moved)
-    returns = [d for d in made if d.returns]
-    back = [d for d in returns if d.answered.kind == "back"]
+def measure(talks: Sequence[Sequence[Decision]]) -> dict[str, Figure]:
+    """Give the figures of one file's decisions, with intervals by conversation."""
+    made = joined(talks)
+    moved, shifts = _hits(talks, _moved), _hits(talks, lambda d: d.shift)
+    returns = _hits(talks, lambda d: d.returns)
+    back = [(talk, d) for talk, d in returns if d.answered.kind == "back"]
     seconds = sum(d.seconds for d in made)
+
+    def share(found: Sequence[tuple[str, Decision]], counts: Callable[[Decision], bool]) -> Figure:
+        return share_in([(talk, counts(d)) for talk, d in found])
+
     return {
-        "macro_f1": Figure(value=f1(made), items=len(made), interval=f1_interval(made)),
-        "precision": share_of(hits, len(moved)),
-        "recall": share_of(hits, len(shifts)),
-        "return_recall": share_of(len(back), len(returns)),
-        "return_shift_recall": share_of(
-            sum(d.answered.kind != "same" for d in returns), len(returns)
+        "macro_f1": Figure(
+            value=f1(made),
+            items=len(made),
+            interval=resampled(talks, lambda sample: f1(joined(sample))),
         ),
-        "return_which": share_of(sum(d.right_topic for d in back), len(back)),
-        "return_ranked": share_of(sum(d.ranked_right for d in returns), len(returns)),
+        "precision": share(moved, lambda d: d.shift),
+        "recall": share(shifts, _moved),
+        "return_recall": share(returns, lambda d: d.answered.kind == "back"),
+        "return_shift_recall": share(returns, _moved),
+        "return_which": share(back, lambda d: d.right_topic),
+        "return_ranked": share(returns, lambda d: d.ranked_right),
         "cpu_ms_per_decision": Figure(
             value=1000 * seconds / len(made) if made else None, items=len(made)
         ),
     }
+
+
+def joined(talks: Sequence[Sequence[Decision]]) -> list[Decision]:
+    """Return the decisions of all conversations."""
+    return [d for talk in talks for d in talk]
+
+
+def _hits(
+    talks: Sequence[Sequence[Decision]], counts: Callable[[Decision], bool]
+) -> list[tuple[str, Decision]]:
+    """Return the decisions that count, each after the number of its conversation."""
+    return [(str(number), d) for number, talk in enumerate(talks) for d in talk if counts(d)]
+
+
+def _moved(decision: Decision) -> bool:
+    return decision.answered.kind != "same"
 
 
 def f1(made: Sequence[Decision]) -> float | None:
@@ -253,17 +272,6 @@ def f1(made: Sequence[Decision]) -> float | None:
     shifts = sum(d.shift for d in made)
     hits = sum(d.shift and d.answered.kind != "same" for d in made)
     return 2 * hits / (moved + shifts) if moved + shifts else None
-
-
-def f1_interval(made: Sequence[Decision]) -> tuple[float, float] | None:
-    """Return the middle 95 % of the F1 of samples of the decisions, drawn with replacement."""
-    chance = random.Random(1)
-    found = sorted(
-        value
-        for _ in range(SAMPLES)
-        if made and (value := f1(chance.choices(made, k=len(made)))) is not None
-    )
-    return (found[len(found) // 40], found[-1 - len(found) // 40]) if found else None
 
 
 def table(rows: Mapping[str, Figures]) -> str:
@@ -293,8 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _figures(path: Path, *, embeddings: Embeddings | None) -> dict[str, Figure]:
     """A file's figures."""
     detector = LexicalDetector()
-    made = [d for said in conversations(path) for d in decisions(said, detector, embeddings)]
-    return measure(made)
+    return measure([list(decisions(said, detector, embeddings)) for said in conversations(path)])
 
 
 if __name__ == "__main__":

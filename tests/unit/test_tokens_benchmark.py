@@ -104,6 +104,7 @@ def test_figures_rest_on_the_conversations(tokens: ModuleType, tmp_path: Path) -
     worst = max(figures["worst_over"].value, figures["worst_under"].value)
     assert 0 < figures["mean_error"].value <= worst
     assert figures["calibrated_error_cl100k"].value < figures["default_error_cl100k"].value
+    assert figures["calibrated_error_cl100k"].value <= figures["ratio_error_cl100k"].value + 0.01
 
 
 def test_the_command_prints_one_object(

@@ -1,0 +1,67 @@
+"""Intervals of the benchmarks: grouped by conversation, for shares, means and files."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmarks' common module."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("report")
+
+
+def width(figure: object) -> float:
+    """How wide a figure's interval is."""
+    low, high = figure.interval  # type: ignore[attr-defined]
+    return float(high - low)
+
+
+def test_answers_of_one_conversation_count_less(report: ModuleType) -> None:
+    """40 hits of 80 are surer in 80 conversations than in 4 that are wholly good or bad."""
+    apart = [(str(number), number % 2 == 0) for number in range(80)]
+    together = [(str(number // 20), number // 20 % 2 == 0) for number in range(80)]
+    one = [("1", number % 2 == 0) for number in range(80)]
+
+    found = [report.share_in(each) for each in (apart, together, one)]
+
+    assert [(0.5, 80)] * 3 == [(figure.value, figure.items) for figure in found]
+    assert width(found[0]) == pytest.approx(width(report.share_of(40, 80)), rel=0.02)
+    assert 0.6 < width(found[1]) <= width(found[2])
+    assert report.share_in([]).interval is None
+
+
+def test_no_hit_at_all_is_as_sure_as_its_conversations(report: ModuleType) -> None:
+    """Without variation each conversation counts once."""
+    none = [(str(number // 10), False) for number in range(100)]
+
+    assert report.share_in(none).interval == report.share_of(0, 10).interval
+
+
+def test_a_mean_of_shares_has_an_interval(report: ModuleType) -> None:
+    """Each kind counts the same, however many items it has."""
+    many = [(str(number), True) for number in range(40)]
+    few = [(str(number), number % 2 == 0) for number in range(10)]
+
+    found = report.mean_of([many, few])
+
+    assert (0.75, 50) == (found.value, found.items)
+    low, high = found.interval
+    assert 0.5 < low < 0.75 < high < 1
+
+
+def test_the_mean_over_files_has_an_interval(report: ModuleType) -> None:
+    """Two files of the same width give one that is narrower by the root of two."""
+    file = {"share": report.Figure(value=0.5, items=10, interval=(0.4, 0.7))}
+
+    found = report.overall([file, file])["share"]
+
+    assert (0.5, 20) == (found.value, found.items)
+    assert (pytest.approx(0.5 - 0.1 / 2**0.5), pytest.approx(0.5 + 0.2 / 2**0.5)) == found.interval
+    bare = {"share": report.Figure(value=0.5, items=10)}
+    assert report.overall([file, bare])["share"].interval is None
