@@ -29,6 +29,7 @@ BranchKind = Literal[
 CheckpointReason = Literal[
     "score", "task_start", "instruction", "tool_step", "risky", "error", "order"
 ]
+# In the order of `/help`.
 CommandName = Literal[
     "undo",
     "redo",

@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -55,36 +56,53 @@ def server_url(
     server_settings: dict[str, str],
 ) -> Iterator[str]:
     """A running `langgraph dev`."""
+    port = free_port()
+    command = [
+        str(Path(sys.executable).with_name("langgraph")),
+        *("dev", "--no-browser", "--no-reload", "--config", str(server_config)),
+        *("--host", "127.0.0.1", "--port", str(port)),
+    ]
+    environment = server_environment(
+        llmock_server, LANGGRAPH_CLI_NO_ANALYTICS="1", **server_settings
+    )
+    url = f"http://127.0.0.1:{port}"
+    with running(command, environment, server_log, ready=f"{url}/ok"):
+        yield url
+
+
+def free_port() -> int:
+    """A port of this machine that no program uses."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = {
+        port: int = free.getsockname()[1]
+    return port
+
+
+def server_environment(llmock_server: LLMockServer, **more: str) -> dict[str, str]:
+    """The environment of a server whose models are those of `llmock_server`."""
+    return {
         **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
-        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "LANGSMITH_TRACING": "false",
         "OPENAI_BASE_URL": llmock_server.base_url(),
         "OPENAI_API_KEY": "test-key",
         "UNSAY_MODEL": "answerer",
         "UNSAY_JUDGE_MODEL": "judge",
         "NO_PROXY": "127.0.0.1",
-        **server_settings,
+        **more,
     }
-    command = [
-        str(Path(sys.executable).with_name("langgraph")),
-        *("dev", "--no-browser", "--no-reload", "--config", str(server_config)),
-        *("--host", "127.0.0.1", "--port", str(port)),
-    ]
-    url = f"http://127.0.0.1:{port}"
-    with server_log.open("wb") as log:
+
+
+@contextmanager
+def running(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, *, ready: str
+) -> Iterator[None]:
+    """Run a server in the folder of its log, from its first answer at `ready` to the end."""
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            command,
-            cwd=server_config.parent,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            command, cwd=log.parent, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            wait_until_ready(f"{url}/ok", process, server_log)
-            yield url
+            wait_until_ready(ready, process, log)
+            yield
         finally:
             process.send_signal(signal.SIGINT)
             try:

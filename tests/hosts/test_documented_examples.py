@@ -1,7 +1,7 @@
 """The examples of the documentation that talk to a server, each beside the real one."""
 
+import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Match, Reply
 
 from tests.examples import EXAMPLES, named, printed_by
-from tests.hosts.dev_server import wait_until_ready
+from tests.hosts.dev_server import free_port, running
 from tests.http.replies import answers, grades
 
 pytestmark = pytest.mark.full
@@ -37,18 +37,11 @@ def test_no_example_is_left_out() -> None:
 def served(name: str, folder: Path) -> Iterator[str]:
     """The address at which uvicorn serves an example that is an app."""
     (folder / "app.py").write_text(named(name).code, encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    log = folder / "server.log"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            wait_until_ready(f"http://127.0.0.1:{port}/openapi.json", process, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
+    with running(command, os.environ, folder / "server.log", ready=f"{url}/openapi.json"):
+        yield url
 
 
 @pytest.mark.parametrize("host", ["fastapi", "ag-ui"])

@@ -9,8 +9,6 @@ own. It needs Python 3.12 and an environment of its own, which `AEGRA_PYTHON` na
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +23,13 @@ from llmock.scenarios import Fail
 from llmock.testing import LLMockServer
 
 from tests.hosts import test_langgraph_dev
-from tests.hosts.dev_server import ROOT, server_log, wait_until_ready  # noqa: F401 - a fixture
+from tests.hosts.dev_server import (  # noqa: F401 - one is a fixture
+    ROOT,
+    free_port,
+    running,
+    server_environment,
+    server_log,
+)
 from tests.hosts.test_langgraph_dev import (  # noqa: F401 - some are fixtures
     GOOD,
     OTHER,
@@ -116,40 +120,18 @@ def server_url(
     graphs = {name: str(ROOT / path) for name, path in config["graphs"].items()}
     written = server_log.with_name("aegra.json")
     written.write_text(json.dumps({**config, "dependencies": [str(ROOT)], "graphs": graphs}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
-        "AEGRA_CONFIG": str(written),
-        "DATABASE_URL": aegra_database,
-        "PYTHONPATH": str(ROOT),
-        "LANGSMITH_TRACING": "false",
-        "OPENAI_BASE_URL": llmock_server.base_url(),
-        "OPENAI_API_KEY": "test-key",
-        "UNSAY_MODEL": "answerer",
-        "UNSAY_JUDGE_MODEL": "judge",
-        "NO_PROXY": "127.0.0.1",
-    }
+    port = free_port()
     command = [aegra_python, "-m", "uvicorn", "aegra_api.main:app"]
+    environment = server_environment(
+        llmock_server,
+        AEGRA_CONFIG=str(written),
+        DATABASE_URL=aegra_database,
+        PYTHONPATH=str(ROOT),
+    )
     url = f"http://127.0.0.1:{port}"
-    with server_log.open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
-            cwd=written.parent,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            wait_until_ready(f"{url}/health", process, server_log)
-            yield url
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    place = ["--host", "127.0.0.1", "--port", str(port)]
+    with running([*command, *place], environment, server_log, ready=f"{url}/health"):
+        yield url
 
 
 async def test_a_failed_turn_is_answered_once(thread: Thread, llmock: LLMock) -> None:

@@ -6,48 +6,14 @@ made from it. It imports nothing heavy, so that `unsay --help` stays instant.
 
 import re
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from unsay.operations.command_entries import COMMANDS
-from unsay.types import Language
-
-_CHAT_ORDER = (
-    (
-        "undo",
-        "redo",
-        "retry",
-        "edit",
-        "remove",
-        "rollback",
-        "checkpoint",
-        "task",
-        "compact",
-        "checkpoints",
-        "timeline",
-        "branches",
-        "tokens",
-    ),
-    (
-        "recall",
-        "pin",
-        "unpin",
-        "forget",
-        "forgotten",
-        "same",
-        "good",
-        "bad",
-        "lessons",
-        "lesson",
-        "unlearn",
-        "help",
-        "resume",
-        "exit",
-    ),
-)
+from unsay.types import CommandName, Language
 
 _BY_NAME = {each.name: each for each in COMMANDS}
 
-SLASH_COMMANDS = tuple(_BY_NAME[name] for names in _CHAT_ORDER for name in names)
+SLASH_COMMANDS = tuple(_BY_NAME[name] for name in (*get_args(CommandName), "resume", "exit"))
 """The commands of the chat, in the order of `/help`."""
 
 VERBS = {each.name: bool(each.argument) for each in SLASH_COMMANDS if not each.by_chat}
