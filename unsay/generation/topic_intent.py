@@ -1,5 +1,7 @@
 """Topics by a model: the intent of a question, asked for alone or with the verdict on its answer."""
 
+from dataclasses import replace
+
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.judge import ask_plainly, texts_for
@@ -65,7 +67,10 @@ def _known(state: State) -> KnownTopics | None:
     turn = state["turn"]
     if not turn.get("judge_labels"):
         return None
-    return known_topics(live_branch(state), turn["pending"], _question(state), state)
+    live, pending = live_branch(state), turn["pending"]
+    # Without the segment that the detector began before the answer.
+    before = tuple(each for each in live.segments if each["start"] not in pending)
+    return known_topics(replace(live, segments=before), pending, _question(state), state)
 
 
 def _question(state: State) -> str:

@@ -37,8 +37,7 @@ def known_topics(
     `pending` are the ids of the question's messages, which are not part of a topic yet. `None` for
     a conversation's first question, and if the whole current topic is forgotten.
     """
-    segments = [each for each in live.segments if each["start"] not in pending]
-    forgotten = state.get("forgotten", [])
+    segments, forgotten = live.segments, state.get("forgotten", [])
     if not segments or segments[-1]["topic_id"] in forgotten_topics(forgotten):
         return None
     current_id = segments[-1]["topic_id"]
