@@ -1,4 +1,5 @@
 import json
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -292,7 +293,7 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
         path.parent.mkdir()
         path.write_text(path.parent.name)
     old, new = map(str, paths)
-    assert {"notes.txt": "old", new: "new"} == load_files([old, new])
+    assert {"notes.txt": "old", new: "new"} == load_files([old, new]).texts
 
 
 @pytest.mark.parametrize(
@@ -311,3 +312,25 @@ def test_options_that_cannot_be_used(run: Run, serve: Serve, given: list[str], w
     result = run("chat", *given, input=f"{LISTS}\n")
     assert (2, []) == (result.exit_code, server.asked)
     assert words in result.stderr
+
+
+def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) -> None:
+    """The model gets it with the message, also after the question was put back and asked again."""
+    png = b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    )
+    (tmp_path / "dot.png").write_bytes(png)
+    (tmp_path / "notes.txt").write_text("It is small.")
+    server = serve({"What is this?": "It is one pixel, as the notes say: small."})
+    sent = run("say", "What is this?", "--thread", "t", "--file", "dot.png", "--file", "notes.txt")
+    assert "one pixel" in sent.stdout
+    again = run("chat", "--thread", "t", "--file", "dot.png", input="What is this?\n")
+    assert 0 == again.exit_code
+    for asked in server.asked_of("answerer"):
+        parts = asked.body["messages"][-1]["content"]
+        (url,) = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+        assert png == b64decode(url.removeprefix("data:image/png;base64,"))
+    (tmp_path / "sound.bin").write_bytes(b"\xff\xfe\x00")
+    refused = run("say", "What is this?", "--file", "sound.bin")
+    assert 2 == refused.exit_code
+    assert "only text and images (GIF, JPEG, PNG, WebP) can be attached" in refused.stderr

@@ -1,14 +1,13 @@
 """The loop of `unsay chat`: read a message, show its answer, and continue after errors."""
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
 import click
 
 from unsay.cli.keyboard import is_rich
-from unsay.cli.loading import with_files
+from unsay.cli.loading import Attached
 from unsay.cli.output import note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
@@ -38,7 +37,7 @@ QUESTION_CHARS = 60
 class Chat:
     """One chat in one thread; `unsay chat` makes it and calls `run`."""
 
-    def __init__(self, speaker: Speaker, *, files: Mapping[str, str], as_json: bool) -> None:
+    def __init__(self, speaker: Speaker, *, files: Attached, as_json: bool) -> None:
         self._speaker = speaker
         self._conversation = speaker.conversation
         self._as_json = as_json
@@ -46,9 +45,9 @@ class Chat:
         self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
         self._reader = self._make_reader()
         self._files = files
-        """Texts that go with the next message, by the names of their files."""
+        """Files that go with the next message."""
 
-        self._sent: dict[str, tuple[str, Mapping[str, str]]] = {}
+        self._sent: dict[str, tuple[str, Attached]] = {}
         """Words and files of each message that was sent with files."""
 
         self._prefill = ""
@@ -103,8 +102,8 @@ class Chat:
             if isinstance(self._reader, Keyboard):
                 note(words.keys)
             self._show_last_turns()
-        if self._files:
-            note(words.attached.format(names=", ".join(self._files)))
+        if self._files.names:
+            note(words.attached.format(names=", ".join(self._files.names)))
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
         elif question := self._speaker.stopped_question():
@@ -171,7 +170,8 @@ class Chat:
         if command is None:
             self._screen.labels = self._speaker.labels(line)
             self._screen.begin()
-            self._speaker.say(readable(self._with_files(line)), self._show)
+            images = list(self._files.images.values())
+            self._speaker.say(readable(self._with_files(line)), self._show, images=images)
         elif line == ROLLBACK and self._interactive and not self._as_json:
             self._pick_place()
         else:
@@ -196,18 +196,18 @@ class Chat:
             click.echo(chat_help(self._screen.labels.language, by_chat=True))
 
     def _with_files(self, line: str) -> str:
-        if not self._files:
+        if not self._files.names:
             return line
-        text = with_files(line, self._files)
-        self._sent[text], self._files = (line, self._files), {}
+        text = self._files.text(line)
+        self._sent[text], self._files = (line, self._files), Attached()
         return text
 
     def _put_back(self, text: str) -> None:
         """Put the words of a removed message into the prompt; its files go with the next message."""
-        self._prefill, files = self._sent.get(text, (text, {}))
-        if files:
+        self._prefill, files = self._sent.get(text, (text, Attached()))
+        if files.names:
             self._files = files
-            note(self._screen.labels.attached.format(names=", ".join(files)))
+            note(self._screen.labels.attached.format(names=", ".join(files.names)))
 
     def _pick_place(self) -> None:
         """Let the person choose a turn or a checkpoint, and roll back to it.

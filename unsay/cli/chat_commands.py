@@ -10,7 +10,7 @@ import click
 
 from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich
-from unsay.cli.loading import load_files, with_files
+from unsay.cli.loading import load_files
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose
 from unsay.cli.screen import Screen
@@ -42,14 +42,14 @@ def chat(
     files: Sequence[str],
     **options: Any,
 ) -> None:
-    texts = load_files(files)
+    attached = load_files(files)
     if thread is None and is_rich() and not as_json:
         thread = _chosen_thread(db)
     with speaking(db, thread, begins=True, **options) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
             refuse_ended(drive(find_session(speaker.database.store, thread_id)))
-        Chat(speaker, files=texts, as_json=as_json).run()
+        Chat(speaker, files=attached, as_json=as_json).run()
 
 
 def _chosen_thread(db: str | None) -> str | None:
@@ -106,8 +106,9 @@ def say(
             ) from error
     if files and words is None:
         raise usage_error("--file needs TEXT.")
+    attached = load_files(files)
     if words is not None:
-        words = with_files(words, load_files(files))
+        words = attached.text(words)
     with speaking(db, thread, begins=text is not None, **options) as speaker:
         if words is None:
             due = None if decide is None else decision_of(decide)
@@ -115,7 +116,8 @@ def say(
             return
         if thread is None:
             note(f"thread {speaker.conversation.thread_id}")
-        ask = partial(speaker.say, words, turn_id=turn_id, answer=answer)
+        images = list(attached.images.values())
+        ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
         _show(speaker, words, ask, as_json=as_json)
 
 

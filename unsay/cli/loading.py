@@ -2,8 +2,11 @@
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
@@ -101,29 +104,51 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
         ) from error
 
 
-def load_files(paths: Sequence[str]) -> dict[str, str]:
-    """Return the texts of files by their names; a second file of the same name goes by its path.
+IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")
+"""Types of images that providers accept. Source: OpenAI, images and vision."""
 
-    Raises `InputError` if one cannot be read or is not UTF-8 text.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """Files that go with a message, by name: texts, and images as `data:` URLs."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all files."""
+        return [*self.texts, *self.images]
+
+    def text(self, words: str) -> str:
+        """Return the words with each text file after them, in an element `<file name="…">`."""
+        files = self.texts.items()
+        parts = (f'<file name="{name}">\n{text.rstrip()}\n</file>' for name, text in files)
+        return "\n\n".join([words, *parts])
+
+
+def load_files(paths: Sequence[str]) -> Attached:
+    """Return the contents of files by their names; a second file of the same name goes by its path.
+
+    Raises `InputError` if one cannot be read, or is neither an image nor UTF-8 text.
     """
     texts: dict[str, str] = {}
+    images: dict[str, str] = {}
     for path in paths:
         name = Path(path).name
+        name = path if name in texts or name in images else name
+        kind = guess_type(path)[0]
         try:
-            texts[path if name in texts else name] = Path(path).read_text("utf-8")
+            content = Path(path).read_bytes()
+            if kind in IMAGES:
+                images[name] = f"data:{kind};base64,{b64encode(content).decode('ascii')}"
+            else:
+                texts[name] = content.decode("utf-8").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"--file {path!r} is not UTF-8 text; only text files can be attached"
+                f"--file {path!r} is not UTF-8 text; only text and images (GIF, JPEG, PNG, WebP) "
+                "can be attached"
             ) from error
         except OSError as error:
             raise InputError(f"--file {path!r} cannot be read: {error.strerror}") from error
-    return texts
-
-
-def with_files(words: str, files: Mapping[str, str]) -> str:
-    """Return the words with the text of each file after them, in an element `<file name="…">`.
-
-    `files` are texts by file name. Without files the words are unchanged.
-    """
-    parts = (f'<file name="{name}">\n{text.rstrip()}\n</file>' for name, text in files.items())
-    return "\n\n".join([words, *parts])
+    return Attached(texts=texts, images=images)

@@ -141,7 +141,7 @@ GIVEN = (
     _option("--system TEXT", "System prompt; default $UNSAY_SYSTEM_PROMPT."),
     _option(
         "--file PATH",
-        "Text file to attach to the first message; repeatable.",
+        "Text file or image to attach to the first message; repeatable.",
         into="files",
         multiple=True,
     ),

@@ -170,13 +170,20 @@ class Speaker:
     tick: Callable[[], None] = lambda: None
 
     def say(
-        self, words: str, show: Show, turn_id: str | None = None, answer: str | None = None
+        self,
+        words: str,
+        show: Show,
+        *,
+        images: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
     ) -> None:
-        """Answer a message, and call `show` with every event; the last one has the reply.
+        """Answer a message, and show every event; the last is the reply.
 
-        `turn_id`, `answer` and the errors are those of `Conversation.stream`.
+        `images`, `turn_id` and `answer` are those of `Conversation.say`.
         """
-        self._run(_shown(self.twin.stream(words, turn_id=turn_id, answer=answer), show))
+        events = self.twin.stream(words, images=images, turn_id=turn_id, answer=answer)
+        self._run(_shown(events, show))
 
     def resume(self, decision: Any, show: Show) -> None:
         """Resume a turn that stopped, and call `show` with every event; the last one has the reply.

@@ -112,6 +112,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         text: str,
         *,
         documents: Sequence[str] = (),
+        images: Sequence[str] = (),
         turn_id: str | None = None,
         answer: str | None = None,
     ) -> Generator[Event, None, None]:
@@ -124,6 +125,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             text: The user's message, or a slash command.
             documents: Texts that a search found for the message. Each is judged first; the model is
                 not sent one that is not relevant.
+            images: URLs of images, or images as `data:image/png;base64,…`.
             turn_id: An id of 1 to 200 printable characters, so that the message may be sent again;
                 an answer that is already stored gives one event, the reply. `None` makes one.
             answer: The text in the attribute `answer` of an error, as for `say`.
@@ -136,7 +138,14 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             ConflictError: The thread waits for a decision, was ended, or is used by another process
                 for too long; a budget is used up; or the `turn_id` was used for another text.
         """
-        opening = partial(open_turn, text=text, documents=documents, turn_id=turn_id, answer=answer)
+        opening = partial(
+            open_turn,
+            text=text,
+            documents=documents,
+            images=images,
+            turn_id=turn_id,
+            answer=answer,
+        )
         return self._streamed(opening, turn_id)
 
     @checked
@@ -198,11 +207,19 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         text: str,
         *,
         documents: Sequence[str] = (),
+        images: Sequence[str] = (),
         turn_id: str | None = None,
         answer: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Stream a turn's events; the arguments and errors are those of `Conversation.stream`."""
-        opening = partial(open_turn, text=text, documents=documents, turn_id=turn_id, answer=answer)
+        opening = partial(
+            open_turn,
+            text=text,
+            documents=documents,
+            images=images,
+            turn_id=turn_id,
+            answer=answer,
+        )
         async with aclosing(self._streamed(opening, turn_id)) as events:
             async for event in events:
                 yield event

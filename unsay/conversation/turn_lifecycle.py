@@ -40,7 +40,7 @@ from unsay.messages.annotations import (
     is_question,
     spoken,
 )
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import preview, question_content, text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.pending import check_message, commands_answered, find_pending
 from unsay.operations.run_lifecycle import resume_run
@@ -66,6 +66,7 @@ def open_turn(
     documents: Sequence[str] = (),
     turn_id: str | None = None,
     answer: str | None = None,
+    images: Sequence[str] = (),
 ) -> Steps[Reply | dict[str, Any] | None]:
     """Begin a turn so that a message is answered once: return its reply, or else the graph's input.
 
@@ -74,7 +75,8 @@ def open_turn(
     answered; a new message is stored first. `say` and `stream` call this with the thread's lock
     held. The arguments and errors are those of `say`.
     """
-    message = HumanMessage(text, id=checked_id(turn_id, "turn", ", such as a UUID"))
+    content = question_content(text, images)
+    message = HumanMessage(content, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
     if answer is not None and (turn_id is None or not answer.strip()):
         raise InputError(
@@ -240,6 +242,7 @@ def say(
     text: str,
     *,
     documents: Sequence[str] = (),
+    images: Sequence[str] = (),
     turn_id: str | None = None,
     answer: str | None = None,
 ) -> Steps[Reply]:
@@ -256,6 +259,7 @@ def say(
         text: The user's message, or a slash command.
         documents: Texts that a search found for the message. Each is judged first; the model is
             not sent one that is not relevant.
+        images: URLs of images, or images as `data:image/png;base64,…`.
         turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
             makes one, which the reply holds.
         answer: The text that an error has in its attribute `answer`, because saving failed after
@@ -270,7 +274,7 @@ def say(
         ConflictError: The thread waits for a decision, was ended, or is used by another process for
             too long; a budget is used up; or the `turn_id` was used for another text.
     """
-    opened = yield from open_turn(thread, text, documents, turn_id, answer)
+    opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
     if isinstance(opened, Reply):
         return opened
     return (yield from run_turn(thread, opened, turn_id))

@@ -1,13 +1,14 @@
 """The parts of a message, for any provider's form of its content."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 from wcwidth import width
 
+from unsay.errors import InputError
 from unsay.types import Language
 
 
@@ -313,3 +314,23 @@ def thinking_in(block: Mapping[str, Any]) -> Thinking | None:
     if not proof and str(block.get("id") or "").startswith("rs_"):
         proof = str(block["id"])
     return Thinking(text=text, signature=proof)
+
+
+def question_content(text: str, images: Sequence[str]) -> str | list[str | dict[str, Any]]:
+    """Return the content of a user's message: the text, and with images a list of blocks.
+
+    Each image is a URL; that of an image in the message itself is `data:image/png;base64,…`. Raises
+    `InputError` for another text.
+    """
+    blocks: list[str | dict[str, Any]] = []
+    for url in images:
+        kind, _, data = url.removeprefix("data:").partition(";base64,")
+        if url.startswith("data:image/") and data:
+            blocks.append({"type": "image", "base64": data, "mime_type": kind})
+        elif url.startswith(("https://", "http://")):
+            blocks.append({"type": "image", "url": url})
+        else:
+            raise InputError(
+                f"{url[:40]!r} is not an image: give a URL, or data:image/png;base64,…"
+            )
+    return [{"type": "text", "text": text}, *blocks] if blocks else text
