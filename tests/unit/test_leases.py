@@ -448,6 +448,15 @@ def test_a_closed_database_holds_nothing(opened: Opens) -> None:
     hold(second.leases).release()
 
 
+def test_a_lease_is_released_after_its_connection_was_closed(opened: Opens) -> None:
+    """Neither the release nor a renewal fails; the row expires in time."""
+    first = opened()
+    lease = hold(first.leases)
+    first.leases._connection.close()
+    first.leases._renew(lease)
+    lease.release()
+
+
 def test_a_database_in_memory_has_no_leases() -> None:
     """No other process can open it."""
     database = open_database(":memory:")

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 from unsay.effects import Call, Steps, off_loop
-from unsay.errors import ThreadBusyError
+from unsay.errors import InputError, ThreadBusyError
 from unsay.storage.processes import is_gone, this_process
 
 # SQLite's message for a write by an owner that lost its lease.
@@ -320,8 +320,11 @@ class FileLeases(KeptLeases):
         self._queued.discard(lease)
 
     def _write(self, statement: str, *values: object) -> bool:
-        """Execute a statement; return `False` if that failed, and then the row expires in time."""
-        with self._mutex, suppress(sqlite3.Error):
+        """Execute a statement; return `False` if that failed, and then the row expires in time.
+
+        It also fails after the database was closed.
+        """
+        with self._mutex, suppress(sqlite3.Error, InputError):
             self._connection.execute(statement, values)
             return True
         return False
