@@ -44,7 +44,7 @@ class Labels(Texts):
     )
     judged_turn: Text = Text(
         "{turn}. {score}  {outcome}  {question}\n   {reason}",
-        "{turn}. {score}  {outcome}  {question}\n   {reason}",
+        "ターン{turn}  {score}  {outcome}  {question}\n   {reason}",
     )
     imported: Text = Text("Imported {count} ratings.", "{count}件の評価を取り込みました。")
     bisected: Text = Text(
