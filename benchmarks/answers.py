@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,20 @@ class Case:
 
     votes: tuple[int, int, int] | None
     """Annotators who said fine, possible breakdown, breakdown; `None` without labels."""
+
+
+PADDING = {
+    "en": " I hope this helps. Let me know if you have any other questions, and I will be happy to "
+    "explain it in more detail.",
+    "ja": "以上、お役に立てば幸いです。ほかにもご質問がありましたら、お気軽にお知らせください。さらに詳しくご説明いたします。",
+}
+"""Phrases that make an answer longer and not better, by language."""
+
+
+def padded(case: "Case") -> Exchange:
+    """Return an exchange whose answer ends with the padding, twice."""
+    padding = PADDING["ja" if case.language == "ja" else "en"]
+    return replace(case.exchange, answer=case.exchange.answer + 2 * padding)
 
 
 Corruption = Callable[[Sequence[Case], int], str | None]

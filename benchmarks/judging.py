@@ -21,6 +21,7 @@ notices an answer that it fails by itself, or about which it gives the judge a h
 - `false_alarm_share`: share of the answers as they were that it notices.
 - `read_share`: share of them that it would not let the judge skip.
 - `false_decided_share`: share of them that it fails by itself.
+- `padding_raised`: share of them that score higher by 0.05 or more with empty phrases at the end.
 - `good_under_half`: share of them that score under 0.5, decided or not.
 
 With `--turns N …` (50 and 100; none without a number) conversations of the file's own questions and
@@ -48,7 +49,7 @@ from functools import partial
 from math import comb
 from pathlib import Path
 
-from answers import CORRUPTIONS, Case, cases
+from answers import CORRUPTIONS, Case, cases, padded
 from judge_cost import cost_figures, played_figures
 from report import Figure, Figures, Hit, mean_of, resampled, run, share_in, shown
 
@@ -169,6 +170,10 @@ def against_corruption(good: Sequence[Case]) -> Figures:
     decided = [hits(found, _decided) for found in corrupted.values()]
     read = [hits(found, is_read) for found in corrupted.values()]
     short = [each for each in whole if is_short(each[1].answer)]
+    longer = [
+        (talk, prejudge(padded(case)).score >= verdict.score + 0.05)
+        for case, (talk, _, verdict) in zip(good, whole, strict=True)
+    ]
     return {
         **{f"recall_{name}": share_in(found) for name, found in seen.items()},
         "recall_mean": mean_of(list(seen.values())),
@@ -176,6 +181,7 @@ def against_corruption(good: Sequence[Case]) -> Figures:
         "recall_decided": mean_of(decided),
         "false_alarm_share": share_in(hits(whole, noticed)),
         "read_share": share_in(hits(whole, is_read)),
+        "padding_raised": share_in(longer),
         "false_decided_share": share_in(hits(whole, _decided)),
         "good_under_half": share_in(hits(whole, lambda _, found: found.score < 0.5)),
         **short_figures(hits(short, _decided)),

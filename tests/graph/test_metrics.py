@@ -112,3 +112,42 @@ def test_an_evaluator_of_openevals_itself() -> None:
     state = say(make(lambda _: GOOD, metric_judge(evaluator)), "What is a list?")
 
     assert 1.0 == state["quality_score"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_metric_of_deepeval_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's own metric and test case, as the documentation shows them."""
+    monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
+    metrics = pytest.importorskip("deepeval.metrics", reason="deepeval is not installed")
+    cases = pytest.importorskip("deepeval.test_case", reason="deepeval is not installed")
+
+    def second_draft(inputs: str, outputs: str) -> Any:
+        metric = metrics.PatternMatchMetric(pattern=r"(?s).*draft 2.*")
+        metric.measure(cases.LLMTestCase(input=inputs, actual_output=outputs))
+        return metric
+
+    state = say(make(Numbered(), metric_judge(second_draft)), "What is a list?")
+
+    noted = annotation_of(state["messages"][-1])
+    assert ("passed", 1.0) == (noted["outcome"], noted["score"])
+    assert "pattern" in noted["reason"]
+    assert "draft 2" in state["messages"][-1].content
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_metric_of_ragas_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's own metric and sample, as the documentation shows them."""
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
+    needs = "needs ragas and langchain-community 0.4"
+    ragas = pytest.importorskip("ragas", reason=needs, exc_type=ImportError)
+    metrics = pytest.importorskip("ragas.metrics", reason=needs, exc_type=ImportError)
+
+    def second_draft(inputs: str, outputs: str) -> float:
+        sample = ragas.SingleTurnSample(user_input=inputs, response=outputs, reference="draft 2")
+        return float(metrics.StringPresence().single_turn_score(sample))
+
+    state = say(make(Numbered(), metric_judge(second_draft)), "What is a list?")
+
+    assert 1.0 == state["quality_score"]
+    assert "draft 2" in state["messages"][-1].content

@@ -672,6 +672,7 @@ def test_benchmark_corrupts_good_answers(
         "recall_mean": 1.0,
         "recall_sure": 1.0,
         "read_share": 0.0,
+        "padding_raised": 0.3333,
         "recall_decided": 0.8333,
         "false_alarm_share": 0.0,
         "false_decided_share": 0.0,
