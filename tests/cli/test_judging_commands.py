@@ -118,8 +118,8 @@ def test_a_japanese_thread_is_judged_in_japanese(run: Run, serve: Serve) -> None
     serve({}, {bad: 0.1})
 
     judged = run("judge", "t").stdout
-    assert "1. 0.90  合格  リスト内包表記とは何ですか?" in judged
-    assert "2. 0.10  不合格" in judged
+    assert "ターン1  0.90  合格  リスト内包表記とは何ですか?" in judged
+    assert "ターン2  0.10  不合格" in judged
     seen = run("bisect", "t")
     assert "ターン2で品質が落ちました(全2ターン、判定2回)" in seen.stdout
     assert "`unsay rollback --turns 1` でその前に戻れます" in seen.stderr
