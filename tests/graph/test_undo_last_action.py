@@ -458,10 +458,10 @@ def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
     """They are listed, undone and redone, and the first message keeps them."""
     with Conversation.open(tmp_path / "t.db", thread="t", model=lambda _: "Yes.") as conversation:
         assert {"project": "one"} == conversation.label(project="one").labels
-        conversation.undo()
+        assert "Changed the labels back." in conversation.say("/undo").text
         with Registry.open(tmp_path / "t.db") as registry:
             assert {} == registry.session("t").labels
-        conversation.redo()
+        assert "Changed the labels again." in conversation.say("/redo").text
         conversation.say("Is it red?")
         assert {"project": "one"} == labels(conversation)
         with Registry.open(tmp_path / "t.db") as registry:

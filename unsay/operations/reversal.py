@@ -207,6 +207,8 @@ def _name_of_change(step: Operation, *, back: bool) -> str:
         return "shortened" if back else "expanded"
     if kind == "same_topic":
         return "topics_apart" if back else "topics_joined"
+    if kind == "label":
+        return "label_back" if back else kind
     if kind == "checkpoint":
         created = len(step["made"]) > len(step["replaced"])
         return ("checkpoint_removed" if created else "checkpoint_changed") if back else kind

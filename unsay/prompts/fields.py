@@ -112,7 +112,8 @@ class Texts(ReasonTexts):
                 "The checkpoint is as it was before.",
                 "チェックポイントを変更前に戻しました。",
             ),
-            "label": ("Changed the labels back.", "ラベルを元に戻しました。"),
+            "label": ("Changed the labels again.", "ラベルを再び変更しました。"),
+            "label_back": ("Changed the labels back.", "ラベルを元に戻しました。"),
             "nothing": ("No message changed.", "メッセージの変更はありません。"),
         }
     )
