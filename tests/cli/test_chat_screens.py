@@ -210,10 +210,15 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
 ) -> None:
     """The best draft is shown, and that nothing before it changed."""
     serve({NESTED: CARS}, SCORES)
-    with Tmux(tmp_path, "chat", environment={"UNSAY_MAX_ROLLBACKS": "0"}) as tmux:
+    given = {"UNSAY_MAX_ROLLBACKS": "0", "UNSAY_SESSION_BUDGET_TOKENS": "20000"}
+    with Tmux(tmp_path, "chat", environment=given) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
         screen = tmux.expect("the best one: It is worth")
+        # The bottom line names the budget before what a narrow terminal cuts off.
+        assert re.search(
+            r"” · session budget [\d.]+ % · Context: ", tmux.expect(" · session budget")
+        )
         assert "the conversation before this question is unchanged" in flat(screen)
 
 

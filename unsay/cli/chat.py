@@ -16,6 +16,7 @@ from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, paste_in_one_piece
 from unsay.cli.screen import Screen
 from unsay.cli.session import Speaker, decision_of, event_object, readable
 from unsay.cli.status import status_of
+from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
@@ -98,9 +99,9 @@ class Chat:
             print_json(versioned(**thread, text="", message_id=None, data={}))
         note(f"thread {self._conversation.thread_id}")
         if self._interactive:
-            note(words.leave)
+            note(wrapped(words.leave, columns=columns()))
             if isinstance(self._reader, Keyboard):
-                note(words.keys)
+                note(wrapped(words.keys, columns=columns()))
             self._show_last_turns()
         if self._files.names:
             note(words.attached.format(names=", ".join(self._files.names)))

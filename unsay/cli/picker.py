@@ -12,6 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from unsay.cli.keyboard import is_dumb
+from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.tree import one_line
 
 # Lines of the preview below the rows.
@@ -81,12 +82,12 @@ class _List:
     def _line(self, text: str, style: str) -> Window:
         return Window(FormattedTextControl([(style, text)]), height=1, wrap_lines=False)
 
-    def _list(self, room: int, columns: int) -> Window:
+    def _list(self, room: int, cells: int) -> Window:
         def lines() -> StyleAndTextTuples:
             shown: StyleAndTextTuples = []
             for index, row in enumerate(self._rows):
                 pointer, style = ("❯ ", "reverse") if index == self._at else ("  ", "")
-                shown.append((style, f"{pointer}{one_line(row.text, columns - 3)}\n"))
+                shown.append((style, f"{pointer}{one_line(row.text, cells - 3)}\n"))
             return shown
 
         control = FormattedTextControl(
@@ -105,7 +106,9 @@ class _List:
     def _previewed(self, index: int) -> str:
         if index not in self._previews:
             preview = self._rows[index].preview
-            self._previews[index] = "" if preview is None else preview()
+            text = "" if preview is None else preview()
+            lines = (wrapped(line, columns=columns()) for line in text.split("\n"))
+            self._previews[index] = "\n".join(lines)
         return self._previews[index]
 
     def _keys(self) -> KeyBindings:

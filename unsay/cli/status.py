@@ -1,4 +1,4 @@
-"""The chat's bottom line: topic, use of the context, use of the budgets."""
+"""The chat's bottom line: topic, use of the budgets, use of the context."""
 
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
@@ -9,8 +9,9 @@ BETWEEN = " · "
 
 
 def status_of(conversation: Conversation, words: Labels) -> str:
-    """Return the chat's bottom line: the topic, and the use of the context window and the budgets.
+    """Return the chat's bottom line: the topic, and the use of the budgets and the context window.
 
+    The context is last, because its text is the longest and a narrow terminal cuts the end off.
     For a thread without answers, or one that cannot be read, it is the thread's id.
     """
     try:
@@ -20,8 +21,8 @@ def status_of(conversation: Conversation, words: Labels) -> str:
     if status.window is None:
         return conversation.thread_id
     parts = [words.topic.format(label=status.topic)] if status.topic else []
-    parts.append(window_head(status.window, words))
     for gauge in status.gauges:
         layer, share = words.tokens_names[gauge.layer], percent(gauge.used, gauge.limit)
         parts.append(words.budget.format(layer=layer, share=share))
+    parts.append(window_head(status.window, words))
     return BETWEEN.join(parts)

@@ -202,7 +202,7 @@ class Labels(Texts):
     attached: Text = Text(
         "attached to the next message: {names}", "次のメッセージに添付します: {names}"
     )
-    budget: Text = Text("{layer} budget {share}", "{layer}予算 {share}")
+    budget: Text = Text("{layer} {share}", "{layer} {share}")
 
     # The event log, and ending or deleting a thread.
     verified: Text = Text(
