@@ -206,7 +206,7 @@ def _plain(name: str, value: Any, kind: Any) -> Any:
     if name == STRUCTURED:
         return structured_value(value)
     adapter = _adapter(kind)
-    plain = adapter.dump_python(value, mode="json")
+    plain = adapter.dump_python(value, mode="json", warnings=False)
     if adapter.validate_python(plain) != value:
         raise TypeError(f"a value of type {type(value).__name__} would come back changed")
     return plain

@@ -141,7 +141,7 @@ def check_text(value: Any, name: str) -> None:
 
 
 def configured(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that its calls raise `ConfigurationError` for wrong arguments."""
+    """Decorate a function: wrong names or types of its arguments raise `ConfigurationError`."""
 
     @wraps(function)
     def checking(*args: P.args, **kwargs: P.kwargs) -> T:

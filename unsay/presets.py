@@ -153,10 +153,14 @@ def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
 
 
 def _named_preset(name: str, presets: Iterable[str]) -> str | None:
-    """Return the preset of this name, in any case; `None` if there is none."""
-    wanted = name.strip().casefold().replace("-", "_")
+    """Return the preset of this name; letter case, and `-` for `_`, do not matter. `None` without one."""
     known = list(presets)
-    return name if name in known else next((k for k in known if k.casefold() == wanted), None)
+    wanted = _plain(name)
+    return name if name in known else next((k for k in known if _plain(k) == wanted), None)
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace("-", "_")
 
 
 def preset_values(named: Values) -> dict[str, Any]:

@@ -277,8 +277,8 @@ class Scope:
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":
         """Return the scope of the node that is running; only a node can call this.
 
-        The settings include those of the run's context. Raises `ConfigurationError` if a setting
-        there is invalid, `InputError` if a label is.
+        The settings include those of the run's context. Raises `ConfigurationError` if one of those
+        is invalid, `InputError` if a label in the context is.
         """
         runtime = get_runtime(Context)
         context = context_of(runtime.context)

@@ -231,6 +231,22 @@ def test_a_topic_is_forgotten(opened: Opening) -> None:
     assert entry["id"] not in {each["id"] for each in conversation.forgotten()}
 
 
+def test_a_topic_is_named_by_a_person(opened: Opening) -> None:
+    """A whole label goes before a part of one, in any letter case; an unclear one lists both."""
+    conversation = opened(detector=Listener())
+    for words in ("Kyoto", "NEW Kyoto hotels", "NEW pears"):
+        conversation.say(words)
+    labels = [each.label for each in conversation.timeline().topics]
+    assert 2 == len([label for label in labels if "kyoto" in label.casefold()]), labels
+    shortest = min((label for label in labels if "kyoto" in label.casefold()), key=len)
+    unclear = conversation.say("/forget yoto").text
+    assert all(label in unclear for label in labels[:2])
+
+    conversation.say(f"/forget {shortest.upper()}")
+
+    assert [shortest] == [each.label for each in conversation.timeline().topics if each.forgotten]
+
+
 def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
     """Later messages begin a new topic, which is shown."""
     conversation = topics(opened)

@@ -121,6 +121,24 @@ def test_the_judge_may_suggest_the_next_query() -> None:
     assert ["chief town", "parliament Canberra"] == library.queries
 
 
+@pytest.mark.parametrize(
+    ("question", "query"),
+    [
+        ("What was the rainfall in 1998 compared with 2003?", "rainfall 1998 compared 2003"),
+        ("Was kostet die Städtereise nach Österreich?", "kostet die Städtereise nach Österreich"),
+        ("京都の桜は2024年にいつ咲きますか?", "京都 桜 2024 咲"),
+    ],
+)
+def test_the_next_query_keeps_numbers_and_words_of_any_script(question: str, query: str) -> None:
+    """Without a judge's query it is made of the question's own words."""
+    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
+
+    graph.invoke({"messages": [HumanMessage(question)]}, config())
+
+    assert query in library.queries
+
+
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_searches_are_repeated_at_most_so_often(most: int) -> None:
     """Where nothing fits, `max_searches` bounds the repetitions, and the model is informed."""

@@ -175,6 +175,29 @@ def test_a_state_that_a_changed_agent_cannot_read_is_left_out() -> None:
     assert {"files": {"a": "b"}} == state_before(builder.compile(), answers)
 
 
+def test_a_channel_whose_value_does_not_fit_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The answer is delivered, and the reason is logged; pydantic's errors take more than a text."""
+
+    class Numbers(TypedDict):
+        messages: Annotated[list[Any], add_messages]
+        numbers: list[int]
+        raw: bytes
+
+    builder = StateGraph(Numbers)
+    answer = {"messages": [AIMessage("Two days are enough for the temples of Kyoto.")]}
+    builder.add_node("work", lambda _: {**answer, "numbers": "seven", "raw": b"\xff"})
+    builder.add_edge(START, "work")
+    options: Any = {"model": builder.compile(), "judge": ScriptedJudge()}
+    with (
+        caplog.at_level(logging.WARNING, logger="unsay"),
+        Conversation.open(":memory:", **options) as conversation,
+    ):
+        assert "temples" in conversation.say("How long in Kyoto?").text
+    assert [True, True] == [f"channel '{name}'" in caplog.text for name in ("numbers", "raw")]
+
+
 class Shape(BaseModel):
     """A structured reply."""
 

@@ -236,6 +236,8 @@ def test_no_private_channel_can_be_written(name: str) -> None:
     for given_value in (value, Command(update=value), {**value, "messages": "x"}):
         with pytest.raises(InputError, match=f"^{name}: only unsay writes this"):
             graph.invoke(given_value, CONFIG)
+    with pytest.raises(InputError, match=f"^{name}: only unsay writes this"):
+        graph.invoke(value, {"configurable": {}})
     for node in [None, *graph.nodes, "__input__"]:
         with pytest.raises(InputError, match=f"^{name}: only unsay writes this"):
             graph.update_state(CONFIG, value, as_node=node)

@@ -14,6 +14,7 @@ from unsay.errors import EventConflictError, TranscriptError
 from unsay.events import EventBuilder
 from unsay.events.event_types import make_event, planner_note
 from unsay.events.transcript_replay import replay
+from unsay.messages.content import text_of
 from unsay.types import Event
 
 
@@ -145,6 +146,17 @@ def test_results_must_fit_the_open_calls(results: list[dict[str, Any]]) -> None:
     with pytest.raises(TranscriptError, match="c1"):
         book.results(results)
     assert before == book.events
+
+
+def test_refused_results_do_not_end_the_message() -> None:
+    """What follows belongs to the same message, as before the call."""
+    book = event_log()
+    book.text("One.")
+    with pytest.raises(TranscriptError):
+        book.results([{"id": "c9"}])
+    book.text(" Two.")
+
+    assert ["One. Two."] == [text_of(message) for message in book.messages()]
 
 
 def test_a_call_is_answered_once() -> None:

@@ -50,7 +50,9 @@ def two_values(name: str) -> tuple[Any, Any]:
         return first, as_json(default)
     if name == "preset":
         return first, "debugging"
-    return first, f"{first}-b" if isinstance(first, str) else first + 1
+    if isinstance(first, str):
+        return first, f"{first}-b"
+    return first, first / 2 if isinstance(first, float) else first + 1
 
 
 def as_json(value: Any) -> Any:
@@ -388,3 +390,10 @@ def test_a_mode_and_a_flag_that_differ_are_refused() -> None:
         load_settings({"hard_limit": True, "budget_mode": "soft"})
     with pytest.raises(ConfigurationError, match="valid boolean"):
         load_settings({"hard_limit": "perhaps"})
+
+
+@pytest.mark.parametrize("name", ["my-preset", "My-Preset", " my-preset ", "MY_PRESET"])
+def test_a_preset_of_your_own_has_its_name_in_any_case(name: str) -> None:
+    """With a hyphen or an underscore."""
+    own = {"my-preset": {"recents": 4}}
+    assert 4 == load_settings({"preset": name, "presets": own}).recents

@@ -319,6 +319,25 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
     assert expected == ids(recalled).count(f"m{len(CHAT[language])}")
 
 
+def test_a_gain_compares_with_a_shown_message_far_away() -> None:
+    """Also in a long transcript, of which only the messages near a candidate are scored."""
+    texts = [f"Filler number {place} says nothing of note." for place in range(200)]
+    texts[10], texts[186] = "The ferry is slow.", "The ferry to Naxos leaves pier seven at dawn."
+    transcript = talk(*texts)
+    shown = {message.id or "" for message in transcript[170:]}
+
+    def found(gain: float) -> list[str]:
+        bars = Bars(gain=gain, bar=0.1)
+        question = "Which pier does the ferry to Naxos leave from at dawn?"
+        recalled = recall(
+            question, transcript, budget_tokens=1_000, count=ten_each, shown=shown, bars=bars
+        )
+        return ids(recalled)
+
+    assert found(0.0)
+    assert [] == found(1.0)
+
+
 def test_what_is_hidden_is_no_rival() -> None:
     """A message that a person wants left out keeps no other one out."""
     transcript = talk(

@@ -29,8 +29,9 @@ _MARKUP = re.compile(r"^(?:[-*•#>]+|\d+[.)])\s+")
 def key_sentences(answers: Sequence[str], chars: int) -> list[str]:
     """Return the sentences with decisions, names and numbers that fit into `chars`, in their order.
 
-    If they do not all fit, decisions come before numbers and names, and newer sentences before older
-    ones. The list is empty if no sentence has any of them, or if none fits.
+    If they do not all fit, those with the most of these come first, where a decision counts
+    double; of equal ones the newer. A long sentence is cut to `SENTENCE_CHARS`, and each takes 3
+    characters more. The list is empty if no sentence has any of them, or if none fits.
     """
     found: list[tuple[int, int, str]] = []
     for answer in answers:

@@ -212,7 +212,7 @@ def _pending_of(
 
 
 def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
-    """Return the timeline of a state that holds the whole transcript; its `pending` is not set."""
+    """Return the timeline of a whole transcript; `pending`, `undone_calls`, `rejected` are not set."""
     settings = thread.scope().settings
     segments, forgotten = state.get("segments", []), state.get("forgotten", [])
     present = {segment["topic_id"] for segment in segments}

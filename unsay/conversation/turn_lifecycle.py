@@ -248,17 +248,18 @@ def say(
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail.
 
+    If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person.
     A message whose turn was stopped by a crash or an error resumes that turn.
 
     With a `turn_id` any process may send the same message several times: the transcript holds it
-    once, one answer is paid for, and every call returns that answer, even after a rollback removed
-    it. A command such as `/undo` runs once. To ask again, use a new id.
+    once, one answer is paid for, and every call returns that answer, even after a rollback
+    removed it. A command such as `/undo` runs once. To ask again, use a new id.
 
     Args:
         thread: The thread.
         text: The user's message, or a slash command.
-        documents: Texts that a search found for the message. Each is judged first; the model is
-            not sent one that is not relevant.
+        documents: Texts that a search found for the message. The last `max_judged_documents` are
+            judged first, none with `judging="off"`; the model is not sent one that fails.
         images: URLs of images, or images as `data:image/png;base64,…`.
         turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
             makes one, which the reply holds.
@@ -271,8 +272,8 @@ def say(
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact. If the model had
             answered, the error's `answer` is the text.
-        ConflictError: The thread waits for a decision, was ended, or is used by another process for
-            too long; a budget is used up; or the `turn_id` was used for another text.
+        ConflictError: The thread waits for a decision, was ended, or is used by another process
+            for too long; a budget is used up; or the `turn_id` was used for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
     if isinstance(opened, Reply):

@@ -124,7 +124,6 @@ class EventBuilder:
             TranscriptError: The list is empty, or a result has no open call, or a call two results;
                 nothing was added.
         """
-        self.flush()
         ids = [result.get("id") for result in results]
         wrong = [id_ for id_ in ids if self._answered.get(str(id_), True)]
         if not ids or wrong or len(set(ids)) < len(ids):
@@ -133,6 +132,7 @@ class EventBuilder:
                 f"The results {ids!r} do not match the open calls {calls!r}: give at least one result, "
                 "and one per call"
             )
+        self.flush()
         return [
             self._add("tool_result", {"message_id": self._new_id(), **result}) for result in results
         ]

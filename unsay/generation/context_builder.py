@@ -123,7 +123,7 @@ def named_strategy(settings: Settings) -> Strategy:
 
 
 def _budget_tokens(settings: Settings) -> int | None:
-    """Return the smaller budget of a task or agent, at least `LEAST_WINDOW`; `None` without both."""
+    """Return the smaller budget of task and agent, at least `LEAST_WINDOW`; `None` if neither is set."""
     budgets = (settings.task_budget_tokens, settings.agent_budget_tokens)
     given = [budget for budget in budgets if budget is not None]
     return max(LEAST_WINDOW, min(given)) if given else None

@@ -287,7 +287,7 @@ def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[Any
     for name, value in state_after(scope.services.model, reply):
         if isinstance(value, Exception):
             reason = f"the agent's channel {name!r} is not kept: {value}"
-            scope.report_failure("agent_state_problem", type(value)(reason))
+            scope.report_failure("agent_state_problem", TypeError(reason))
         else:
             state[name] = value
     return with_agent_state(draft, state)

@@ -34,7 +34,9 @@ from unsay.verdicts import Verdict
 REWRITTEN = "rewritten"
 """Annotation of a search that unsay made; its value is the number of the search, from 1."""
 
-_WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9'-]*|[ァ-ヶー]+|[一-龯々]+")
+# Words and numbers of any script; of Japanese, runs of katakana or of kanji.
+_LETTER = r"(?![ぁ-ヿ一-龯々])[^\W_]"
+_WORDS = re.compile(rf"{_LETTER}(?:{_LETTER}|['.-](?={_LETTER}))*|[ァ-ヶー]+|[一-龯々]+")
 
 # Names of the argument that holds the words of a search, where a tool has several text arguments.
 _QUERIES = ("query", "q", "question", "search_query", "search", "keywords", "words", "text")
@@ -230,11 +232,12 @@ def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:
 def _rewritten(question: AnyMessage, found: Sequence[AnyMessage]) -> list[str]:
     """Return other queries: those that judges suggested, newest first, then three of the question.
 
-    These have all its words except very common ones, the two longest, and the longest. They can be
-    equal or empty.
+    The three: all words of the question except very common ones; the two longest of these; the
+    longest. Queries can be equal or empty.
     """
     suggested = [annotation_of(m).get("query") for m in reversed(found) if is_irrelevant(m)]
-    words = [*dict.fromkeys(word for word in _WORDS.findall(text_of(question)) if units(word))]
+    found_words = dict.fromkeys(_WORDS.findall(text_of(question)))
+    words = [word for word in found_words if units(word) or word[0].isdigit()]
     longest = sorted(words, key=len, reverse=True)
     # A search that needs all words finds more with fewer of them.
     local = (" ".join(w for w in words if w in longest[:n]) for n in (len(words), 2, 1))

@@ -55,7 +55,11 @@ class Draft(CallCarryover, total=False):
 
 
 def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
-    """Return the values that the last call left for the next one, without the messages."""
+    """Return the values of a draft that its next model call takes over: those of `CallCarryover`.
+
+    Before the first call these are the values with which the attempt began. A value that is not
+    set is not in the result.
+    """
     names = CallCarryover.__annotations__.keys() & draft.keys()
     return cast("CallCarryover", {name: draft[name] for name in names})
 

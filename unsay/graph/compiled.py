@@ -193,12 +193,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         of another graph all values are accepted.
         """
         # As a node the graph gets its parent's state, which may use the same names for other things.
-        is_node = bool((config or {}).get("configurable", {}).get("checkpoint_ns"))
-        if not others or is_node:
+        named = (config or {}).get("configurable", {})
+        if not others or named.get("checkpoint_ns"):
             return
         # A host that passes on what it read, as AG-UI does, changes nothing. Its own update may have
         # added newer states since.
-        place = config if self.checkpointer else None
+        place = config if self.checkpointer and named.get("thread_id") else None
         for _ in range(PASSED_ON_STATES):
             if place is None:
                 break

@@ -214,7 +214,7 @@ class Run:
         return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
 
     def _all_stored(self) -> Steps[bool]:
-        """Wait until the states of the run are stored; `False` if the caller would block that."""
+        """Wait until the states of the run are stored; `False`, at once, if waiting would prevent that."""
         stored = getattr(self.loop, "_put_checkpoint_fut", None)
 
         def blocking() -> bool:

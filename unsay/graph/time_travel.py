@@ -267,12 +267,13 @@ def begin_update(
 ) -> Steps[RunnableConfig]:
     """Store as a branch the messages that a host's update removes; return the config to update.
 
-    `values` are the host's updates of the state. The given `config` is returned without a thread,
-    and if nothing has to be stored.
+    `values` are the host's updates of the state. If `config` names an earlier state, the messages
+    that came after it are stored too. Without a thread, or if nothing has to be stored, the
+    given `config` is returned.
 
     Raises:
         UnknownCheckpointError: The configuration names a state that the thread does not have.
-        ConflictError: The thread waits for a person's decision, which the update would drop.
+        ConflictError: The thread waits for a person's decision, and no earlier state is named.
     """
     place = place_of(graph, services, config)
     if place is None:

@@ -238,7 +238,8 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     """Return the reply of the first model that can be reached; no budget is checked here.
 
-    Single models wait in the queue, an agent or graph does not.
+    Single models wait in the queue, an agent or graph does not. The errors are those of
+    `ask_model`, except those of budgets.
     """
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
@@ -327,7 +328,7 @@ def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
 
 
 def prompt_tokens(value: Any) -> int:
-    """Return an estimate of the tokens of a prompt in any form that LangChain uses."""
+    """Return an estimate of the tokens of a prompt: text, messages, or a mapping with `messages`."""
     return TokenCounter().count(messages_in(value))
 
 

@@ -40,8 +40,8 @@ RULES: dict[str, Rule] = {}
 def rule(check: Rule) -> Rule:
     """Register a check of a whole transcript as the rule with the function's name (decorator).
 
-    The function is returned unchanged. The rule is checked for the providers whose `Dialect` names
-    a source for it.
+    The function is returned unchanged. The rule is checked for the providers whose `Dialect`
+    names a source for it: the public document that states it.
     """
     RULES[check.__name__] = check
     return check
@@ -65,7 +65,10 @@ def role_of(message: BaseMessage) -> Role | None:
 
 
 def is_v1(message: BaseMessage) -> bool:
-    """Return whether a message's content is in LangChain's standard blocks."""
+    """Return whether a message is marked as one whose content is in LangChain's standard blocks.
+
+    The mark is `output_version="v1"` in its metadata; the content is not looked at.
+    """
     return message.response_metadata.get("output_version") == "v1"
 
 

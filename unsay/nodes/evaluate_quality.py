@@ -122,7 +122,9 @@ def _repair(
 def _load_messages(draft: StateDraft, scope: Scope, command: Command | None) -> Steps[None]:
     """Load the offloaded messages that a command or a host's rollback needs.
 
-    Without both, load those that a front end sent again, or else offload the oldest.
+    Without both, load those that a front end sent again. If there are none, offload the oldest
+    messages of a transcript that is too long (`live_messages`). Raises `DatabaseCorruptError` if
+    offloaded messages are missing or damaged.
     """
     if command is not None or draft.state.get("should_rollback"):
         message_ids, turns = messages_needed(draft.state, command)

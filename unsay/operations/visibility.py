@@ -85,17 +85,21 @@ def _turn_hint(name: str) -> str:
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
-    """Return the topic with this id or label; if `loose`, also one whose label contains `what`.
+    """Return the topic with this id; if there is none, the one with this label.
 
-    Raises `UnknownBranchError` if none matches, `ConflictError` if several do.
+    With `loose` the letter case of the label does not matter, and if no label is equal, one that
+    contains `what` is enough. Raises `UnknownBranchError` if none matches, `ConflictError` if
+    several labels do.
     """
-    topics = state.get("topics", [])
+    topics, wanted = state.get("topics", []), what.casefold()
     matches = [topic for topic in topics if topic["id"] == what]
     matches = matches or [topic for topic in topics if topic["label"] == what]
     if loose and not matches:
-        matches = [topic for topic in topics if what.casefold() in topic["label"].casefold()]
+        labels = [(topic, topic["label"].casefold()) for topic in topics]
+        equal = [topic for topic, label in labels if label == wanted]
+        matches = equal or [topic for topic, label in labels if wanted in label]
     if len(matches) > 1:
-        ids = ", ".join(topic["id"] for topic in matches)
+        ids = ", ".join(f"{topic['id']} ({topic['label']})" for topic in matches)
         raise ConflictError(f"{what!r} matches {len(matches)} topics: give the id of one: {ids}")
     if not matches:
         raise UnknownBranchError(

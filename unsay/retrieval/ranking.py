@@ -91,17 +91,22 @@ def asked(question: str, index: RecallIndex) -> Asked:
 
 
 def ranked(
-    wanted: Asked, index: RecallIndex, places: Sequence[int], unseen: Collection[int] = ()
+    wanted: Asked,
+    index: RecallIndex,
+    places: Sequence[int],
+    unseen: Collection[int] = (),
+    rivals: Collection[int] = (),
 ) -> Ranking:
     """Return the scores of the messages at the given `places`.
 
-    `wanted` is the question with its terms and speakers. Words of messages at `unseen` places
-    (forgotten ones) do not count for their neighbours either.
+    `own` also has the scores at and around `rivals`, with which a caller compares them. `wanted` is
+    the question with its terms and speakers. Words of messages at `unseen` places (forgotten ones)
+    count neither for them nor for their neighbours.
 
     Source: Robertson and Zaragoza 2009 (BM25).
     """
     few = len(places) * SPARSE <= len(index)
-    own = bm25(wanted.query, index, _around(places, SURROUNDINGS) if few else None)
+    own = bm25(wanted.query, index, _around([*places, *rivals], SURROUNDINGS) if few else None)
     for place in unseen:
         own.pop(place, None)
     if few:

@@ -166,7 +166,8 @@ def _scored(
     places = sorted((matching if vectors is None else everything) - apart)
     if not places:
         return None
-    ranking = ranked(wanted, index, places, unseen)
+    rivals = seen - unseen if bars.gain else frozenset()
+    ranking = ranked(wanted, index, places, unseen, rivals)
     if not (ranking.own or wanted.persons or vectors):
         return None
     near: dict[int, float] = {}
@@ -178,8 +179,8 @@ def _scored(
         total = dict(zip(total, scores, strict=True))
     least_words = bars.floor * max((ranking.words[p] for p in places if p in matching), default=0.0)
     if bars.gain:
-        rivals = (worth_at(ranking.own, place) for place in seen - unseen)
-        least_words = max(least_words, bars.gain * max(rivals, default=0.0))
+        best_shown = max((worth_at(ranking.own, place) for place in rivals), default=0.0)
+        least_words = max(least_words, bars.gain * best_shown)
     best_near = max(0.0, *near.values()) if near else 0.0
     least_near = max(bars.floor * best_near, FAR_NEARER if bars.bar or bars.gain else 0.0)
     return _Scored(

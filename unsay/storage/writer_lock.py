@@ -63,7 +63,7 @@ class WriterLock:
         """Wait for the right to write, in this process and then among processes, and return it.
 
         Raises `ThreadBusyError` after `wait_seconds`, or if the caller is part of the turn that has
-        it. The lease ends `lease_seconds` after its last renewal.
+        it. A background thread renews the lease; without that it ends after `lease_seconds`.
         """
         if self.hold is not None and self.hold in AROUND.get():
             raise ThreadBusyError(INSIDE.format(thread_id=thread_id))

@@ -330,7 +330,7 @@ class _Request:
     def _as_reply(self, text: str) -> AIMessage:
         """Return a text as the reply; for structured output, as a call of the schema's tool.
 
-        A text that is not JSON becomes an invalid call, as with a provider.
+        For that, a text that is not a JSON object becomes an invalid call, as with a provider.
         """
         if self.schema_name is None:
             return AIMessage(text)
