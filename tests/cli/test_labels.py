@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from unsay.cli.demo_commands import scenario
@@ -16,9 +18,10 @@ from unsay.prompts.base import Entry, placeholders
     ],
 )
 def test_both_languages_say_the_same(name: str) -> None:
-    """A note has words in both languages, with the same values in them."""
+    """A note has words in both languages, with the same values in them, unless it has only values."""
     english, japanese = getattr(Labels("en"), name), getattr(Labels("ja"), name)
-    assert english != japanese
+    has_words = re.search(r"\w", re.sub(r"\{.*?\}", "", english))
+    assert english != japanese or not has_words
     assert placeholders(english) == placeholders(japanese)
 
 
