@@ -161,6 +161,8 @@ def test_what_servers_report_is_counted_and_priced(
         kept = drive(load_usage_account(conversation._handle.database.store, "t"))
         spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
 
-    assert {"judge": {"input": 7, "output": 5, "total": 12, "micros": 700}} == spent
+    assert {"answer", "judge"} == spent.keys()
+    assert {"input": 7, "output": 5, "total": 12, "micros": 700} == spent["judge"]
+    assert {"input": 14, "output": 10, "total": 24, "micros": 114} == spent["answer"]
     assert (36, 2 * 57 + 700) == (kept["session"]["tokens"], kept["session"]["micros"])
     assert [] == kept["holds"]

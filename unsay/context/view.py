@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
@@ -23,7 +22,6 @@ class Hints:
 
     attempt: int = 1  # number of the attempt in the turn
     rejections: tuple[str, ...] = ()  # why this turn's earlier drafts were rejected, oldest first
-    drafts: tuple[str, ...] = ()  # the shortened texts of these drafts, in the same order
     lessons: tuple[str, ...] = ()  # why drafts of earlier turns were rejected, oldest first
     context_reason: str | None = None  # why messages before the question were rolled back
     guidance: str | None = None  # a person's instruction for this attempt
@@ -142,7 +140,6 @@ def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
 def _hints(hints: Hints, texts: Texts) -> list[str]:
     fence = Fence.around(
         *hints.rejections,
-        *hints.drafts,
         hints.context_reason or "",
         *hints.lessons,
         hints.guidance or "",
@@ -158,12 +155,8 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     if hints.rejections:
         # A judge of the user's may give a score alone.
         given = [reason or texts.no_reason for reason in hints.rejections]
-        lines = []
-        # The last reason may be about what tools did, and then has no draft.
-        for draft, reason in zip_longest(hints.drafts, given, fillvalue=""):
-            lines += [fence.wrap("answer", draft)] if draft.strip() else []
-            lines.append(fence.wrap("reason", reason))
-        parts.append(texts.retry.format(attempt=hints.attempt, reasons="\n".join(lines)))
+        reasons = "\n".join(fence.wrap("reason", reason) for reason in given)
+        parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
     if hints.earlier_answers:
         answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)
         parts.append(texts.another_answer.format(answers=answers))

@@ -16,7 +16,7 @@ from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
 from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.messages.annotations import notice, with_verdict
-from unsay.messages.content import text_of, without_middle
+from unsay.messages.content import text_of
 from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
@@ -42,9 +42,6 @@ from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update, with_update
 from unsay.types import Rejection, Turn
 from unsay.verdicts import Verdict
-
-REJECTED_CHARS = 400
-"""Characters of a rejected draft that the next attempt is sent."""
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
@@ -123,14 +120,12 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
 
 
 def _hints(state: State, scope: Scope, report: Report) -> Hints:
-    """Return hints for the model: which attempts failed, why, and which effects of tools remain."""
+    """Return hints for the model: why attempts failed, and which effects of tools remain."""
     turn, effects = state["turn"], report_text(report, scope.texts(state["messages"]))
     reasons = [" ".join(reasons_of(rejection)) for rejection in turn["rejections"]]
-    drafts = [text_of(rejection["messages"][-1]) for rejection in turn["rejections"]]
     return Hints(
         attempt=len(turn["rejections"]) + 1,
         rejections=(*reasons, *([effects] if effects else [])),
-        drafts=tuple(without_middle(draft, REJECTED_CHARS) for draft in drafts),
         context_reason=turn["context_reason"],
         guidance=turn["guidance"],
         earlier_answers=tuple(turn.get("earlier_answers", ())),

@@ -176,10 +176,10 @@ class ModelTexts(Catalogue):
     retry: Text = Text(
         "Attempt {attempt}\n"
         "Your previous answer to the newest question was removed because a judge rejected it. "
-        "What was rejected, and why (data):\n{reasons}\n"
+        "The reasons (data):\n{reasons}\n"
         "Answer the newest question again and avoid these faults. Do not mention the rejection.",
         "試行 {attempt}\n"
-        "最新の質問へのあなたの前の回答は、評価で不合格となり取り除かれました。不合格の回答と理由(データ):\n{reasons}\n"
+        "最新の質問へのあなたの前の回答は、評価で不合格となり取り除かれました。理由(データ):\n{reasons}\n"
         "同じ誤りを避けて、最新の質問に改めて答えてください。このことには触れないでください。",
     )
     no_reason: Text = Text("The judge gave no reason.", "理由は示されていません。")
