@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import sys
 import threading
@@ -28,11 +29,10 @@ READY = "Alt-Enter adds a line"
 SPRING = "京都では、いつ桜が咲きますか?"
 ON_SPRING = "京都の桜は、例年三月の終わりから四月の初めにかけて満開になります。"
 SLOW_TOOLS = '''
-import time
-
 def legs(animal: str) -> str:
-    """Count the legs of an animal."""
-    time.sleep(3)
+    """Count the legs of an animal, once something can be read from `release`."""
+    with open("release") as gate:
+        gate.read()
     return "8"
 '''
 
@@ -97,6 +97,7 @@ def test_a_paste_is_one_message_and_the_history_keeps_it(serve: Serve, tmp_path:
 def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Path) -> None:
     """Waiting, a tool by its name, and judging; afterwards nothing of it is left."""
     Path("slow_tools.py").write_text(SLOW_TOOLS)
+    os.mkfifo("release")
     server = serve({"legs": ON_LISTS})
     works = server.script
 
@@ -114,6 +115,7 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
         tmux.expect("waiting for the model · 1 s")
         answer.set()
         tmux.expect("running legs · 1 s")
+        Path("release").write_text("now")
         screen = tmux.expect("judging the answer · 1 s")
         assert ON_LISTS in flat(screen)
         verdict.set()

@@ -16,6 +16,8 @@ from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.tree import one_line
 
 # Lines of the preview below the rows.
+INDENT = 7 * " "
+
 PREVIEW_ROWS = 8
 
 
@@ -48,7 +50,11 @@ def _numbered(title: str, rows: Sequence[Row]) -> int | None:
     for number, row in enumerate(rows, 1):
         click.echo(f"  {number}. {row.text}", err=True)
         if row.preview is not None:
-            click.echo("".join(f"       {line}\n" for line in row.preview().split("\n")), err=True)
+            for line in row.preview().split("\n"):
+                click.echo(
+                    f"{INDENT}{wrapped(line, columns=columns(), indent=len(INDENT))}", err=True
+                )
+            click.echo(err=True)
     try:
         typed = input("> ").strip().lower()
     except (EOFError, KeyboardInterrupt):
