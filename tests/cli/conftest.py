@@ -54,6 +54,13 @@ def found(run: Run, *command: str) -> dict[str, Any]:
 
 
 @pytest.fixture
+def asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person is asked about the first draft that fails."""
+    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
+    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
+
+
+@pytest.fixture
 def serve(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Starts a server whose `answerer` and `judge` the environment names."""
     del home

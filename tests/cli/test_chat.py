@@ -177,24 +177,18 @@ def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) 
     )
 
 
-def test_a_decision_is_the_next_line(
-    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("asks")
+def test_a_decision_is_the_next_line(run: Run, serve: Serve) -> None:
     """When every draft failed, the chat asks the user, takes the answer and continues."""
-    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
-    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
     serve(DRAFTS, SCORES)
     result = run("chat", input=f"{NESTED}\nedit: My own words.\n{LISTS}\n")
     assert f"{CARS}\nMy own words.\n{ON_LISTS}\n" == result.stdout
     assert "Enter approve, reject, edit:YOUR TEXT" in result.stderr
 
 
-def test_a_decision_that_was_due_before(
-    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("asks")
+def test_a_decision_that_was_due_before(run: Run, serve: Serve) -> None:
     """Who comes back to a thread that waits for a decision is asked for it at once."""
-    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
-    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
     serve(DRAFTS, SCORES)
     run("say", NESTED, "--thread", "t")
     result = run("chat", "--thread", "t", input="approve\n")

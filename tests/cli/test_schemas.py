@@ -223,12 +223,11 @@ def test_a_list_of_nothing_opens_no_database(run: Run, home: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.usefixtures("asks")
 def test_an_error_names_what_can_be_typed(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At a decision the command line names its option, the chat its words, neither a Python call."""
-    monkeypatch.setenv("UNSAY_ON_EXHAUSTED", "ask")
-    monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "0")
     serve(DRAFTS, SCORES)
     run("say", NESTED, *FILLED)
     assert "`unsay say --decide approve`" in run("undo", *FILLED).stderr

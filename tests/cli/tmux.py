@@ -5,9 +5,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
+from select import select
 from typing import Self
 from uuid import uuid4
 
@@ -35,16 +35,23 @@ class Tmux:
         self._environment = {k: v for k, v in given.items() if k != "TMUX"}
         term = (environment or {}).get("TERM", "screen-256color")
         command = shlex.join([sys.executable, "-m", "unsay", *arguments])
-        self._command = f"TERM={term} {command}; echo $? > {shlex.quote(str(self._status))}"
+        ended = f"echo $? > {shlex.quote(str(self._status))}; tmux wait-for -S ended"
+        self._command = f"TERM={term} {command}; {ended}"
+        self._output = folder / f"{self._name}.output"
+        self._changes = -1  # file descriptor of what the program writes to the screen
 
     def __enter__(self) -> Self:
         self._tmux("-f", os.devnull, "new-session", "-d", *self._size, "sh")
         self._tmux("set-option", "-g", "remain-on-exit", "on")
         self._tmux("respawn-pane", "-k", self._command)
+        os.mkfifo(self._output)
+        self._changes = os.open(self._output, os.O_RDWR | os.O_NONBLOCK)
+        self._tmux("pipe-pane", "-O", f"cat > {shlex.quote(str(self._output))}")
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._tmux("kill-server")
+        os.close(self._changes)
 
     def press(self, *keys: str) -> None:
         """Press keys by tmux's names, such as `Enter`, `C-c` and `Escape`."""
@@ -71,20 +78,15 @@ class Tmux:
 
         Raises `AssertionError` if that does not happen.
         """
-        end = time.monotonic() + PATIENCE_SECONDS
         while (text in (screen := self.screen())) is gone:
-            if time.monotonic() > end:
+            if not select([self._changes], [], [], PATIENCE_SECONDS)[0]:
                 raise AssertionError(f"{text!r} {'stays' if gone else 'is not shown'}:\n{screen}")
-            time.sleep(0.05)
+            os.read(self._changes, 65_536)
         return screen
 
     def code(self) -> int:
         """Wait for the end of the program and return its exit code."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not (self._status.exists() and self._status.read_text().strip()):
-            if time.monotonic() > end:
-                raise AssertionError(f"The program goes on:\n{self.screen()}")
-            time.sleep(0.05)
+        self._tmux("wait-for", "ended")
         return int(self._status.read_text())
 
     def _tmux(self, *arguments: str) -> str:
@@ -96,5 +98,6 @@ class Tmux:
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE_SECONDS,
         )
         return done.stdout
