@@ -27,7 +27,7 @@ def last(state: dict) -> str:
         pytest.param("/checkpoint home", "home", id="checkpoint"),
         pytest.param("/rollback", "/undo", id="rollback"),
         pytest.param("/undo", "1", id="undo"),
-        pytest.param("/rollback nowhere", "'nowhere'", id="unknown-checkpoint"),
+        pytest.param("/rollback nowhere", "nowhere", id="unknown-checkpoint"),
     ],
 )
 def test_a_command_is_answered_without_a_model(command: str, expected: str, language: str) -> None:

@@ -139,8 +139,8 @@ def test_our_own_answer_does_not_end_what_waits() -> None:
 @UNDER_WAY
 @pytest.mark.parametrize("end", ENDS)
 def test_a_turn_is_open_while_its_question_is_the_newest(end: str, *, done: bool | None) -> None:
-    """A turn is open until it is done, or until another question comes after its own."""
-    expected = done is False and end not in ("other question", "nothing")
+    """A turn is open until it is done, a host answers it, or another question comes after its own."""
+    expected = done is False and end not in ("answer", "other question", "nothing")
 
     assert expected == is_turn_open(state_of(end, done=done))
 
