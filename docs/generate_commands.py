@@ -20,8 +20,8 @@ which also makes `/help`, the completion in the chat and `unsay --help`.
 
 A message with one of these commands alone on its line is carried out and never sent to a model.
 `/resume` and `/exit` exist in `unsay chat` only; a program that calls the graph has the others.
-A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?", and so is a command
-beside other text. A path such as `/etc/hosts` is a question. `//undo …` is a message: the model is sent it with one slash.
+A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?". A command with other
+text, on a line of its own or behind a sentence, is not carried out: a notice asks to send it alone. A path such as `/etc/hosts` is a question. `//undo …` is a message: the model is sent it with one slash.
 
 Commands are not part of the conversation. `Conversation.say`, the chat and the command line write neither a command nor its notice to the
 transcript. Typed into another page of the same graph, both are messages there, because that page shows its messages; counts, titles,

@@ -232,7 +232,8 @@ def _refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError
 
 
 def _fault(fault: ErrorDetails, names: list[str]) -> str:
-    place = ".".join(str(part) for part in fault["loc"])
+    # With several possible types pydantic names the type as well, such as `literal['all','none']`.
+    place = ".".join(part for part in map(str, fault["loc"]) if "[" not in part)
     if fault["type"] == "extra_forbidden":
         meant = hint(place, names) or " (unsay.settings.Settings lists them)"
         return f"{place}: there is no such setting{meant}"

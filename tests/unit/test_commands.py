@@ -58,6 +58,9 @@ from unsay.types import CommandName, Language
         pytest.param("/undo please", "suggest", "/undo", id="an argument too many"),
         pytest.param("/rollback a\nand then?", "alone", "/rollback", id="two lines"),
         pytest.param("What now?\n/undo", "alone", "/undo", id="after a question"),
+        pytest.param("What now? /undo", "alone", "/undo", id="behind a question"),
+        pytest.param("Osaka castle?/rollback", "alone", "/rollback", id="typed onto a question"),
+        pytest.param("城を見せて。／undo", "alone", "/undo", id="behind a Japanese sentence"),
     ],
 )
 def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
@@ -77,6 +80,7 @@ def test_a_command_is_recognized(text: str, verb: str, argument: str) -> None:
         pytest.param("/usr/bin is what?", id="a question that begins with a path"),
         pytest.param("/ 3 = ?", id="a sum"),
         pytest.param("Say /undo", id="inside a sentence"),
+        pytest.param("What is ../undo and a.b/help", id="paths behind stops"),
         pytest.param("/rm -rf", id="unknown"),
         pytest.param("/etc/hosts の中身は?", id="a question about a path"),
         pytest.param("/usr/bin\n/etc is next", id="paths in lines"),

@@ -107,7 +107,7 @@ def _version() -> Finding:
 def _model(settings: Settings, base: str) -> Iterator[Finding]:
     named = settings.model or ""
     if not named:
-        advice = "Set UNSAY_MODEL to a model's name, such as gpt-5-mini, or give --model."
+        advice = "Set UNSAY_MODEL to a model's name, such as gpt-5-mini."
         yield _bad("model", "No model is named.", advice)
     elsewhere = ":" in named and not named.startswith("openai:")
     if named:

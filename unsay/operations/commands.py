@@ -33,6 +33,8 @@ RESEMBLES = 0.75
 WORD_CHARS = 20
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
+# A command after the end of a sentence.
+_BEHIND = re.compile(r".*(?:[?!。？！]\s*|\.\s+)([/／]\S+)")
 _EDIT = re.compile(r"[/／]edit\s+(\d{1,9})\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 _TWO_SLASHES = re.compile(r"\s*[/／](?=[/／])")
 # A mistyped word may be one of these; the names of commands that only a shell has are common words.
@@ -47,7 +49,7 @@ def parse_command(text: str) -> Command | None:
 
     A command is one line with a known verb; only the text of `/edit` may have more lines. A line
     that is almost one gives the verb `SUGGEST`, with what was meant as the argument, and a command
-    beside other lines gives `ALONE`. A path, a word that resembles no verb, and a text that begins
+    beside other lines, or behind a sentence, gives `ALONE`. A path, a word that resembles no verb, and a text that begins
     with two slashes go to the model.
 
     >>> parse_command("／rollback before lunch")
@@ -60,9 +62,10 @@ def parse_command(text: str) -> Command | None:
     if edit := _EDIT.fullmatch(text.strip()):  # the one command whose argument may have lines
         return Command(verb="edit", argument=f"{edit[1]} {edit[2]}")
     lines = text.strip().splitlines() or [""]
-    if len(lines) == 1:
-        return _parse_line(lines[0])
-    for line in (lines[0], lines[-1]):
+    if len(lines) == 1 and (command := _parse_line(lines[0])):
+        return command
+    behind = _BEHIND.fullmatch(lines[-1])
+    for line in (lines[0], lines[-1], behind[1] if behind else ""):
         found = _parse_line(line)
         if found is not None and found["verb"] not in _ANSWERED:
             return Command(verb=ALONE, argument=f"/{found['verb']}")
