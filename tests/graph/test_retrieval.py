@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -202,6 +202,24 @@ def test_documents_passed_in_that_do_not_fit_start_a_search() -> None:
     assert PAGES["canberra"] in text_of(state["messages"][-1])
     assert found.content == state["messages"][0].content, "the transcript keeps the document"
     assert not any("omelette" in text_of(m) for m in model.calls[-1])
+
+
+def test_the_query_is_an_optional_text() -> None:
+    """The next query goes to the argument that takes any text, not to one with a choice of words."""
+    library, judge, modes = Library(), RecordingJudge(), []
+
+    @reversible(undo=None, retrieval=True)
+    @tool("library")
+    def search(query: str | None = None, mode: Literal["all", "new"] = "all") -> str:
+        """Search the library."""
+        modes.append(mode)
+        return library.find(query or "")
+
+    graph = make(researcher("chief town", repeats), judge, tools=[search])
+
+    graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
+
+    assert (["chief town", "capital Australia"], ["all", "all"]) == (library.queries, modes)
 
 
 def test_a_later_turn_neither_sees_nor_recalls_what_was_irrelevant() -> None:

@@ -49,7 +49,7 @@ def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) 
 
 
 def irrelevant_ids(messages: Iterable[AnyMessage]) -> frozenset[str]:
-    """Return the ids of the documents that a judge found irrelevant to their question."""
+    """Return the ids of documents that a judge found irrelevant to their question, to report them."""
     return frozenset(m.id or "" for m in messages if is_document(m) and is_irrelevant(m))
 
 
@@ -185,9 +185,9 @@ def compaction_without(
 def _span_without(
     ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
 ) -> Span | None:
-    """Return the span without forgotten messages; `None` if the whole span must be dropped.
+    """Return the span without forgotten ends; `None` if its summary covers what was forgotten.
 
-    `ids` are those of the transcript, `cleared` those of forgotten tool results.
+    `None` too if no message is left. `ids` are the transcript's, `cleared` of forgotten results.
     """
     if span["through"] not in ids:
         return span

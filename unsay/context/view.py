@@ -102,8 +102,8 @@ def sendable(
 ) -> list[AnyMessage]:
     """Return the context in a form that the provider accepts, with large tool results shortened.
 
-    With `None` as `provider` only the common rules apply. `max_tool_result_bytes` is the longest
-    result; `readable` is whether the model has the tool that reads the rest of a shortened one.
+    `texts` has the words to add; with `None` as `provider` only the common rules apply.
+    `readable`: whether the model can read the rest of a result longer than `max_tool_result_bytes`.
     """
     shown = [
         shortened_result(message, max_tool_result_bytes, readable=readable)

@@ -152,7 +152,7 @@ def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
         thread_id: The thread's id.
 
     Raises:
-        ThreadBusyError: Another process is writing to the thread. Not raised over a host's store.
+        ThreadBusyError: Another turn or verb is writing to the thread. Never over a host's store.
         DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
     """
     if isinstance(place, BaseStore):

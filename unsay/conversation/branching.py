@@ -302,8 +302,8 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     """Return the messages of what `name` means: `live`, a branch, a checkpoint or a thread.
 
-    Raises `UnknownBranchError` if there is none, `AmbiguousCheckpointError` for several
-    checkpoints.
+    Raises `UnknownThreadError` if the handle's own thread has no messages, `UnknownBranchError` if
+    nothing has this name, and `AmbiguousCheckpointError` if several checkpoints match.
     """
     state = yield from handle.whole()
     live = live_branch(state)

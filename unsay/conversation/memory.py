@@ -51,7 +51,7 @@ def pin(
 ) -> Steps[tuple[Pin, ...]]:
     """Pin a message: always include it in the context, with its tool calls and results.
 
-    While a rollback has the message removed, the pin has no effect.
+    The pin has no effect on an irrelevant document, and while a rollback has the message removed.
 
     Args:
         thread: The thread.

@@ -219,9 +219,15 @@ def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
 
 
 def _query_name(properties: dict[str, Any]) -> str | None:
-    """Return the name of the argument with the query: a known one, or the only text; else `None`."""
-    texts = [name for name, each in properties.items() if each.get("type") == "string"]
+    """Return the name of the text argument with the query: a known one, or the only one; else `None`."""
+    texts = [name for name, each in properties.items() if _is_text(each)]
     return next((name for name in _QUERIES if name in texts), texts[0] if len(texts) == 1 else None)
+
+
+def _is_text(described: dict[str, Any]) -> bool:
+    """Return whether an argument takes any text, by its JSON Schema; `None` may be allowed too."""
+    kinds = [described, *described.get("anyOf", ())]
+    return any(each.get("type") == "string" and "enum" not in each for each in kinds)
 
 
 def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:

@@ -211,7 +211,7 @@ def by_age(
 def renumbered(
     checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
 ) -> list[Checkpoint]:
-    """Return the checkpoints with their turn numbers counted again, after messages were removed.
+    """Return the checkpoints with their turn numbers counted again, after `messages` changed.
 
     The number counts the answered turns up to the checkpoint's message, offloaded turns included.
     A checkpoint at an offloaded message keeps its number.

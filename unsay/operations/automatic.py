@@ -164,8 +164,10 @@ def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Colle
 
     They are whole exchanges, with documents, question and tool steps: those of added answers that
     failed or, for a failed draft, of earlier answers that the judge blames; maybe none. With
-    `rollback_to="checkpoint"` they are all after the last checkpoint before, or after an older one
-    if a second draft failed. The draft itself and pending messages are never among them.
+    `rollback_to="checkpoint"` they are all messages after a checkpoint, whatever is blamed: the
+    last one before the first added answer's exchange that failed or, for a draft, before the
+    turn's question (an older one from the second failed draft on). Without a checkpoint, a draft
+    removes none. The draft itself and pending messages are never among them.
     """
     turn, live = state["turn"], live_branch(state)
     is_draft, to_checkpoint = request["kind"] == "draft", scope.settings.rollback_to == "checkpoint"

@@ -228,7 +228,7 @@ def load_segments(
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that loads messages which a front end sent again; empty if there are none."""
+    """Return the update that puts back offloaded messages which a front end sent again; maybe empty."""
     resent = possibly_resent(state, scope)
     return (yield from _put_back(state, scope, resent)) if resent else Update()
 

@@ -66,8 +66,8 @@ def target_of(
     """Return the id of the last message that an ordered rollback keeps; `None` is the start.
 
     Without `to` (a checkpoint) and `turns` it is that of the last checkpoint before the last
-    message, or without checkpoints the place before the last turn. `pending` messages wait for an
-    answer and do not count.
+    message, where checkpoints at a turn's steps do not count, or without one the place before the
+    last turn. `pending` messages wait for an answer and do not count.
 
     Raises:
         UnknownCheckpointError: No checkpoint matches `to`.

@@ -135,9 +135,9 @@ def terms_of(message: AnyMessage) -> list[str]:
 
 
 def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
-    """Return the terms of a question and terms related to them, without those in `names`.
+    """Return the terms of a question and, with less weight, terms related to them.
 
-    `names` are terms of speakers' names.
+    `names`, terms of speakers' names, are not taken from the question, but can be related terms.
     """
     words: dict[str, str] = {}
     for token in _tokens(question):
