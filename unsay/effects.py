@@ -115,7 +115,7 @@ Steps = Generator[Call, Any, T]
 
 
 def utc_now() -> datetime:
-    """Return the system's time in UTC; the default of every `clock` argument."""
+    """Return the system's time in UTC; the default `clock` of a graph."""
     return datetime.now(UTC)
 
 

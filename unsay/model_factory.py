@@ -192,7 +192,7 @@ def name_of(runnable: Runnable[Any, Any]) -> str | None:
 def is_graph(runnable: Runnable[Any, Any]) -> bool:
     """Return whether a model is a LangGraph graph, such as an agent, which calls models itself.
 
-    Wrappers around it, such as retries, do not matter.
+    Wrappers such as retries do not matter; of a sequence only the first part counts.
     """
     return isinstance(inner_of(runnable), Pregel)
 

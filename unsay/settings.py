@@ -207,7 +207,7 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return "default" if is_default else "derived"
 
     def quality_in(self, language: Language) -> float:
-        """Return the score under which an answer in a language fails."""
+        """Return the score under which an answer in a language fails; by default `quality_threshold`."""
         return self.quality_thresholds.get(language, self.quality_threshold)
 
     def allows(self, command: str) -> bool:
@@ -221,7 +221,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     def for_run(self, context: Context | None) -> "Settings":
         """Return the settings with a run's overrides; without any, these settings themselves.
 
-        Raises `ConfigurationError` if an override is impossible.
+        Keys that no run may override are ignored. Raises `ConfigurationError` if a value is
+        impossible or does not fit the others.
         """
         names = {*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW}
         known = Context.__annotations__.keys() & names

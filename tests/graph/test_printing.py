@@ -166,7 +166,7 @@ def test_a_rollback_by_turns_gives_no_reason(conversation: Conversation) -> None
 
 
 WRONG_USES = """
-/undo 3|/redo|/retry x|/edit|/edit x|/edit 9 何泊?|/edit 1|/remove|/remove 9|/remove x
+/undo 3|/redo|/retry x|/edit|/edit x|/edit 9 何泊?|/edit 1|/remove|/remove 9|/remove x|/remove 1-2
 /rollback 99|/rollback x|/rollback 0|/rollback -1|/checkpoint /x|/checkpoint live|/task
 /compact 9|/compact x|/pin 9|/pin x y|/unpin 3|/unpin|/forget 9|/forget zzz|/forget 5-2
 /recall|/recall zzz|/good 9|/good x|/bad 9 why|/lesson|/lesson 9 x|/lesson x|/unlearn

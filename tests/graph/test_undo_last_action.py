@@ -207,6 +207,18 @@ def test_a_turn_is_removed_by_an_order() -> None:
     assert "What is a list?" == texts(state["messages"])[0]
 
 
+def test_a_range_of_turns_is_not_removed() -> None:
+    """One turn is removed at a time, from any front end."""
+    graph = make(Numbered())
+    state = say(graph, "What is a list?", "What is a dictionary?", "/remove 1-2")
+    assert "'1-2' is not a turn: write a turn number N" in last_text(state)
+    conversation = Conversation.open(":memory:", thread="t", model=Numbered(), judge=scores())
+    conversation.say("What is a list?")
+    conversation.say("What is a dictionary?")
+    assert "'1-2' is not a turn: write a turn number N" in conversation.say("/remove 1-2").text
+    assert 2 == len(turns(conversation))
+
+
 def test_the_first_task_starts_at_the_beginning() -> None:
     """A thread without an answer can go back to the start of its first task."""
     conversation = Conversation.open(":memory:", thread="t", model=Numbered(), judge=scores())

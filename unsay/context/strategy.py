@@ -154,7 +154,7 @@ def call_strategy(
     """Return the plan that `make`, a strategy's `plan` or `reduce`, returns for `ctx`.
 
     After an error, or if the plan lacks a pin or the running question, the returned plan changes
-    nothing and has the problem.
+    nothing and has the error in `problems`.
     """
     try:
         made = yield user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)

@@ -56,7 +56,7 @@ class Blocking:
     def close(self) -> None:
         """Close the database; a registry closes only one that it opened itself.
 
-        A conversation also closes an open database that `open` was given.
+        A conversation also closes one that was passed to `open`; its forks use the same database.
         """
         if self._database is not None:
             self._database.close()
@@ -80,7 +80,7 @@ class OnLoop:
     async def close(self) -> None:
         """Close the database; a registry closes only one that it opened itself.
 
-        A conversation also closes an open database that `open` was given.
+        A conversation also closes one that was passed to `open`; its forks use the same database.
         """
         if self._database is not None:
             self._database.close()

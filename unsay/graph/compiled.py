@@ -130,7 +130,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             finally:
                 if not ended and not is_ours:
                     # Shielded: a server cancels the run whose states it deleted.
-                    await asyncio.shield(adrive(rejoin_after(self, self.services, config)))
+                    await asyncio.shield(adrive(rejoin_after(self, self.services, own_config)))
             if nested is not None:
                 await adrive(nested.finish())
 

@@ -231,7 +231,10 @@ def rejoin_after(
     services: Services,
     config: RunnableConfig | None,
 ) -> Steps[None]:
-    """Do what `rejoin` does, for a run that ended early; nothing without a thread."""
+    """Go back to an intact state if a server deleted states of a run that ended early.
+
+    Usually none was deleted, and nothing is done; also without a thread. `rejoin` explains it.
+    """
     place = place_of(graph, services, config)
     if place is not None:
         yield from rejoin(place)

@@ -70,7 +70,7 @@ def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoi
 
 
 def id_with_name(message_id: str | None, name: str) -> str:
-    """Return the id of a checkpoint with this name beside another one of the same message."""
+    """Return a checkpoint's id made of its message and name, so that one message can have several."""
     seed = f"{message_id}\x00{name}".encode("utf-8", "surrogatepass")
     return f"cp-{hashlib.sha256(seed).hexdigest()[:10]}"
 

@@ -259,7 +259,7 @@ def open_run(
 
 
 def put_run(store: BaseStore, run: Run) -> Call:
-    """Return a call that writes a run as plain JSON, without empty fields."""
+    """Return a call that writes or replaces a run, as plain JSON without empty fields."""
     given = {name: getattr(run, name) for name in sorted(_FIELDS)}
     value = {name: item for name, item in given.items() if item is not None and item != {}}
     if run.suspension is not None:  # as ASCII text, since a store's JSON refuses some characters

@@ -129,7 +129,11 @@ def vocabulary(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def units(text: str) -> tuple[Unit, ...]:
-    """Return the words and runs of a text in order, except very common ones (`STOP_WORDS`)."""
+    """Return the stems of a text's words and its runs of kanji or katakana, in order, as units.
+
+    Very common ones (`STOP_WORDS`, `STOP_RUNS`), numbers, single letters and hiragana are left
+    out. A long text is read without its middle (`TEXT_LIMIT`).
+    """
     found = (_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text)))
     return tuple(unit for unit in found if unit is not None)
 

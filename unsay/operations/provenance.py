@@ -128,7 +128,7 @@ def _annotated(message: AnyMessage, annotation: Mapping[str, Any]) -> AnyMessage
 
 
 def call_tag(call: Compensation) -> str:
-    """Return a hash of a tool call and its result; `is_own_call` compares it with the recorded one."""
+    """Return a hash of a call's tool, arguments and result; `is_own_call` finds it in `own_writes`."""
     text = canonical([call.tool, call.args, call.result])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

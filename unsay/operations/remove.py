@@ -25,6 +25,8 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     there is no such answered turn, `InputError` if a message that stays needs one of them, as a
     tool's result needs its call.
     """
+    if not number.isdecimal():
+        raise InputError(f"{number!r} is not a turn: write a turn number N")
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]
     for step in steps(messages):
@@ -43,8 +45,8 @@ def remove_turn(
 ) -> Steps[Update]:
     """Store a turn as a branch; return the update that removes it, which `undo` reverses.
 
-    Summaries that cover the turn are dropped: contexts include the messages that stay in full until
-    the next summary. Errors are those of `removable`.
+    Summaries that cover the turn are dropped: their other messages are sent in full until the
+    next summary. Raises `UnknownTurnError` or `InputError`, as `removable` does.
     """
     ids, live = removable(state, number, pending), live_branch(state)
     first = live.index_of(ids[0])

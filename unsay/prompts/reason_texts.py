@@ -17,6 +17,7 @@ class ReasonTexts(RollbackTexts):
             "There is no turn {}: the conversation has turns 1 to {}; {} lists them": (
                 "ターン{}はありません。ターンは1から{}までです。{} で一覧を表示できます"
             ),
+            "{} is not a turn: write a turn number N": "{}はターンではありません。ターン番号を入力してください",
             "{} is not a turn: write a turn number N or a range N-M": (
                 "{}はターンではありません。ターン番号 N または範囲 N-M を入力してください"
             ),

@@ -218,7 +218,7 @@ def strip_checksum(data: bytes) -> bytes:
 
 
 def with_checksum(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's value with a checksum of it and its key.
+    """Return an item's value with a checksum of the value, its namespace and its key.
 
     A value that is not plain JSON is returned without a checksum.
     """

@@ -143,7 +143,7 @@ class Tally(TypedDict):
 
 
 def tally_of(usage: Usage, amount: Amount) -> Tally:
-    """Return the tally of one call."""
+    """Return the tokens and the cost of one model call; `amount` is that of its `usage`."""
     return Tally(
         input=amount.tokens - usage.output,
         output=usage.output,
