@@ -105,5 +105,5 @@ def _looked_up(number: int, question: str, chance: random.Random) -> tuple[AnyMe
     found = " ".join(chance.choices(WORDS, k=chance.choice(RESULT_WORDS)))
     return (
         AIMessage("", id=f"c{number}", tool_calls=[call]),
-        ToolMessage(found, id=f"r{number}", tool_call_id=f"call-{number}"),
+        ToolMessage(found, id=f"r{number}", name="search", tool_call_id=f"call-{number}"),
     )

@@ -62,6 +62,9 @@ class Views:
     count: TokenCounter
     """Of a request."""
 
+    tools_tokens: int = 0
+    """Of the definitions of tools that are sent with every request."""
+
     with_topics: bool = False
     """Whether topics are detected, and finished ones summarized."""
 
@@ -141,7 +144,7 @@ class Views:
             texts=self._texts,
             compaction=self.compaction,
             window_tokens=self.window,
-            overhead_tokens=self.count([*self._head(), *beside]),
+            overhead_tokens=self.count([*self._head(), *beside]) + self.tools_tokens,
             call=call,
             segments=self.segments,
         )

@@ -142,6 +142,7 @@ def test_the_benchmark_measures_what_is_sent(
         strategy=prefix.TopicScoped(within=prefix.ThreeStage()),
         window=8_000,
         count=TokenCounter().count,
+        tools_tokens=TokenCounter().count([], [search]) - TokenCounter().count([]),
         with_topics=True,
     )
     expected = [
