@@ -49,6 +49,7 @@ def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     )
 
 
+@pytest.mark.full
 def test_between_compactions_each_request_begins_with_the_one_before(tmp_path: Path) -> None:
     """Only where something is compacted does a request not go on from the last one."""
     model = ScriptedChat(script=answer)
@@ -69,6 +70,7 @@ def test_between_compactions_each_request_begins_with_the_one_before(tmp_path: P
     assert 1 <= len(breaks) <= 6
 
 
+@pytest.mark.full
 def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
     """Recalled messages come right before the newest question, and are not in the next context."""
     model = ScriptedChat(script=answer)

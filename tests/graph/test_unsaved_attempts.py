@@ -153,6 +153,7 @@ def test_a_turn_with_tools_and_a_rejected_draft_is_paid_for_once(
         assert (last, len(set(play.did))) == (last, len(play.did))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("durability", ["exit", "sync"])
 @pytest.mark.parametrize("store", [False, True], ids=["no store", "store"])
 @pytest.mark.parametrize("blames", [False, True], ids=["kept steps", "blamed steps"])

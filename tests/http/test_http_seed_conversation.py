@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from langchain_core.messages import AnyMessage
 
 from tests.http.openai_server import OpenAIServer, Script
@@ -12,6 +13,8 @@ from unsay.conversation.results import Reply
 from unsay.messages.annotations import spoken
 
 Serve = Callable[[Script], OpenAIServer]
+
+pytestmark = pytest.mark.full
 
 
 def play(path: Path, seed_conversation: SeedConversation) -> list[Reply]:
