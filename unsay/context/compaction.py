@@ -144,9 +144,9 @@ def with_span(
 ) -> Compaction:
     """Return the compaction that also leaves out the messages at `chosen` indices, by rule `why`.
 
-    `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. The span
-    leaves out no message whose id is in `pins`. Raises `InputError` if more than `MAX_KEPT`
-    messages between the chosen ones would stay.
+    `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. Pins
+    (ids) between the chosen messages are left out only after they are unpinned. Raises `InputError`
+    if more than `MAX_KEPT` other messages between the chosen ones would stay.
     """
     old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.

@@ -21,9 +21,9 @@ def forgotten_ids(
 ) -> frozenset[str]:
     """Return the ids of the forgotten messages and of the other messages of their tool calls.
 
-    Only ids of `messages` are returned. A forgotten topic includes its messages up to the newest
-    one that the entry names, or all of them if none is in `messages`. `pending` has the ids of the
-    question that is being answered, which is not forgotten.
+    Only ids of `messages` are returned. Of a forgotten topic they are its messages up to the newest
+    one that the entry lists; if `messages` has none of those listed, all of the topic. `pending`
+    has the ids of the question that is being answered, which is not forgotten.
     """
     if not forgotten:
         return frozenset()
@@ -111,10 +111,10 @@ def topic_starts(
     expanded: Sequence[ExpandedTopic],
     forgotten: Collection[str],
 ) -> tuple[Sequence[Segment], Sequence[ExpandedTopic]]:
-    """Return segments and expanded topics, with starts moved to messages that are not forgotten.
+    """Return segments and expanded topics for contexts without the `forgotten` messages (ids).
 
-    A new start is the first message of the segment whose id is not in `forgotten`. A segment
-    without one is dropped.
+    A segment whose first message is forgotten starts at its next message that is not; if there is
+    none, it is dropped. If no start is forgotten, both are returned unchanged.
     """
     starts = {segment["start"] for segment in segments}
     if starts.isdisjoint(forgotten):

@@ -27,11 +27,11 @@ _MARKUP = re.compile(r"^(?:[-*•#>]+|\d+[.)])\s+")
 
 
 def key_sentences(answers: Sequence[str], chars: int) -> list[str]:
-    """Return the sentences with decisions, names and numbers that fit into `chars`, in their order.
+    """Return the most important sentences that fit into `chars`, in their order; maybe none.
 
-    If they do not all fit, those with the most of these come first, where a decision counts
-    double; of equal ones the newer. A long sentence is cut to `SENTENCE_CHARS`, and each takes 3
-    characters more. The list is empty if no sentence has any of them, or if none fits.
+    A sentence is important if it has a decision, a name or a number. If not all fit, those with
+    more of these are chosen first, where a decision counts double, and of equal ones the newer.
+    Each is cut to `SENTENCE_CHARS`, and 3 characters more are counted for it.
     """
     found: list[tuple[int, int, str]] = []
     for answer in answers:

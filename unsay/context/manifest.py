@@ -71,7 +71,7 @@ def read_places(text: str) -> tuple[int, ...]:
     """Return the places that `write_places` wrote, ascending.
 
     Raises:
-        InputError: The text has another format.
+        InputError: The text has another format, or ranges of more than `MAX_PLACES` places.
 
     >>> read_places("1-3,190")
     (1, 2, 3, 190)
@@ -151,7 +151,7 @@ class WindowUse:
 
 
 def manifest_of(call: ModelCall, use: WindowUse, count: TokenCounter) -> Manifest:
-    """Return the manifest of a call, made before the call from its messages and expected tokens."""
+    """Return the manifest of a call: its messages by rule, and the tokens expected before it."""
     own = {m.id or "": place for place, m in enumerate(call.transcript, start=call.before + 1)}
     places = {**call.offloaded_places, **own}
     rules = _rules(call, places)
@@ -214,7 +214,10 @@ def ids_checksum(ids: Iterable[str]) -> str:
 
 
 def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
-    """Return the places under each rule; messages sent unchanged are under `sent`."""
+    """Return the places under each rule; messages sent unchanged are under `sent`.
+
+    A place under one of `EXTRA_RULES` is under another rule as well.
+    """
     fates = _fates(call)
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():
@@ -252,7 +255,10 @@ def _fates(call: ModelCall) -> dict[str, str]:
 
 
 def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
-    """Return `sent`, or why a planned message was not sent unchanged; `went` is what was sent."""
+    """Return `sent`, or why a planned message was not sent unchanged.
+
+    `went` is what was sent under its id; `None` if nothing was.
+    """
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON
     # A message with content that was not sent under its own id was joined to its neighbour.

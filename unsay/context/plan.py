@@ -117,7 +117,7 @@ class PlanContext:
 
     @property
     def own_compaction(self) -> Compaction:
-        """The compaction of the planned topic; without a topic, that of the thread."""
+        """The compaction of the planned topic, maybe empty; without a topic, that of the thread."""
         if self.topic_id is None:
             return self.compaction
         return self.compaction.get("topics", {}).get(self.topic_id, Compaction())
@@ -184,8 +184,9 @@ class PlanContext:
     def removable(self, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
         """Return those of the messages that `leave_out` would leave out.
 
-        Pins, system messages and the running question stay. So does a tool call of which only the
-        call or only some results are among the messages.
+        Pins, system messages and the running question stay, and so does a tool result at the end,
+        which the model has not seen yet. A tool call is returned with all its results or not at
+        all. Messages that are left out already are not returned.
         """
         ids = {message.id for message in messages}
         running = self.pending or running_question(self.messages)
@@ -262,8 +263,8 @@ class PlanContext:
         """Return the plan that shortens all tool results up to and including the given messages.
 
         Results up to `clear` become one line each; those up to `truncate` keep their beginning and
-        end. `None` leaves the earlier limit as it is. A message that is not in the transcript
-        shortens nothing.
+        end. Pinned and short results stay whole. `None` leaves the earlier limit as it is. A
+        message that is not in the transcript shortens nothing.
         """
         compaction = self.own_compaction.copy()
         if clear is not None:

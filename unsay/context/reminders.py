@@ -102,10 +102,11 @@ def ordered(reminders: Sequence[Reminder]) -> tuple[Reminder, ...]:
 def due(
     reminders: Sequence[Reminder], counts: Mapping[str, ReminderCount], *, turn: int, run_id: str
 ) -> tuple[Reminder, ...]:
-    """Return the reminders that the next context gets, in a turn (its number) of a run.
+    """Return the reminders that the next context gets, those of tier `safety` first.
 
-    `counts` is what `counted` returned after the previous context. A reminder that is not in it was
-    not used yet, so it is due.
+    `counts` is what `counted` returned after the previous context. Every reminder is due unless its
+    `min_turns_between` or, within the run, its `max_per_run` forbids it. Raises
+    `ConfigurationError` if two have the same id.
     """
     return tuple(
         each
@@ -144,7 +145,7 @@ def inject(
     """Return the context with reminders appended where their `attach` says.
 
     That is the newest question or the system message; without a question, always the system
-    message.
+    message, which is made if it is missing.
     """
     # They follow the message's own text: the next turn's context, which lacks them, then begins
     # with the same bytes, and the provider's cache stays valid.

@@ -51,8 +51,8 @@ def truncate_large(ctx: PlanContext, goal_tokens: int | None) -> Plan:
 def shorten_results(ctx: PlanContext) -> Plan:
     """Return the plan that clears old tool results, or truncates large ones if none can be cleared.
 
-    It is for an overflow. With a known window, results are truncated until the request fits.
-    Without one, the first overflow of a call truncates one result, and a later one all of them.
+    It is for an overflow. The first overflow of a call truncates results until the request fits the
+    window, or one result if the window is unknown; a later overflow truncates all of them.
     """
     cleared = clear_stale(ctx)
     if cleared.after is not ctx:
@@ -78,7 +78,8 @@ class SlidingWindow(Strategy):
     calls a model.
 
     Attributes:
-        window_size: Messages, besides pins and system messages; 0 sends only those.
+        window_size: Number of messages besides pins and system messages; 0 sends only these and
+            the question.
         truncate_results: Whether an overflow first shortens tool results.
         per_turn: See `Strategy.per_turn`.
         pin_first: Number of messages at the beginning that are never left out.
@@ -100,7 +101,8 @@ class SlidingWindow(Strategy):
     def plan(self, ctx: PlanContext) -> Plan:
         """Return the plan that leaves out all but the newest `window_size` messages.
 
-        Pinned messages, the first `pin_first` ones and system messages stay as well.
+        Pinned messages, the first `pin_first` ones and system messages stay as well. Fewer than
+        `window_size` messages stay if that lets the rest begin with a question.
         """
         body = ctx.unprotected(self.pin_first)
         return self._trimmed(ctx, body, len(body) - self.window_size)
@@ -108,9 +110,10 @@ class SlidingWindow(Strategy):
     def reduce(self, ctx: PlanContext) -> Plan:
         """Shorten tool results; if that saves nothing, leave out more of the oldest messages.
 
-        With a known window, messages are left out until the request fits. With an unknown one, the
-        first overflow leaves out two or more messages, the second at least half of those that may
-        be left out, and the third all of these.
+        The first overflow of a call leaves out two or more messages, the second at least half of
+        those that may be left out, and the third all of these; with a known window also as many as
+        needed until the request fits. If all must stay, the plan changes nothing and has the
+        problem.
         """
         if self.truncate_results:
             shorter = shorten_results(ctx)

@@ -80,7 +80,10 @@ def check_per_turn(per_turn: PerTurn) -> None:
 
 
 def check_strategy(strategy: Any) -> None:
-    """Raise a `ConfigurationError` if an object lacks `plan`, `reduce` or a valid `per_turn`."""
+    """Raise a `ConfigurationError` unless an object has the methods `plan` and `reduce`.
+
+    Both take a `PlanContext`. A `per_turn` may be missing, but must be valid.
+    """
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
             raise ConfigurationError(
@@ -111,7 +114,8 @@ def is_due(per_turn: PerTurn, call: int | None) -> bool:
 def plan_if_due(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
     """Return the plan that a strategy makes of `ctx`.
 
-    If the strategy's `per_turn` excludes this call, the plan changes nothing.
+    If the strategy's `per_turn` excludes this call, or the strategy fails, the plan changes
+    nothing.
     """
     if not is_due(planning_interval(strategy), ctx.call):
         return ctx.keep()
@@ -178,7 +182,11 @@ def call_strategy(
 
 
 def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
-    """Return the plan that a strategy's generator ends with; a user's runs off the event loop."""
+    """Return the plan that a strategy's generator ends with.
+
+    A user's generator (not `own`) runs off the event loop, each part with the context's time limit.
+    An error of a call that it yields is raised inside it.
+    """
     advance: Callable[[], Any] = partial(next, steps)
     while True:
         next_part = partial(_part, advance)
@@ -218,13 +226,15 @@ def ask_with_strategy(
 ) -> Steps[tuple[Any, Plan]]:
     """Return a model's reply and the plan that it replied to; reduce the context until it fits.
 
-    `send` sends a plan, without extras such as recalled messages if `plan.after.overflows` is not
-    0. If the last request had extras (`has_extras()`), the same plan is sent again without them
-    before anything is reduced.
+    `send` sends a plan. If `plan.after.overflows` is not 0, it leaves out extras such as recalled
+    messages. After an overflow of a request with extras (`has_extras()`), the same plan is sent
+    again without them; otherwise the strategy makes the context smaller.
 
     Raises:
-        ContextOverflowError: The context was too long in all `retries` + 1 requests.
-        Exception: Any other error of `send` or `reduce_context`.
+        ContextOverflowError: The context was too long in all `retries` + 1 requests, or the
+            strategy cannot make it smaller.
+        SummarizationError: It cannot, because a summary failed.
+        Exception: Any other error of `send`.
     """
     plan = yield from plan_if_due(strategy, ctx)
     for overflows in range(1, retries + 2):
@@ -292,7 +302,10 @@ class Composed(Strategy):
         return plan
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Apply the strategies, each to the result so far, until one makes the context smaller."""
+        """Apply the strategies, each to the result so far, until one makes the context smaller.
+
+        If none does, the plan has the problems of all.
+        """
         plan = ctx.keep()
         for strategy in self.strategies:
             later = yield from call_strategy(strategy.reduce, plan.after)

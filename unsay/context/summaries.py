@@ -63,13 +63,13 @@ def refuse_two_instructions(summarizer: Any, system_prompt: str | None) -> None:
 def compact_with_model(
     ctx: PlanContext, messages: Sequence[AnyMessage], how: Summarizer, *, why: str
 ) -> Steps[Plan]:
-    """Return the plan that replaces messages with a model's summary; `why` is the name of the rule.
+    """Return the plan that replaces messages with a model's summary; messages that must stay, stay.
 
-    `how` names the model and its limits. Earlier summaries stay until there are `MAX_SUMMARIES`;
-    then one summary replaces them all. If the summarizer fails, nothing is left out and the plan
-    has the problem. While it is paused, because it failed lately, nothing is left out until the
-    window is full. Without a model, or with a full window and a paused summarizer, the summary is
-    made by `compact_locally`.
+    `how` has the model and its instructions, `why` is the name of the rule. If the summarizer
+    fails, the plan changes nothing and has the problem. After a recent failure (`ctx.is_paused`)
+    the plan changes nothing as long as the request fits. Without a model, or paused with a request
+    that does not fit, the summary is made by `compact_locally`. When there are `MAX_SUMMARIES`
+    summaries, the new one replaces them all.
     """
     replaced = ctx.removable(messages)
     if not replaced:
@@ -90,8 +90,8 @@ def compact_with_model(
 def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: str) -> Plan:
     """Return the plan that replaces messages with their local summary; no model is asked.
 
-    `why` is the name of the rule. If the summary is not shorter than the messages, the questions
-    alone are the summary; if these are not shorter either, there is no summary.
+    `why` is the name of the rule. If the summary is longer than the messages, the questions alone
+    are the summary; if these are longer too, the messages are left out without a summary.
     """
     replaced = ctx.removable(messages)
     questions = [message for message in replaced if is_question(message)]

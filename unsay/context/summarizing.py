@@ -64,7 +64,8 @@ class Summarizing(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Return a plan that summarizes if the request reaches the threshold of `proactive`.
 
-        Else the plan changes nothing. The errors are those of `oldest`.
+        Else, and if the summarizer fails, the plan changes nothing. Raises `ContextOverflowError`
+        if only results of unknown tool calls would be left.
         """
         known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
         if self.proactive is None or not self.proactive.reached(ctx.tokens, known):
@@ -196,7 +197,8 @@ class ByTurns(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Summarize the older turns once there are too many turns or tokens; else change nothing.
 
-        If the newest turn alone has too many tokens, the plan changes nothing and has the problem.
+        If the summarizer fails, or the newest turn alone has too many tokens, the plan changes
+        nothing and has the problem.
         """
         body = [message for message in ctx.shown if message.type != "system"]
         many = self.compress_at_turns and len(turns(body)) >= self.compress_at_turns
@@ -216,8 +218,8 @@ class ByTurns(Strategy):
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
         """Return a plan that summarizes the older turns, after an overflow of the window.
 
-        The newest turns stay. If the summarizer fails, the plan changes nothing and has the
-        problem.
+        The newest turns stay. If there are no older ones, or the summarizer fails, the plan changes
+        nothing; in the second case it has the problem.
         """
         body = [message for message in ctx.shown if message.type != "system"]
         older = body[: self._kept_from(ctx, body)]

@@ -95,9 +95,10 @@ class Rate:
     def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
         """Return whether another compaction is allowed after the last one, `compaction`.
 
-        `length` is the number of messages of the transcript. If it is less than at the last
-        compaction, because of a rollback, no new messages are needed. `minutes` is the time now on
-        the caller's clock; without a clock it is `None`, and only messages count.
+        `length` is the number of messages of the transcript; before the first compaction all of
+        them are new. If it is less than at the last compaction, because of a rollback, no new
+        messages are needed. `minutes` is the time now on the caller's clock; without a clock it is
+        `None`, and only messages count.
         """
         new = length - compaction.get("length", 0)
         last = compaction.get("minutes")
@@ -155,16 +156,16 @@ GAIN = 0.25
 class ThreeStage(Strategy):
     """Keep the first and the newest messages and replace the middle with a summary.
 
-    The strategy acts when a request reaches the trigger and leaves out the oldest messages of the
-    middle until the target is reached. Until the next compaction the context only grows, which
-    keeps the provider's cache valid. If the newest messages alone exceed the target, all of them
-    stay while the request is below the midpoint of trigger and target.
+    When a request reaches the trigger, the strategy summarizes the oldest messages after the
+    primers until the target is reached. Until the next compaction the context only grows, which
+    keeps the provider's cache valid. If some of the recents would have to go, too, all of them stay
+    while the request is at most at the midpoint of trigger and target.
 
     Values outside their limits are limited, with a warning in the log.
 
     Attributes:
         primers: Number of first messages that stay, from 0 to 1000.
-        recents: Number of newest messages that stay, from 0 to 1000.
+        recents: Number of newest messages that stay if the target allows it, from 0 to 1000.
         trigger_ratio: Share of the window at which the strategy acts, from 0.1 to 0.95.
         target_ratio: Share of the window that it leaves, from 0.1 to 0.9; below `trigger_ratio`.
         summary_tokens: Requested length of a summary.
@@ -211,11 +212,12 @@ class ThreeStage(Strategy):
             _warn_of_balance(self.primers, self.recents)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Clear old tool results and summarize the middle if the trigger is reached.
+        """Clear old tool results and summarize old messages if the request reaches the trigger.
 
-        With more messages than `window_messages` the middle is summarized as well. The plan changes
-        nothing if it would save little, if `rate` does not allow it yet, or if the summarizer
-        fails.
+        Large tool results are truncated if it still does. With more than `window_messages` messages
+        only the middle is summarized, whatever the tokens. The plan changes nothing if it would
+        save few tokens, if `rate` does not allow it yet, or if the summarizer fails; then it has
+        the problem.
         """
         too_many = self._surplus(ctx)
         if not too_many and not self.ratios.reached(ctx.tokens, ctx.window):
@@ -240,11 +242,11 @@ class ThreeStage(Strategy):
         return self._tight(summarized.after, goal)
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Shorten tool results, then summarize the middle, after the model refused the context.
+        """Shorten tool results and maybe summarize old messages, after the model refused the context.
 
-        Each further overflow keeps fewer messages, the last ones no primers. If the summarizer
-        fails, the summary is made without a model. If nothing more can be left out, the plan
-        changes nothing and has the problem.
+        It summarizes unless the shortened request fits a known window. Each further overflow keeps
+        fewer messages, in the end no primers. If the summarizer fails, the summary is made without
+        a model. If nothing more can be left out, the plan changes nothing and has the problem.
         """
         after = shorten_results(ctx).after
         if after is not ctx and ctx.window_tokens and after.tokens < ctx.window_tokens:
@@ -261,7 +263,11 @@ class ThreeStage(Strategy):
         return summarized
 
     def middle(self, ctx: PlanContext, *, primers: int, recents: int) -> list[AnyMessage]:
-        """Return the messages between primers and recents, without incomplete tool calls."""
+        """Return the messages between primers and recents, also those that are left out already.
+
+        A tool call and its results are never separated: they are in the middle together or not at
+        all.
+        """
         messages = ctx.conversation
         first = safe_split(messages, min(primers, len(messages)), towards="newer")
         last = safe_split(messages, max(0, len(messages) - recents), towards="older")
@@ -286,10 +292,10 @@ class ThreeStage(Strategy):
         return truncate_large(ctx, goal) if reached else ctx.keep()
 
     def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
-        """Return the oldest messages of the middle to summarize, so that `goal` tokens are left.
+        """Return the oldest messages after the primers; without them `goal` tokens are left.
 
-        If that is impossible, all of the middle is returned. The newest `recents` messages stay as
-        well if at most `room` tokens are left with them.
+        If that is impossible, as many as possible are returned. The newest `recents` messages can
+        be among them, but all of these stay if at most `room` tokens are left with them.
         """
         messages = ctx.conversation
         first = safe_split(messages, min(self.primers, len(messages)), towards="newer")

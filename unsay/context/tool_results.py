@@ -81,7 +81,7 @@ def words_of(message: AnyMessage, texts: Texts) -> str:
 def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
     """Return a message's text and data as one text, and a line for each of its images and files.
 
-    Data are content blocks of other types, as JSON.
+    Data are content blocks of other types, as JSON; thinking and calls of tools are left out.
     """
     words: list[str] = []
     media: list[str] = []

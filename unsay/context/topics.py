@@ -56,7 +56,7 @@ def by_topic(
 ) -> dict[str, list[AnyMessage]]:
     """Return the messages of each topic, by topic id; notices are left out.
 
-    Without segments all messages are under `""`.
+    Messages before the first segment belong to its topic. Without segments all are under `""`.
     """
     # Messages before the first segment belong to its topic: a host may put some in before a turn.
     starts = {segment["start"]: segment["topic_id"] for segment in segments}
@@ -112,7 +112,7 @@ def memories(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryPlacement:
-    """Where the summaries of topics are in a context; the oldest topic comes first."""
+    """Where a context has the summaries of topics, in the order of the last messages they cover."""
 
     head: tuple[str, ...]  # in the system message
     before: Mapping[str, tuple[str, ...]]  # by the id of the message that they precede
@@ -154,7 +154,12 @@ def place_summaries(
 class TopicScoped(Strategy):
     """Send only the messages of the current topic, as another strategy plans them.
 
-    Each topic has its own compaction. Pins and the running question are sent in every topic.
+    Topics that were expanded during it are sent as well. Each topic has its own compaction. Pins
+    and the running question are sent in every topic. Before the first topic all messages are sent.
+
+    Attributes:
+        within: The strategy that plans the messages of one topic.
+        kept_messages: Number of newest messages of the topic left last that are sent as well.
     """
 
     within: Strategy = field(default_factory=ThreeStage)  # plans the messages of one topic
@@ -166,14 +171,17 @@ class TopicScoped(Strategy):
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
-        """Return the plan of `within` for the topic, if its `per_turn` includes this call.
+        """Return the plan of `within` for the messages of the topic.
 
-        Else the plan changes nothing.
+        If its `per_turn` excludes this call, or it fails, all of these messages are sent.
         """
         return (yield from plan_if_due(self.within, self.scoped(ctx)))
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Return the plan of `within` for a smaller context of the topic."""
+        """Return the plan of `within` for a smaller context of the topic.
+
+        If `within` fails, the context stays as it was and the plan has the problem.
+        """
         return (yield from call_strategy(self.within.reduce, self.scoped(ctx)))
 
     def _kept_ids(

@@ -61,11 +61,12 @@ def lay_out(
     summaries: Mapping[str, Sequence[str]] | None = None,
     recalled: AnyMessage | None = None,
 ) -> list[AnyMessage]:
-    """Return the messages of a plan, with everything that is added to them, as they are sent.
+    """Return the messages of a plan with summaries of topics, recalled messages and hints.
 
     `summaries` are texts of topics, by the id of the message that they precede; if that message is
-    not shown, they come first. `recalled` quotes earlier messages and precedes the newest question
-    and its documents. `hints` are added to the end of that question.
+    not shown, they come first. Documents come before their question. `recalled` quotes earlier
+    messages and precedes the newest question and its documents. `hints` are added to the end of
+    that question, or to a system message if there is no question.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
