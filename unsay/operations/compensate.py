@@ -52,7 +52,7 @@ def compensations_of(change: Change, services: Services) -> list[Compensation]:
 def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
     """Return the tool calls of messages, newest first; `obstacle` says why one cannot be undone.
 
-    Nothing is undone here. Calls of tools that are declared to have no consequences are left out.
+    Nothing is undone here. Hand-offs and calls of tools declared to have no consequences are left out.
     """
     results: dict[str, ToolMessage] = {}
     calls = []
@@ -125,8 +125,8 @@ def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
     """Store entries for the calls that a step must undo, before its update is committed.
 
-    Raises `ConfirmationNeededError` if a tool asks first, outside of a run and without
-    `scope.confirm`.
+    If a tool asks first, `scope.confirm` answers, or in a run an interrupt asks a person; raises
+    `ConfirmationNeededError` if there is neither.
     """
     made = yield from _never_answered(scope)
     removed, restored = _net(scope)
@@ -138,7 +138,7 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
-    """Store entries to undo the calls of the turn's rejected drafts; nothing without a store."""
+    """Store entries to undo the calls of rejected drafts, with a store; may ask a person first."""
     if scope.store is not None:
         scheduled = {each["key"] for each in state.get("pending_compensations", [])}
         calls = calls_to_undo(rejected_messages(state["turn"]), scope.services)
@@ -367,7 +367,7 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Return the calls of rejected drafts that were not undone, for hints; none without a store."""
+    """Return the calls of rejected drafts that could be undone but were not; none without a store."""
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [

@@ -140,7 +140,7 @@ def step_message_ids(step: Operation) -> list[str]:
 def find_forgotten(state: State, what: str) -> Forgotten | None:
     """Return the newest entry that `what` names; `None` if there is none.
 
-    `what` is an entry's id, a message's id, or a topic's id or label.
+    `what` is an entry's id, a topic's id, a message's id, or the label of a single topic.
     """
     entries = state.get("forgotten", [])[::-1]
     labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
@@ -157,7 +157,7 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     """Return the update that forgets or restores what a step says, or with `back` undoes it.
 
     Summaries that cover these messages are written again, by a model if there is one. Raises
-    `ConflictError` if too much would be forgotten.
+    `ConflictError` if too much would be forgotten, or with `back` too much pinned.
     """
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:

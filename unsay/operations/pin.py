@@ -37,9 +37,9 @@ def bounded(pins: list[Pin]) -> list[Pin]:
 
 
 def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Return the ids to pin for the messages `names`: one for a tool call and its results.
+    """Return the ids to pin so that contexts include the messages with the ids `names`.
 
-    It is the id of the first of them: its pin covers the others.
+    A tool call and its results need only one pin, which covers them all: that of the first named.
     """
     led: list[str] = []
     seen: set[int] = set()
@@ -53,7 +53,10 @@ def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]
 def move_pins(
     pins: Sequence[Pin], page: str | None, names: Collection[str | None] | None = None
 ) -> list[Pin]:
-    """Return all pins; those of `names` (`None`: all) are moved to segment `page` (`None`: the state)."""
+    """Return all pins, with those of the messages `names` moved to the offloaded segment `page`.
+
+    `None` as `names` means all pins, and `None` as `page` means the state.
+    """
     return [
         make_pin(each["message_id"], page) if names is None or each["message_id"] in names else each
         for each in pins

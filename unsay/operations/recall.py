@@ -210,8 +210,8 @@ class Find:
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
     """Return what a person's search of the whole transcript finds, in the transcript's order.
 
-    It is at most `MOST_FOUND` matches, and they are added to the events to log. Raises `InputError`
-    for a query without words.
+    It is at most `MOST_FOUND` matches, and they are added to the events to log. Damaged segments are
+    skipped. Raises `InputError` for an empty query.
     """
     if not query.strip():
         raise InputError("The query is empty: give words to search for")

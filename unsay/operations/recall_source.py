@@ -64,7 +64,7 @@ class RecallSource:
         return [*(message for page in pages for message in page.messages), *self.live]
 
     def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read, and store the thread's new cache for later searches.
+        """Index the messages that were read, and keep the thread's new cache in memory for later searches.
 
         Return the messages that are in the index, and that cache. Unless a person or the model
         searches, at most `INDEXED_AT_ONCE` new messages are read into the index; then the oldest
@@ -108,10 +108,10 @@ class RecallSource:
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read what a search may find: with `by_hand` all offloaded segments, else only the newest.
+    """Read what a search may find: the newest offloaded segments, or all of them with `by_hand`.
 
     Damaged segments are skipped and streamed as `segment_lost`. Raises `DatabaseCorruptError` if a
-    message that a person searched for cannot be reached.
+    message that a person searched for cannot be reached; not with `by_hand`.
     """
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
@@ -154,7 +154,8 @@ def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgo
 def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
     """Return the messages of the newest segment that holds a call's result; empty if none does.
 
-    A damaged segment is skipped; the event `segment_lost` reports it.
+    The tool that reads the rest of a long result uses it. A damaged segment is skipped; the event
+    `segment_lost` reports it.
     """
     known, head = _memory(scope).pages, offloaded_of(state)
     while head is not None and scope.address is not None:
@@ -168,7 +169,10 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
 
 
 def hidden_ids(state: State) -> set[str]:
-    """Return the ids of forgotten messages; of a forgotten topic those in the state or its entry."""
+    """Return the ids of forgotten messages, pending ones not included.
+
+    Of a forgotten topic's offloaded messages only those that its entry names are included.
+    """
     forgotten, segments = state.get("forgotten", []), state.get("segments", [])
     hidden = forgotten_ids(state["messages"], segments, forgotten, pending=_pending(state))
     return {*hidden, *named_ids(forgotten)}

@@ -22,8 +22,8 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     """Return the ids of the messages of a turn that can be removed alone, without system messages.
 
     `number` is the turn's, as text; `pending` messages do not count. Raises `UnknownTurnError` if
-    there is no such answered turn, `InputError` if a message that stays needs one of them, as a
-    tool's result needs its call.
+    there is no such answered turn, `InputError` if `number` is no number, or if a message that stays
+    needs one of them, as a tool's result needs its call.
     """
     if not number.isdecimal():
         raise InputError(f"{number!r} is not a turn: write a turn number N")
@@ -68,10 +68,10 @@ def remove_turn(
 
 
 def _without_summaries(live: LiveBranch, change: Change, ids: Collection[str]) -> Change:
-    """Return the change with fewer topic summaries, and with the removed turn's topic split in two.
+    """Return the change without the topic summaries that cover messages of the removed turn (`ids`).
 
-    Summaries that cover messages of the turn (`ids`) are dropped. Messages of its topic after the
-    turn begin a segment of their own.
+    A segment that began in the turn begins at its first remaining message. Two segments of one topic
+    that are next to each other become one.
     """
     present = live.positions()
     segments: list[Segment] = [each for each in live.segments if each["start"] not in present]

@@ -39,10 +39,10 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch with the id `what`, or the newest branch that holds the message `what`.
+    """Return the branch whose id is or begins with `what`, or the newest that holds the message `what`.
 
-    `None` if no branch holds the message. For a branch's id, errors are those of
-    `find_stored_branch`.
+    `None` if no branch holds the message. A text that begins with `branch-` is taken for a branch's
+    id: `UnknownBranchError` if there is none, `ConflictError` if several ids begin with it.
     """
     if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
@@ -58,8 +58,10 @@ def restore(
     must be loaded. `branches` are all of the thread's.
 
     Raises:
-        UnknownBranchError: No branch, topic or removed message matches `what`.
-        ConflictError: Several match, it is there already, or the place where it was is not.
+        UnknownBranchError: No branch, topic or removed message matches `what`; a rejected draft
+            cannot be restored.
+        ConflictError: Several match, it is in the transcript or contexts already, or the message that
+            it followed is not in the transcript.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
@@ -113,7 +115,9 @@ def _put_back(
 ) -> Steps[Update]:
     """Return the update that restores a branch at its base; what follows the base becomes a branch.
 
-    Raises `ConflictError` if its messages are in the transcript already or its base is not.
+    But what follows stays if the branch is an automatic rollback's, a removed turn, documents, or
+    messages that a host replaced. Raises `ConflictError` if its messages are in the transcript
+    already or are only drafts, or if its base is not in the transcript.
     """
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
@@ -144,7 +148,7 @@ def _put_back(
 def _put_in_place(
     state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> Steps[Update]:
-    """Return the update that restores a branch at its base, before the messages that follow there.
+    """Return the update that restores an automatic rollback's branch before what follows its base.
 
     Raises `ConflictError` if its base is not in the transcript.
     """
@@ -219,9 +223,9 @@ def _with_branch(state: State, scope: Scope, change: Change, step: Operation) ->
 def _check_base(
     places: Collection[str | None], base: str | None, branches: Sequence[StoredBranch]
 ) -> None:
-    """Raise `ConflictError` if the message that the branch follows is not in the transcript.
+    """Raise `ConflictError` if `base`, the message that a branch follows, is not in `places`.
 
-    `None`, the start, passes.
+    `None`, the start, passes. The error names the one of `branches` that holds the base.
     """
     if base is None or base in places:
         return
@@ -264,8 +268,9 @@ def pick(
 ) -> Update:
     """Return the update that copies messages of the branch or thread `source` to the end.
 
-    A copy gets a new id if the transcript has, or may have, its id. Raises `InputError` unless the
-    messages end in an answer, `UnknownBranchError` if an id is not in `messages`.
+    Commands and notices are not copied, and `undo` can reverse it. A copy gets a new id if the
+    transcript has, or may have, its id. Raises `InputError` if `message_ids` is not a list, is empty,
+    or does not end in an answer; `UnknownBranchError` if an id is not in `messages`.
     """
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
@@ -298,9 +303,10 @@ def _ids(messages: Sequence[AnyMessage]) -> set[str | None]:
 
 
 def branch_until(state: State, at: str | None, turns: int | None) -> LiveBranch:
-    """Return the live branch up to a checkpoint or N turns back; errors are those of `target_of`.
+    """Return the part of the live branch that a fork copies: up to checkpoint `at`, or N turns back.
 
-    Without both arguments it ends before the pending messages.
+    Without both it is all, but without the question that waits for an answer. With one it raises
+    what `target_of` raises, for example `UnknownCheckpointError` or `NothingToUndoError`.
     """
     live, turn = live_branch(state), state.get("turn")
     if at is not None or turns is not None:

@@ -40,10 +40,10 @@ ANSWER_CHARS = 1_000
 
 
 def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
-    """Return the id of the branch whose question a retry asks again; `None` for the last turn.
+    """Check that a retry is possible; return the id of the branch with an interrupted turn's question.
 
-    It is that of an interrupted turn. Raises `NothingToUndoError` if there is no question,
-    `InputError` if it is empty or has more than `limit` characters.
+    `None` if the last question in the transcript is asked again. Raises `NothingToUndoError` if there
+    is none, `InputError` if it is empty or has more than `limit` characters.
     """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
@@ -86,9 +86,10 @@ def edited(
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Return the update that removes the last turn and the command, and asks its question again.
 
-    What it removes is stored as branches at once. The question gets a new id. For an edit, the turn
-    that begins at the message `request["to"]` and all later ones are removed, and the question gets
-    the text of the request.
+    What it removes is stored as branches at once. The question gets a new id. If the request has a
+    text (an edit), the turn that begins at the message `request["to"]` and all later ones are
+    removed, and the question gets the text. Else `to` is the branch of an interrupted turn, or `None`.
+    Raises `ConflictError` if that message or branch is no longer there.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
@@ -135,7 +136,10 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
 def _same_topic(
     update: Update, branch: StoredBranch, asked: Sequence[AnyMessage], start: str
 ) -> Update:
-    """Return an update that begins a topic at the message `start` if the removed question did."""
+    """Return an update that begins a topic at the message `start` if the removed question began it.
+
+    The update is empty if it did not.
+    """
     starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
     topic = next((starts[m.id] for m in asked if m.id in starts), None)
     if topic is None:

@@ -53,7 +53,8 @@ def checkpoint_step(
 ) -> Operation | None:
     """Return the step that adds a checkpoint to those `before`; `None` if it changes nothing.
 
-    `limit` is that of `add_checkpoint`, whose errors are raised.
+    `limit` is the most unnamed ones: older ones are thinned out. Raises `CheckpointExistsError` if
+    another one has the name, `ConflictError` if there are too many named ones.
     """
     after = add_checkpoint(before, new, limit=limit)
     if after == list(before):
@@ -154,7 +155,10 @@ def reversed_part(
 
 
 def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
-    """Return the update that adds the checkpoints a step made, or with `back` removes them again."""
+    """Return the update that adds the checkpoints a step made and removes those that it replaced.
+
+    With `back` it is the reverse. A checkpoint whose message is no longer there is not added.
+    """
     added, removed = step.get("made", []), step.get("replaced", [])
     if back:
         added, removed = removed, added
@@ -240,7 +244,7 @@ def change_made(
 
 
 def step_notice(texts: Texts, change: StepChange, *, undone: bool) -> str:
-    """Return the notice that tells a user what an undo or a redo changed.
+    """Return the notice that tells a user what an undo (`undone`) or a redo changed.
 
     It also names the command that reverses this, unless the undone step cannot be redone.
     """

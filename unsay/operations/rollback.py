@@ -95,8 +95,8 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
     """Log a change, store what it removed as a branch, and return all references to branches.
 
-    `refs` are the references so far; they are returned as they are if nothing was removed. Without
-    a store the new reference holds the branch.
+    `refs` are the references so far; they are returned as they are if the change has neither removed
+    messages nor drafts. Without a store the new reference holds the branch.
     """
     log_rollback(scope, change)
     branch = change.branch
@@ -113,9 +113,10 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store, by message id, the branch or new message where a turn that leaves the state is found.
+    """Store where a turn is found that leaves the state, so that a repeated request finds its answer.
 
-    Without a store nothing is stored.
+    `places` has, by the id of the turn's user message, the id of its branch, or of the new message
+    that asks the question again. Without a store nothing is stored.
     """
     if scope.address is not None:
         yield from put_places(*scope.address, places)
@@ -124,7 +125,10 @@ def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
 def load_branches(
     ids: Sequence[str], scope: Scope, refs: Sequence[BranchRef]
 ) -> Steps[list[StoredBranch]]:
-    """Return the branches with these ids, in this order; raise `ConflictError` if one is not kept."""
+    """Return the branches with these ids, in this order; `DatabaseCorruptError` if one is damaged.
+
+    Raises `ConflictError` if one is not kept: without a store only the newest are.
+    """
     inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
     branches: list[StoredBranch] = []
     for name in ids:
@@ -189,10 +193,11 @@ def go_back(
 
 
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
-    """Return the update that undoes the newest step, such as a turn or a rollback.
+    """Return the update that undoes the newest step, such as a turn, a rollback or a pin.
 
-    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay.
-    Raises `NothingToUndoError` if there is no step, `ConflictError` if a branch is no longer kept.
+    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay. Raises
+    `NothingToUndoError` if there is no step, `ConflictError` if it is no longer possible (such as when
+    a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
@@ -213,9 +218,9 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that repeats the step that was undone last, with the same messages.
 
-    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay.
-    Raises `NothingToRedoError` if there is no such step, `ConflictError` if a branch is no longer
-    kept.
+    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay. Raises
+    `NothingToRedoError` if there is no such step, `ConflictError` if it is no longer possible (such as
+    when a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
     """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
@@ -250,7 +255,7 @@ def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
     """Return the id of the last message that is not pending; `None` if there is none.
 
-    What other agents of a parent graph add to a notice belongs to the notice and does not count.
+    A notice counts, but not what other agents of a parent graph add to it.
     """
     return next((m.id for m in reversed(in_turns(messages)) if m.id not in pending), None)
 
@@ -270,8 +275,9 @@ def _reversed(
     """Return how to undo a step or, with the label `redo`, to repeat it.
 
     The update removes what the step added and puts back what it removed; `pending` messages stay.
-    The removed messages are stored as branches at once. Raises `ConflictError` if a branch is no
-    longer kept.
+    The removed messages are stored as branches at once. Raises `ConflictError` if a branch is not
+    kept, the step's place is not in the state, or too much would be pinned or forgotten;
+    `DatabaseCorruptError` if a branch is damaged.
     """
     live, old = live_branch(state), state.get("branches", [])
     again = label.kind == "redo"
@@ -311,9 +317,10 @@ def _reversed(
 
 
 def show_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
-    """Return the update that includes an earlier topic's messages in contexts.
+    """Return the update that includes an earlier topic's messages in contexts, until the topic changes.
 
-    With `expand=False` contexts show its summary again. The change is added to the events to log.
+    With `expand=False` contexts show its summary again. At most `EXPANDED` topics are included, the
+    newest. The change is added to the events to log. An unknown `topic_id` is not refused.
     """
     segments = state.get("segments", [])
     others = [each for each in state.get("expanded", []) if each["topic_id"] != topic_id]
@@ -355,7 +362,7 @@ def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = No
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that moves the oldest steps to the store; empty if there are few.
+    """Return the update that moves the oldest steps to the store; empty for up to `MOST` steps.
 
     The steps are stored at once. Without a store the oldest are dropped, and cannot be undone.
     """

@@ -74,6 +74,7 @@ def target_of(
         AmbiguousCheckpointError: Several match.
         InputError: Both `to` and `turns` are given, or `turns` is not 1 or more.
         NothingToUndoError: There are fewer answered turns than `turns`, or no messages.
+        ConflictError: The checkpoint's message is not in `live`: load it first.
     """
     if to is not None and turns is not None:
         raise InputError(f"Give a checkpoint ({to!r}) or a number of turns ({turns!r}), not both")
@@ -117,7 +118,8 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
 def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
     """Return the id of the last message that `/rollback ARGUMENT` keeps; `None` is the start.
 
-    The argument is a number of turns or a checkpoint. The errors are those of `target_of`.
+    The argument is a number of turns or a checkpoint; empty, it is neither. Raises what `target_of`
+    raises: that no checkpoint or several match, that there are too few turns, and so on.
     """
     turns = turns_typed(live, argument)
     return target_of(live, argument or None if turns is None else None, turns, pending)
@@ -136,11 +138,12 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 def rollback_targets(
     live: LiveBranch, to: str | None, turns: int | None
 ) -> tuple[set[str | None], int]:
-    """Return the message ids and the number of newest turns to load before `target_of` is called.
+    """Return what to load before `target_of` is called: message ids, and a number of newest turns.
 
-    For a number of `turns`, it is one turn more and no ids. For `to`, it is the id of the
-    checkpoint's message, or no id if `to` names no checkpoint or several. Without both, it is two
-    turns, and ids of the newest offloaded checkpoints if no loaded one is a target.
+    For `turns` there are no ids, and one turn more. For `to` the id is that of the checkpoint's
+    message, or there is none if `to` names no checkpoint or several; the number is 0. Without both
+    the number is 2; if no checkpoint in the state is a target, the ids are those of the newest two
+    offloaded ones.
     """
     if turns is not None:
         return set(), turns + 1 if isinstance(turns, int) else 0

@@ -112,7 +112,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
 def join_topics(state: State, scope: Scope) -> Update:
     """Return the update that joins the newest topic to the one before, and lets `undo` reverse it.
 
-    The errors are those of `same_topic_step`.
+    Raises `ConflictError` if the topic has not changed yet, or if the topic before is forgotten.
     """
     step = same_topic_step(state)
     update: Update = {**swap_topic(state, scope, step, back=False), **with_step(state, step)}
@@ -200,7 +200,10 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
 def forget_turns(
     state: State, messages: Sequence[AnyMessage], pending: Sequence[str], cause: Cause
 ) -> Operation:
-    """Return the step that forgets the messages of turns; errors are those of `forget_messages`."""
+    """Return the step that forgets the messages of turns.
+
+    Raises `InputError` or `ConflictError`, as `forget_messages` does.
+    """
     names = [message.id or "" for message in messages]
     return forget_messages(state, names, pending, cause, span=len(answers_by_turn(messages)) > 1)
 
@@ -210,8 +213,8 @@ def forget_span(
 ) -> Operation:
     """Return the step that forgets the message `what`, or all messages from `what` up to `through`.
 
-    The two can be in either order. Raises `UnknownBranchError` if the state lacks one; other errors
-    are those of `forget_messages`.
+    The two can be in either order. Raises `UnknownBranchError` if the state lacks one; `InputError`
+    or `ConflictError`, as `forget_messages` does.
     """
     messages = state["messages"]
     places = {message.id: index for index, message in enumerate(messages)}
@@ -231,7 +234,7 @@ def forget_span(
 def take_step(state: State, scope: Scope, step: Operation) -> Steps[Update]:
     """Return the update that forgets or restores what `step` says; `undo` can then reverse it.
 
-    The errors are those of `apply`.
+    Raises `ConflictError` if too much would be forgotten.
     """
     update = yield from apply(state, scope, step)
     return {**update, **with_step(state, step)}
