@@ -30,8 +30,9 @@ def check_call(
 ) -> None:
     """Raise `error` unless the arguments have the names and types of the function's parameters.
 
-    With `bound` the first parameter is skipped, as `self`. `label` is shown as the function's name;
-    empty is its own. Text with a lone surrogate raises `InputError`, because it cannot be stored.
+    With `bound`, `args` do not have the function's first parameter, as `self`. `label` is shown as
+    the function's name; empty is its own. Text with a lone surrogate raises `InputError`, because it
+    cannot be stored.
     """
     signature, verb = inspect.signature(function), label or function.__name__
     parameters = list(signature.parameters.values())[bound:]
@@ -101,7 +102,8 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
 def check_returns(function: Callable[..., Any], name: str, *, may_yield: bool = False) -> None:
     """Raise `ConfigurationError` if a user's function yields instead of returning its result.
 
-    `name` is the function's, for the error. With `may_yield` only an async generator is refused.
+    `name` is shown as the function's in the error. With `may_yield` an ordinary generator function
+    passes, and only an async one is refused.
     """
     inner = inner_function(function)
     yields = inspect.isgeneratorfunction(inner) and not may_yield
@@ -114,7 +116,7 @@ def check_returns(function: Callable[..., Any], name: str, *, may_yield: bool = 
 def inner_function(function: Callable[..., Any]) -> Any:
     """Return the function that a call runs in the end.
 
-    It is the one inside a `functools.partial`, and the method `__call__` of an object.
+    It is the one inside a `functools.partial`, the method `__call__` of an object, or `function`.
     """
     while isinstance(function, partial):
         function = function.func
@@ -165,7 +167,10 @@ def configurable(cls: type[T]) -> type[T]:
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method so that its calls raise `InputError` for arguments of a wrong type."""
+    """Decorate a method: calls with wrong names or types of arguments raise `InputError`.
+
+    The call itself raises it, also for an async method or a generator.
+    """
 
     @wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -61,7 +61,7 @@ class ConfigurationError(UnsayError):
 
 
 class MissingModelError(ConfigurationError):
-    """There is no model to answer with."""
+    """There is no model to answer with, or its name or key cannot be used."""
 
 
 class MissingExtraError(ConfigurationError):
@@ -81,15 +81,15 @@ class MessageTooLongError(InputError):
 
 
 class InvalidNameError(InputError):
-    """A checkpoint or thread cannot have this name: too long, not printable, or reserved."""
+    """A checkpoint, thread or turn cannot have this name: too long, not printable, or reserved."""
 
 
 class SnapshotError(InputError):
-    """No portable snapshot can be made of these fields, or the given one cannot be read."""
+    """A portable copy of a thread's state cannot be made as asked, or the given one cannot be read."""
 
 
 class TranscriptError(InputError):
-    """A provider would refuse these messages; the text names the index and the rule."""
+    """A provider would refuse these messages, or events do not give a valid transcript."""
 
 
 class NotFoundError(UnsayError):
@@ -97,19 +97,19 @@ class NotFoundError(UnsayError):
 
 
 class UnknownThreadError(NotFoundError):
-    """No thread of this database has this id."""
+    """No thread of this database has this id, or nothing was stored in it yet."""
 
 
 class UnknownCheckpointError(NotFoundError):
-    """No checkpoint of this thread has this name or id."""
+    """No checkpoint has this name or id, or there is no answer yet at which to make one."""
 
 
 class UnknownTurnError(NotFoundError):
-    """The conversation has no turn of this number."""
+    """The conversation has no answered turn of this number, or no turns yet."""
 
 
 class UnknownRunError(NotFoundError):
-    """No run of this thread has this id."""
+    """No run of this thread has this id, or no failed request of the run is kept."""
 
 
 class UnknownToolResultError(NotFoundError):
@@ -125,11 +125,11 @@ class UnknownContextError(NotFoundError):
 
 
 class NothingToUndoError(NotFoundError):
-    """The thread has no operation left that could be undone."""
+    """There is nothing to undo, roll back, ask again or resume."""
 
 
 class NothingToRedoError(NotFoundError):
-    """Nothing was undone since the last turn or rollback."""
+    """Nothing was undone, or a later message or step replaced what was undone."""
 
 
 class ConflictError(UnsayError):
@@ -161,7 +161,7 @@ class EventConflictError(ConflictError):
 
 
 class RunConflictError(ConflictError):
-    """The run's status does not allow this, or the run already waits for something else."""
+    """The run's status does not allow this, it already waits for something else, or its id is taken."""
 
 
 class SessionEndedError(ConflictError):
@@ -221,7 +221,7 @@ class ModelRefusedError(ModelError):
 
 
 class EmptyAnswerError(ModelError):
-    """The model returned nothing, on every attempt."""
+    """Every draft of the turn was empty, or only an empty one could be delivered."""
 
 
 class SummarizationError(ModelError):
@@ -229,7 +229,7 @@ class SummarizationError(ModelError):
 
 
 class ModelReplyError(ModelError):
-    """The model or agent returned something other than a message."""
+    """What a model, an agent or embeddings returned cannot be used, such as something without a message."""
 
 
 class ToolStepsError(ModelError):

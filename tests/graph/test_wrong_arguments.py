@@ -4,13 +4,14 @@ import asyncio
 import inspect
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, UnsayError
 from unsay.conversation.verbs import ConversationVerbs, RegistryVerbs, Verb
-from unsay.errors import InputError
+from unsay.errors import ConfigurationError, InputError
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -121,6 +122,8 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
             ):
                 with pytest.raises(InputError, match="must be str"):
                     await verb(*([wrong] * (2 if verb == registry.run else 1)))  # type: ignore[operator]
+            with pytest.raises(InputError, match=r"stream_resumed: .*'decison'"):
+                conversation.stream_resumed(decison="approve")  # type: ignore[call-arg]
 
     asyncio.run(main())
 
@@ -132,6 +135,14 @@ def test_only_our_errors_leave_open(option: str) -> None:
         arguments: Any = {"path_or_url": ":memory:", option: wrong}
         with suppress(UnsayError):
             Conversation.open(**arguments).close()
+
+
+def test_impossible_overrides_are_refused_by_open(tmp_path: Path) -> None:
+    """The error comes at once, not from the first verb, and no file is made."""
+    file = tmp_path / "chat.db"
+    with pytest.raises(ConfigurationError, match="quality_threshold"):
+        Conversation.open(file, context={"quality_threshold": 7})
+    assert not file.exists()
 
 
 def test_an_unknown_option_names_open_and_its_options() -> None:

@@ -63,6 +63,13 @@ def test_drafts_without_a_score_count_as_worst() -> None:
     assert {"answer": "one", "score": None} == action["args"]
 
 
+def test_an_empty_draft_is_not_the_best() -> None:
+    """A draft with words is better than an empty one, also if a judge gave it 0."""
+    drafts = [rejection("", 0.0, "empty"), rejection("two", 0.0, "wrong")]
+
+    assert "two" == best(drafts)["messages"][-1].content
+
+
 def langchain(**decision: Any) -> dict[str, Any]:
     """An answer as LangChain's middleware expects it."""
     return {"decisions": [decision]}

@@ -19,9 +19,10 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
         UnknownThreadError: The thread has no messages yet.
         NothingToUndoError: The thread has no question.
         InputError: The question is empty or longer than the settings allow now.
+        ConfigurationError: There is no model; the question is kept.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
-        ConflictError: The thread waits for a decision, was ended, or is used by another process for
+        ConflictError: The thread waits for a decision, was ended, or is used by another writer for
             too long; or a budget is used up.
     """
     state = yield from thread.known()
@@ -51,6 +52,7 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No answered turn has this number.
         InputError: The text is empty or too long, or the turn has no question.
+        ConfigurationError: There is no model; the new question is kept.
         ModelError: The model failed; the new question is kept, and `resume` asks it again.
         StorageError: The database failed; what was stored before is intact.
         ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget

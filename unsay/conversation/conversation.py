@@ -51,7 +51,7 @@ class _Opened:
         Args:
             path_or_url: A path, `sqlite:///path`, `:memory:`, an open database, or
                 `postgresql://user:password@host:port/name`, which needs the extra `postgres`.
-            thread: The thread's id; `None` starts a new thread.
+            thread: The thread's id, of 1 to 200 printable characters; `None` starts a new thread.
             model: Answers, as in `build_graph`. Reading and rolling back need none.
             title: A model that names new threads. `None` reads `UNSAY_TITLE_MODEL`; without it the
                 title is the first question's words.
@@ -61,13 +61,15 @@ class _Opened:
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.
-            ConfigurationError: A setting, the strategy, the prompts or the URL cannot be used.
+            ConfigurationError: A setting, an override, a tool, the strategy, the prompts or the URL
+                cannot be used. A missing model is an error of `say`, not of `open`.
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InvalidNameError: The thread's id is not allowed.
             InputError: An option is unknown or has the wrong type.
         """
         thread_id = checked_id(thread)
         services = make_services(model, title=title, **options)
+        services.settings.for_run(context)  # for its errors
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
@@ -131,11 +133,13 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             answer: The text in the attribute `answer` of an error, as for `say`.
 
         Raises:
-            InputError: The message cannot be answered; nothing was stored.
+            InputError: An argument has the wrong type: raised by the call. Or the message cannot be
+                answered: raised, as all other errors, when events are read. Nothing was stored.
+            ConfigurationError: There is no model; the question is kept.
             ModelError: The model failed; the question is kept.
             StorageError: The database failed; what was stored before is intact. If the model had
                 answered, the error's `answer` is the text.
-            ConflictError: The thread waits for a decision, was ended, or is used by another process
+            ConflictError: The thread waits for a decision, was ended, or is used by another writer
                 for too long; a budget is used up; or the `turn_id` was used for another text.
         """
         opening = partial(
@@ -224,6 +228,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
             async for event in events:
                 yield event
 
+    @checked
     async def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
         """Stream the events of a resumed turn; arguments and errors are those of `resume`."""
         async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:

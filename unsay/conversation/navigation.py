@@ -47,10 +47,11 @@ from unsay.types import Checkpoint, CheckpointReason
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
-    """Make a checkpoint at the newest answer and return it; if it has one already, name that one.
+    """Make a checkpoint at the newest answer and return it; `undo` takes it back.
 
-    `name` has 1 to 64 printable characters, or is `None`. If there are more unnamed checkpoints
-    than the setting `checkpoint_limit`, old ones are removed.
+    An unnamed checkpoint at this answer gets the `name`; with `None` the one that is there is
+    returned. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
+    the setting `checkpoint_limit`, old ones are removed.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -144,8 +145,9 @@ def rollback(
     Args:
         thread: The thread.
         to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
-            before the last message, or without one the start of the last turn. A question that
-            has no answer counts as a turn here.
+            before the last message, or without one the start of the last turn. A checkpoint at a
+            tool step of a turn is used only if it is named. A question that has no answer counts
+            as a turn here.
         turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
             question after them, go too.
         confirm: Decides whether a tool call is undone, for tools that ask first. After a no the
@@ -172,9 +174,9 @@ def rollback(
 
 
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
-    """Return the ids of waiting messages that a rollback, an undo or a redo keeps.
+    """Return the ids of messages without an answer that a rollback, an undo or a redo keeps.
 
-    A typed command keeps them, except the question of a turn that was stopped. A verb keeps none.
+    A slash command keeps them, except the question of a stopped turn; a verb keeps none.
     """
     if thread.order is None:
         return ()
@@ -283,7 +285,8 @@ def remove(
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No answered turn has this number.
         InputError: A later message needs one of the turn, as a tool's result needs its call.
-        ConflictError: A turn was stopped and waits, or a tool asks first and `confirm` is not given.
+        ConflictError: A turn was stopped or waits for a decision, or a tool asks first and
+            `confirm` is not given; nothing was changed.
     """
     state = yield from thread.settled()
     command = Command(verb="remove", argument=str(turn))
@@ -332,7 +335,7 @@ def settle(
 ) -> Steps[RollbackResult]:
     """Commit the update of an operation, end an open turn, and return what was changed.
 
-    The `update` itself is completed first. `event` is the entry for `state_history`; `None` adds
+    Keys are added to `update` in place. `event` is the entry for `state_history`; `None` adds
     none. The thread's entry in the list of threads is updated too.
     """
     if turn := state.get("turn"):

@@ -72,14 +72,15 @@ class Reply:
 
     Attributes:
         kind: Whether the text is the model's answer, a notice of unsay, or waits for a decision.
-        text: For a decision, the best draft.
+        text: For a decision about drafts, the best draft; for another decision it may be empty.
         message_id: `None` while the turn waits for a decision.
         score: From 0 to 1; `None` for unscored.
         outcome: `passed`, `failed` or `unscored`; `None` for notices.
         topic: Label of the topic; empty if it has none.
         topic_change: `new` if the question began this topic, `back` if it returned to it; else `None`.
             `same_topic()` says that it continues the topic before.
-        flag: `low_quality` when the best draft was delivered although it failed.
+        flag: `low_quality` if the best draft was delivered although it failed, `by_person` if a
+            person wrote the answer; else `None`.
         rollbacks: Number of drafts that were rejected before this answer.
         removed: What automatic rollbacks of this turn removed from the transcript; empty for nothing.
         checkpoints_removed: Names of the checkpoints that a retry or an edit removed.

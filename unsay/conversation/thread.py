@@ -42,8 +42,8 @@ NAME_CHARS = 200
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
     """Return an id unchanged, or a new random one for `None`.
 
-    Raises `InvalidNameError` if it is not allowed: `thing` says in the error what the id names, and
-    `example` adds a hint.
+    Raises `InvalidNameError` unless it has 1 to 200 printable characters. In the error `thing` says
+    what the id names, and `example` adds a hint.
     """
     if name is None:
         return str(uuid4())
@@ -215,7 +215,10 @@ class ThreadHandle:
         return None
 
     def known(self) -> Steps[State]:
-        """Return the state with the live messages; `UnknownThreadError` if the thread is empty."""
+        """Return the state, without offloaded messages, which stay in the store.
+
+        Raises `UnknownThreadError` if nothing was stored in the thread yet.
+        """
         snapshot = yield from self.snapshot()
         if not any(
             snapshot.values.get(key)
@@ -231,8 +234,7 @@ class ThreadHandle:
     def decided(self) -> Steps[State]:
         """Return the state, for verbs that are refused while a decision is pending.
 
-        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a decision is
-        pending.
+        Raises `UnknownThreadError` as `known` does, `ConflictError` if a decision is pending.
         """
         refuse_undecided((yield from self.snapshot()))
         return (yield from self.known())
@@ -240,8 +242,8 @@ class ThreadHandle:
     def settled(self) -> Steps[State]:
         """Return the state, for verbs that must not change a turn under way.
 
-        Raises `UnknownThreadError` if the thread is empty, `ConflictError` if a turn was stopped or
-        a decision is pending.
+        Raises `UnknownThreadError` as `known` does, `ConflictError` if a turn was stopped or a
+        decision is pending.
         """
         state = yield from self.decided()
         if (yield from self.snapshot()).next:
@@ -253,8 +255,8 @@ class ThreadHandle:
     def whole(self) -> Steps[State]:
         """Return the state with the whole transcript, for verbs that only read.
 
-        Raises `UnknownThreadError` if the thread is empty, `DatabaseCorruptError` if an offloaded
-        segment is missing or damaged.
+        Raises `UnknownThreadError` as `known` does, `DatabaseCorruptError` if an offloaded segment is
+        missing or damaged.
         """
         return (yield from load_all((yield from self.known()), self.scope()))
 
@@ -299,8 +301,8 @@ class ThreadHandle:
     def list_thread(self, state: Mapping[str, Any]) -> Steps[None]:
         """Update the thread's entry in the list of threads, and clear its pending input.
 
-        Called after a turn or a verb with the state that it left. The first time a model may make a
-        title.
+        Called after a turn or a verb with the state that it left. Until the entry has an answered
+        turn, the title is made anew, maybe by a model.
         """
         now, listed = self.scope().now(), (yield from find_session(*self.address))
         if listed is None or not listed.turns:  # a title can cost a model call: it is made once
@@ -321,7 +323,7 @@ class ThreadHandle:
             messages: Anything that LangChain reads as messages.
 
         Raises:
-            InputError: LangChain cannot read them as messages.
+            InputError: LangChain cannot read them as messages, or a text cannot be stored.
             ConflictError: The thread waits for a decision.
         """
         try:
@@ -354,8 +356,8 @@ class ThreadHandle:
         Returns what became of those calls.
 
         Raises:
-            ConflictError: A person must confirm that a call is undone, and nobody can be asked;
-                nothing was changed.
+            ConfirmationNeededError: A person must confirm that a call is undone, and nobody can be
+                asked; nothing was changed.
         """
         # Before the commit only the intention is stored; tools run after it. So a crash never
         # leaves a call undone that is still in the transcript.

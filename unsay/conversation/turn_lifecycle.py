@@ -50,7 +50,7 @@ from unsay.storage.items import freeze_messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The part of a turn that is stored already, when its id is sent again.
+    """What is stored of a turn whose id is sent again.
 
     `name` is the id of the message that is answered: the turn's id, or after `/retry` the new id of
     the question. `reply` is `None` if the turn has not ended, or nothing is stored.
@@ -111,7 +111,7 @@ def open_turn(
 
 
 def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
-    """Raise `ConflictError` if other messages follow a question that was never answered."""
+    """Raise `ConflictError` if the question got no answer of its own and other messages follow it."""
     messages = state.get("messages", [])
     waiting = messages[find_pending(messages, state.get("turn")).start :]
     if question_id in {m.id for m in messages} - {m.id for m in waiting}:
@@ -269,10 +269,11 @@ def say(
 
     Raises:
         InputError: The message cannot be answered; nothing was stored.
+        ConfigurationError: There is no model; the question is kept.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact. If the model had
             answered, the error's `answer` is the text.
-        ConflictError: The thread waits for a decision, was ended, or is used by another process
+        ConflictError: The thread waits for a decision, was ended, or is used by another writer
             for too long; a budget is used up; or the `turn_id` was used for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
@@ -286,14 +287,16 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 
     Args:
         thread: The thread.
-        decision: For drafts that all failed: `"approve"`, `"reject"` or `{"decisions": [{"type":
-            …}]}`; `None` resumes a turn that waits for no decision. The reply to a decision that
-            cannot be read asks for it again.
+        decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; for what a tool or an
+            agent of yours asks, its own answer. `None` resumes a turn that waits for no decision.
+            The reply to a decision that cannot be read asks for it again.
 
     Raises:
-        NothingToUndoError: No turn was stopped.
-        ConflictError: The turn waits for a decision, and none is given.
+        NothingToUndoError: No turn was stopped; or a decision is given and none is awaited.
+        ConflictError: The turn waits for a decision and none is given, the thread was ended, or a
+            budget is used up.
         InputError: The decision is a mapping with a key that is not text, or cannot be stored.
+        ConfigurationError: There is no model; the question is kept.
         ModelError: The model failed; the question is kept.
         StorageError: The database failed; what was stored before is intact.
     """

@@ -116,7 +116,10 @@ class Verb(Generic[P, T]):
         self._name = name
 
     def started(self, facade: Any, args: Any, kwargs: Any) -> Steps[Any]:
-        """Check the arguments of one call, and return its steps; they run when they are driven."""
+        """Return the steps of one call, which run when they are driven.
+
+        Raises `InputError` at once if the arguments do not fit the verb.
+        """
         check_call(self.steps, args, kwargs, label=self._name)
         return self._run(facade, lambda subject: self.steps(subject, *args, **kwargs))
 
@@ -190,7 +193,10 @@ def _make_methods(cls: type, make: Callable[[Verb[..., Any]], Callable[..., Any]
 
 
 def _changes(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T]:
-    """Make a verb that runs as the thread's only writer, which it first waits to become."""
+    """Make a verb that runs as the thread's only writer.
+
+    Its call waits until other writers are done, and raises `ThreadBusyError` if that takes too long.
+    """
     return Verb(steps, lambda facade, ask: facade._handle.alone(ask(facade._handle)))
 
 

@@ -19,10 +19,11 @@ from unsay.topic_shift import TopicShift
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Find the question's topic; if it changed, start a segment and summarize the other topics.
+    """Find the question's topic; if it changed, start a segment and summarize the topics that were left.
 
     With `topics="model"` a model decides, here or with the verdict on the answer. On the same topic
-    the update has no segments. It is empty for a command, and with the setting `topics="off"`.
+    the update has only the similarity, and maybe a note in the turn that the judge decides. It is
+    empty for a command, and with the setting `topics="off"`.
     """
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")
@@ -48,7 +49,7 @@ def _shift(
 ) -> Steps[TopicShift | None]:
     """Return what the detector or the model decides; `None` for a conversation's first question.
 
-    The first question begins the first topic.
+    `known` is `None` if the current topic is forgotten: the question then begins a new topic.
     """
     if not live.segments:
         return None

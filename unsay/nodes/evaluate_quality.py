@@ -165,7 +165,8 @@ def _with_known_summary(topic: Topic, known: Collection[str | None]) -> Topic:
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
     """Judge the newest answers that a host injected, up to the setting `max_judged_entries`.
 
-    The update is empty without these answers, and with `judging="off"`.
+    Older ones are `unscored`. The update is that of `_consequences`; it is empty without these
+    answers, and with `judging="off"`.
     """
     messages = state["messages"]
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
@@ -203,9 +204,10 @@ def _judge_one(
 def _consequences(
     state: State, scope: Scope, verdicts: Sequence[tuple[Injected, Verdict]]
 ) -> Update:
-    """Return the update with the verdicts and the lowest score; log and stream each verdict.
+    """Return the update with the verdicts, and the lowest score if one has a score.
 
     If answers failed, the update requests a rollback that removes only these with their questions.
+    Each verdict is logged and streamed.
     """
     messages, topic = state["messages"], state.get("current_topic", "")
     answers = []

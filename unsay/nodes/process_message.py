@@ -45,9 +45,16 @@ from unsay.verdicts import Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:
-    """Answer the pending question, or a command with its notice; errors of the model are raised.
+    """Undo the tool calls of removed messages, then answer the pending question, or give a notice.
 
-    Nothing is generated while a rollback is requested, or when the turn is over.
+    Nothing is generated while a rollback is requested, or when the turn is over. A command or a
+    host's order is answered by its notice.
+
+    Raises:
+        MissingModelError: There is no model.
+        ModelError: The model failed, or the best of the failed drafts is empty.
+        BudgetExceededError: A call would exceed a budget. If a person is asked first, as
+            configured, and declines, the turn ends without an answer instead.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
     kept = find_attempt(state, scope) if generates else None
@@ -68,9 +75,9 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Update]:
-    """Draft, judge and deliver an answer; request a rollback if it fails or budget is declined.
+    """Draft and judge an answer, and deliver it; request a rollback if it fails or budget is declined.
 
-    `kept` is what an earlier run made of this attempt and could not save.
+    `kept` is what an earlier run made of this attempt and could not save; `None` if it left nothing.
     """
     attempt = yield from _begin_attempt(state, scope)
     try:
@@ -138,7 +145,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
     """Reject a draft by its verdict: request another attempt, or after the last one end the turn.
 
     With `on_exhausted="deliver"` the turn ends with the best draft; `EmptyAnswerError` if that one
-    is empty. Otherwise a person is asked.
+    is empty. Otherwise the update makes the node `rollback` ask a person.
     """
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)

@@ -44,8 +44,8 @@ from unsay.types import Turn
 def rollback(state: State, scope: Scope) -> Steps[Update]:
     """Carry out what was requested, and clear the request.
 
-    That is a rollback, retry, edit, removal, undo or redo, or a question to a person about failed
-    drafts. A refused undo or redo gives a notice.
+    That is a rollback, retry, edit, removal, undo or redo; a question to a person about failed
+    drafts; or the end of a turn whose budget was declined. A refused undo or redo gives a notice.
 
     Raises:
         UnknownCheckpointError: A host's `rollback_checkpoint_id` names no checkpoint.
@@ -105,7 +105,7 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     """Keep a failed draft as a branch, and prepare the next attempt.
 
     Delivered answers in `ids_to_remove` go too. If a person declines this, the best draft is
-    delivered.
+    delivered; `EmptyAnswerError` if that one is empty.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     best = delivery.best_rejection(turn, scope.services)

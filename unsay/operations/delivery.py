@@ -133,8 +133,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     """
     turn = state["turn"]
     newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
-    answer = best["messages"][-1]
-    if own_answer is None and not text_of(answer).strip() and not has_other_content(answer):
+    if own_answer is None and _is_empty(best):
         raise EmptyAnswerError(
             f"The model returned an empty answer in {len(turn['rejections'])} attempts: ask again in "
             "other words, or choose another model"
@@ -161,7 +160,8 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 def best_rejection(turn: Turn, services: Services) -> Rejection:
     """Return the rejected draft that is delivered, and shown to a person, if no attempt passes.
 
-    The turn must have one. It has the best score; an unscored draft counts as 0.
+    The turn must have one. It has the best score; an unscored draft counts as 0, and an empty one
+    is the last choice.
     """
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -170,7 +170,12 @@ def best_rejection(turn: Turn, services: Services) -> Rejection:
         for rejection in turn["rejections"][:-1]
         if keeps_effects(_beside(rejection, newest), services)
     ]
-    return max([*earlier, newest], key=lambda each: each["score"] or 0.0)
+    return max([*earlier, newest], key=lambda each: (not _is_empty(each), each["score"] or 0.0))
+
+
+def _is_empty(rejection: Rejection) -> bool:
+    answer = rejection["messages"][-1]
+    return not text_of(answer).strip() and not has_other_content(answer)
 
 
 def ask_about_drafts(state: State, scope: Scope) -> Decision:
