@@ -188,6 +188,16 @@ def test_a_summary_stays_with_the_message_that_it_ends_with() -> None:
     assert [TOPIC] == after["topics"]
 
 
+def test_a_checkpoint_at_the_beginning_stays() -> None:
+    """A checkpoint before the first message refers to no message, so a load does not drop it."""
+    start: Checkpoint = {**CHECKPOINT, "id": "cp-0", "name": "start", "message_id": None}
+    snapshot = Portable(created_at=NOW, data={"messages": [HumanMessage("old", id="x")]})
+
+    after = load_snapshot({**live(), "checkpoints": [start, CHECKPOINT]}, snapshot)
+
+    assert [start] == after["checkpoints"]
+
+
 WRONG: dict[str, Any] = {
     "no object": [],
     "no data": {"schema_version": "1.0", "created_at": NOW},

@@ -242,7 +242,7 @@ class ThreeStage(Strategy):
         return self._tight(summarized.after, goal)
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
-        """Shorten tool results and maybe summarize old messages, after the model refused the context.
+        """Shorten tool results and maybe summarize old messages, after an overflow of the window.
 
         It summarizes unless the shortened request fits a known window. Each further overflow keeps
         fewer messages, in the end no primers. If the summarizer fails, the summary is made without

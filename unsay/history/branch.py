@@ -218,7 +218,7 @@ def _topics_after(
 ) -> tuple[Topic, ...]:
     """Return the topics after a change; one without a summary gets that of a returning branch.
 
-    A summary stays only if the last message that it covers is `known`.
+    A summary is dropped if the last message that it covers is not in `known`.
     """
     stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
     topics = []
@@ -245,8 +245,8 @@ branches_namespace = partial(thread_namespace, "branches")
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
     """Return the state's reference to a branch; `inline` puts the branch itself into it.
 
-    That is for graphs without a store. Its size is the number of messages and drafts, without
-    commands and their notices.
+    That is for graphs without a store. The reference's `size` is the number of messages and drafts,
+    without commands and their notices.
     """
     # A command that asks again has no notice, by which others are recognized.
     messages = [] if branch["kind"] == "order" else spoken(branch["messages"])
@@ -292,7 +292,10 @@ def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> Store
 
 
 def list_stored_branches(store: BaseStore, thread_id: str) -> Steps[list[StoredBranch]]:
-    """Read all stored branches of a thread, oldest first; empty if there are none."""
+    """Read all stored branches of a thread, oldest first; empty if there are none.
+
+    Raises `DatabaseCorruptError` if one is damaged.
+    """
     found = yield from read_items(store, branches_namespace(thread_id), lambda i: unpack(i.value))
     return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))
 
@@ -327,7 +330,8 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
     """Return where a turn that left the state is found: the id of a branch, or of the new message.
 
-    `None` if the turn has not left the state, or is unknown.
+    `None` if the turn never left the state, or is unknown. A turn that came back keeps its place:
+    look into the state first.
     """
     digest = _digest(turn_id)
     item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))
@@ -335,10 +339,11 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
 
 
 def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
-    """Return the answer to each user message, by the message's id; notices count for those they name.
+    """Return the answer to each user message, by the message's id.
 
-    Unanswered messages are left out; several that waited together share one answer. A question after
-    a notice begins another turn.
+    Several messages that waited together share one answer. A notice is the answer to those that it
+    names; what else waited then is answered only if no question comes before the answer. Unanswered
+    messages are left out.
     """
     answers: dict[str, AnyMessage] = {}
     waiting: dict[str, None] = {}

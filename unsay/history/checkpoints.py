@@ -54,11 +54,10 @@ def make_checkpoint(
 
 
 def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
-    """Return the new checkpoint with the id under which it must be added.
+    """Return the new checkpoint with the id under which `add_checkpoint` must get it.
 
-    A checkpoint of the same message and name is replaced: the new one gets its id. If that
-    message only has checkpoints with other names, the new one gets a new id and
-    replaces no checkpoint.
+    If its message has a checkpoint already, it gets the id of that one, and `add_checkpoint` makes
+    one of both. Only if both have names, and different ones, it gets a new id, and both exist.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
     same = next((each for each in there if each["name"] == new["name"]), None)
@@ -195,7 +194,7 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, through: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints with a message up to index `through`, in reverse order.
+    """Return the checkpoints with a message up to index `through`, the latest message first.
 
     `positions` has the indices by message id. Those without a position are left out: at the
     beginning, or offloaded.

@@ -95,7 +95,8 @@ def load_snapshot(
     chosen = snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
     if "messages" in chosen:
-        known = {message.id for message in after["messages"]}
+        # A checkpoint at the beginning has no message.
+        known = {None, *(message.id for message in after["messages"])}
         for name, key in _MARKS.items():
             if name in live and name not in chosen:
                 after[name] = [entry for entry in live[name] if entry[key] in known]

@@ -11,7 +11,7 @@ from unsay.types import Segment, StoredBranch
 
 
 def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label) -> list[Change]:
-    """Plan to remove these messages and keep all others; `whole_steps` completes tool calls.
+    """Plan to remove these messages and keep all others; `whole_steps` must have completed them.
 
     Nothing is changed or stored. `label` describes the branches.
 

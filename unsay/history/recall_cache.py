@@ -30,8 +30,8 @@ class CachedPage:
 class Memory:
     """Cached values of a thread, by id of the segment (`pages`) or the message.
 
-    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation; they are
-    filled in place, and any other change makes a new memory.
+    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation, and are
+    filled in place. To change another field, make a new memory and `keep` it.
     """
 
     pages: Mapping[str, CachedPage] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Memories:
             return memory
 
     def keep(self, owner: object, thread_id: str, memory: Memory) -> None:
-        """Replace the cache of a thread; drop the least used over the limit."""
+        """Replace the cache of a thread; over the limit, drop the least recently used one."""
         key = (id(owner), thread_id)
         with self._lock:
             # Weak, so that the cache keeps no store alive.

@@ -95,11 +95,13 @@ def advance(
 ) -> Run:
     """Return a copy of a run with a new status or phase; repeating the change has no effect.
 
-    `None` keeps the status, and keeps the phase if it is one of the status.
+    `None` keeps the status, and keeps the phase or, if the status does not have it, takes a
+    default.
 
     Raises:
         RunConflictError: The status cannot follow, or the phase is not one of the status.
-        InputError: The status or phase is unknown, or an error is given for a status without one.
+        InputError: The status or phase is unknown, or an error is given although the status is
+            neither `failed` nor `canceled`.
     """
     wanted = run.status if status is None else status
     check_word("status", wanted, RunStatus)
@@ -142,9 +144,8 @@ def resume(run: Run, *, now: str) -> Run:
 def suspend(run: Run, suspension_id: str, body: Any, *, now: str) -> Run:
     """Return a copy of a run, paused for `suspension_id`; repeating the suspension has no effect.
 
-    Raises:
-        RunConflictError: The run waits for something else, or is not running.
-        InputError: The body is not JSON.
+    Raises `RunConflictError` if the run waits for something else or is not running, `InputError` if
+    the body is not JSON.
     """
     new = Suspension(suspension_id=suspension_id, body=json.loads(plain(body)), at=now)
     old = run.suspension
@@ -224,8 +225,9 @@ def open_run(
 
     Raises:
         RunConflictError: A run of another turn or parent has this id.
-        SessionEndedError: The thread was ended.
+        SessionEndedError: The run is new, and the thread was ended.
         InputError: An id is empty, the run is its own parent, or the status or a label is invalid.
+        DatabaseCorruptError: The item with this id is not a run.
     """
     if not thread_id or not run_id:
         raise InputError(
@@ -268,13 +270,13 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is no run."""
+    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is damaged."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
 
 def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
-    """Return the run in an item; `None` without an item, `DatabaseCorruptError` if it is no run."""
+    """Return the run in an item; `None` without one, `DatabaseCorruptError` if it is not a run."""
     if item is None:
         return None
     if (run := run_of(item)) is not None:
@@ -288,9 +290,7 @@ def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
 def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
     """Return a run.
 
-    Raises:
-        UnknownRunError: It does not exist.
-        DatabaseCorruptError: The item with this id is not a run.
+    Raises `UnknownRunError` if it does not exist, `DatabaseCorruptError` if its item is not a run.
     """
     run = yield from find_run(store, thread_id, run_id)
     if run is None:
@@ -318,8 +318,8 @@ def list_runs(
 ) -> Steps[RunPage]:
     """Return one page of runs, in the order in which they were opened.
 
-    Every run that exists when the first page is read comes once, also while others write; newer runs
-    come at the end.
+    Every run that exists when the first page is read comes once, also while others write; newer
+    runs come at the end. Damaged entries are skipped.
 
     Args:
         store: The store of the threads.
@@ -363,7 +363,7 @@ def list_runs(
 
 
 def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> Steps[list[Run]]:
-    """Return all runs that a run started, in one thread or in all, oldest first; may be empty."""
+    """Return all runs that a run started, in one thread or in all, oldest first; maybe none."""
     runs = yield from _runs_with(store, thread_id, {"parent_run_id": run_id})
     return sorted(runs, key=_place)
 

@@ -172,7 +172,8 @@ def label(
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
     """Write some fields of a thread's entry, or begin the entry with them; return the entry.
 
-    `changes` are values by field name; other fields stay. The caller must hold the thread's lock.
+    `changes` are values by field name; other fields stay, but `updated_at` becomes `now`. A damaged
+    entry begins again. The caller must hold the thread's lock.
     """
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
@@ -198,7 +199,8 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     """Delete a thread from a database, and return what was deleted; a file loses the bytes as well.
 
     A purge that was interrupted can be repeated. Copies elsewhere, such as backups, stay; for
-    Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock.
+    Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock. Raises
+    `DatabaseLockedError` if another process uses the file: purge again, to delete the bytes too.
     """
     MEMORIES.drop(thread_id)
     UNSAVED.forget(thread_id)
@@ -247,7 +249,7 @@ def search_sessions(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
-    """Return one page of sessions, the last begun first.
+    """Return one page of sessions, the last begun first; damaged entries are skipped.
 
     Every session that exists when the first page is read comes once, also while others write.
 

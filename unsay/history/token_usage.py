@@ -75,7 +75,7 @@ def tokens_of(
     prices: Mapping[str, Mapping[Any, float]] | None = None,
     model: str | None = None,
 ) -> Tokens:
-    """Return the sum of the tokens of messages, each counted once; picked copies do not count.
+    """Return the sum of the tokens of messages, each counted once; copies of `pick` do not count.
 
     Only assistant messages with the usage that their provider reported are counted. `prices` are by
     model name, in a currency for a million tokens; without a price the cost is 0. `model` is used

@@ -77,8 +77,8 @@ class UnsavedAnswers:
     ) -> None:
         """Keep an answer or an attempt, in place of an earlier one, until its run was saved.
 
-        The `name` is the question's id, or that of the attempt. With `is_of_run=False` it is not of
-        the run under way: the next run can deliver it.
+        The `name` is the question's id, or that of the attempt. With `is_of_run` the run under way
+        made it, and `find` returns it only after this run has ended without saving; else at once.
         """
         key = (*_place(owner, thread_id), name)
         with self._lock:
@@ -110,10 +110,9 @@ class UnsavedAnswers:
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
         """Return a context manager for one run; when the run was saved, it drops what the run kept.
 
-        If the run fails, that stays, and the error gets the text of the newest answer
-        (`with_answer`); only attempts are dropped after an error of a model or a budget. If the run
-        is cancelled, all stays. Without a thread nothing is done. The caller holds the thread's
-        lock.
+        If the run fails or is cancelled, the next run can find that, and an error gets the text of
+        the newest answer (`with_answer`). Attempts are dropped as well after an error of unsay that
+        is not about storage. Without a thread nothing is done. The caller holds the thread's lock.
         """
         if thread_id is None:
             yield
@@ -142,9 +141,9 @@ class UnsavedAnswers:
             self._drop(place)
 
     def _of_run(self, place: tuple[object, str]) -> list[UnsavedAnswer | UnsavedAttempt]:
-        """Return what the run that just ended has made.
+        """Return what the run that just ended has made; from now on `find` returns it.
 
-        It stays in memory, but a second call does not return it.
+        A second call does not return it.
         """
         with self._lock:
             keys = [
