@@ -32,7 +32,7 @@ STRUCTURED = "structured_response"
 
 
 def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return a model whose agent takes and gives all channels of its input and output.
+    """Return a model whose agent takes as input, and returns, all channels of its input and output.
 
     Without this, a channel of the output alone, such as `todos`, could not be given back to the
     agent. Its async tools can then be called from blocking code too. The given agent is not
@@ -93,7 +93,10 @@ def _schemas(graph: Any) -> tuple[type[Any], type[Any]]:
 
 
 def _kept(graph: Any) -> dict[str, Any]:
-    """Return the types of an agent's channels that are kept, by name."""
+    """Return the types, by name, of the agent's channels that are stored with an answer.
+
+    They are those of its input and output, without `messages` and what lives for one step only.
+    """
     types = {name: each for schema in _schemas(graph) for name, each in _hints(schema).items()}
     passing = (EphemeralValue, UntrackedValue)
     return {

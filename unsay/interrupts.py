@@ -158,9 +158,10 @@ def read_decision(answer: Any) -> Decision:
 
 
 def read_approvals(answer: Any, count: int) -> list[bool]:
-    """Read a yes or no for each of `count` actions, in their order; a single answer counts for all.
+    """Read a yes or no for each of `count` actions, in their order.
 
-    Raises `InputError` for another number of answers, or if one is neither yes nor no.
+    An answer that is not a list counts for all of them. Raises `InputError` for another number of
+    answers, or if one is neither yes nor no.
     """
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count

@@ -70,7 +70,8 @@ class JudgingSettings(BaseSettings):
     topics: Literal["compaction", "model", "off"] = "compaction"
     """`compaction` leaves finished topics out of the context; `off` includes the whole transcript.
     `model` is `compaction` with a model that decides when the topic changes: the judge, with its
-    verdict on the answer, or in a call before the answer if it does not read every answer."""
+    verdict on the answer, or without `judging="model"` in a call before the answer. For an answer
+    that `judge_share` skips, the local detector decides."""
 
     topic_change_threshold: Share = 0.35
     """Probability of a change from which a question leaves its topic, for the local detector."""
@@ -111,5 +112,8 @@ class JudgingSettings(BaseSettings):
 
     @property
     def judge_labels_topics(self) -> bool:
-        """Whether the judge says with each verdict what the topic is, so that no other call is made."""
+        """Whether the judge also says what the topic is, in the call for its verdict.
+
+        For an answer that it skips, the local detector's decision stays.
+        """
         return self.topics == "model" and self.judging == "model"

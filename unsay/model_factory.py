@@ -56,7 +56,8 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
     provider becomes an OpenAI client.
 
     Raises:
-        MissingModelError: A name was given, but no key or address for it.
+        MissingModelError: A name was given, and there is no key or address for it, or its
+            provider's client refuses it.
         ConfigurationError: It is none of the accepted kinds, or the provider's package is missing.
     """
     if isinstance(model, Runnable):
@@ -246,8 +247,8 @@ def change_inner(
 def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[Any, Any] | None:
     """Return a chat model with temperature 0, to judge; `None` if it must be used as it is.
 
-    That is so if it has temperature 0 already, has no temperature, or if a host made it
-    (`is_given`) and chose one.
+    That is so if it is not a chat model, has temperature 0 already, has no temperature, or if a host
+    made it (`is_given`) and chose one.
     """
     chat = inner_of(model)
     if not is_chat_model(model) or not _has_temperature(chat):

@@ -95,7 +95,8 @@ def _likeness(one: str, other: str) -> float:
 def without_aliases(values: Values) -> dict[str, Any]:
     """Return settings under their own names, without other names for them.
 
-    Raises `ConfigurationError` if a setting has different values under two names.
+    Raises `ConfigurationError` if a setting has different values under two names; also the errors
+    of `_budget_mode`.
     """
     named: dict[str, Any] = {}
     for name, value in {**_without_flags(values), **_budget_mode(values)}.items():
@@ -139,8 +140,8 @@ def _budget_mode(values: Values) -> dict[str, Any]:
 def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
     """Return the settings that environment variables set under another name, by their own names.
 
-    `prefix` is that of unsay's variables; a few are read without it as well. Raises
-    `ConfigurationError` if a setting has different values under two names.
+    `prefix` is that of unsay's variables; a few are read without it as well. The errors are those
+    of `without_aliases`.
     """
     by_name = {name.upper(): value for name, value in variables.items()}
     found = {
@@ -164,7 +165,7 @@ def _plain(name: str) -> str:
 
 
 def preset_values(named: Values) -> dict[str, Any]:
-    """Return the settings of the preset that `named` (settings) names, and its name as `preset`.
+    """Return the values of the preset that the settings `named` name; its own name is under `preset`.
 
     Empty if they name none. Raises `ConfigurationError` if there is no preset of this name.
     """
@@ -207,7 +208,7 @@ def hint(name: object, names: Iterable[str]) -> str:
 
 @contextmanager
 def refusing(names: Iterable[str]) -> Iterator[None]:
-    """Return a context manager that turns errors in reading settings into `ConfigurationError`.
+    """Turn errors in reading settings, within a `with` block, into `ConfigurationError`.
 
     These are impossible values and a file that cannot be read. `names` are the known settings, from
     which the message suggests the nearest.

@@ -178,7 +178,7 @@ class Services:
     def sole(self, make: Callable[[Settings], T]) -> T:
         """Return `make(settings)`, such as the queue that all calls of this graph share.
 
-        Only the first call makes it; later calls return the same object.
+        It is made once for each `make`; later calls with the same function return the same object.
         """
         value: T = self.shared.get(make) or self.shared.setdefault(make, make(self.settings))
         return value
@@ -192,7 +192,8 @@ class Services:
     def judge(self) -> Runnable[Any, Any] | None:
         """The model that judges: the configured one, else the chat model that answers.
 
-        `None` if none is configured and an agent answers: then only the local checks judge.
+        `None` if none is configured and an agent answers: then only the local checks judge. The errors
+        are those of `resolve_model` and `model`.
         """
         chosen = self.judge_like or self.settings.judge_model
         if chosen is not None:
@@ -201,7 +202,7 @@ class Services:
 
     @cached_property
     def judge_forms(self) -> tuple[JudgeForm, ...]:
-        """The ways to ask the judge, best first; the last is the judge as it is. Empty without one."""
+        """The ways to ask the judge, best first, the last with `judge` as it is; empty if that is `None`."""
         if self.judge is None:
             return ()
         return self._forms(self.judge, is_given=self.judge is self.judge_like)
@@ -220,7 +221,7 @@ class Services:
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:
-        """The model that was configured for summaries; `None` if none was."""
+        """The model that was configured for summaries; `None` if none was. Raises as `resolve_model`."""
         chosen = self.summarizer_like or self.settings.summarizer_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
@@ -237,7 +238,7 @@ class Services:
 
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:
-        """The model that names threads; `None` if the first question's words are the title."""
+        """The model for titles; `None` if those are the first question's words. Raises as `resolve_model`."""
         chosen = self.title_like or self.settings.title_model
         return None if chosen is None else resolve_model(chosen, self.settings)
 
@@ -328,9 +329,9 @@ class Scope:
         self.stream_writer({"unsay": event, **data})
 
     def report_failure(self, event: str, error: Exception) -> None:
-        """Log a warning, and stream the `event`, that a part of the user's failed, such as a judge.
+        """Report that a part which the user gave failed, such as a judge; the turn continues.
 
-        `error` is not raised: the turn continues.
+        The `error`, which is not raised, is logged as a warning and streamed as the `event`.
         """
         reason = f"{type(error).__name__}: {error}"[:500]
         LOG.warning(
@@ -382,7 +383,7 @@ class Scope:
 
     @contextmanager
     def _calling(self, config: RunnableConfig) -> Iterator[None]:
-        """Return a context manager in which runs that start have this run as their parent."""
+        """Make this run the parent of all runs that start within a `with` block."""
         run = PARENT_RUN.set(self.run_id or PARENT_RUN.get())
         # LangGraph adds the callbacks of the configuration that is kept here to those of the call.
         ambient = var_child_runnable_config.set(config)

@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a setting; a number outside is replaced by the nearer one, with a warning."""
+    """The limits of a setting; a number outside is replaced by the nearer one, with a logged warning."""
 
     least: float
     most: float

@@ -133,7 +133,11 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     """Arguments, overridden by a run's."""
 
     def __init__(self, *unnamed: Any, **given: Any) -> None:
-        """Read the file and the environment, and put the preset and the arguments over them."""
+        """Read the file and the environment, and put the preset and the arguments over them.
+
+        Raises `ConfigurationError` if a setting or a preset is unknown or impossible, or the file is
+        there and cannot be read. Misspelt variables are found only by `load_settings`.
+        """
         if unnamed:
             raise ConfigurationError(f"Settings: give each value with its name, got {unnamed[0]!r}")
         kind = type(self)
@@ -188,10 +192,10 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return (sources["init_settings"],)
 
     def source_of(self, name: str) -> Source:
-        """Return where the value of a setting comes from, for `unsay settings`.
+        """Return where the value of the setting `name` comes from, for `unsay settings`.
 
         It is the strongest source that sets it; `derived` is a default that another setting
-        changed.
+        changed. A run's overrides count as `argument`.
         """
         preset = preset_values({**self._file, **self._variables, **self._given})
         sources: dict[Source, dict[str, Any]] = {
@@ -207,7 +211,10 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         return "default" if is_default else "derived"
 
     def quality_in(self, language: Language) -> float:
-        """Return the score under which an answer in a language fails; by default `quality_threshold`."""
+        """Return the threshold for answers in a language: a lower score fails.
+
+        Without a value in `quality_thresholds` it is `quality_threshold`.
+        """
         return self.quality_thresholds.get(language, self.quality_threshold)
 
     def allows(self, command: str) -> bool:

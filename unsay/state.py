@@ -195,7 +195,11 @@ class EventLogHead(Head):
 
 
 class LeftBehind(TypedDict):
-    """What a host left behind since the last run: ids of branches, and of messages that returned."""
+    """What a host's own changes removed or put back since the last run, for the next run.
+
+    The tool calls of the `branches` (ids) are then undone; messages with the ids `returned` came
+    back.
+    """
 
     branches: list[str]
     returned: list[str]
@@ -217,8 +221,9 @@ class OwnWrites(TypedDict):
 class Input(TypedDict, total=False):
     """What a host may write: new messages, and whether to roll back or to start a task first.
 
-    `rollback_checkpoint_id` names the checkpoint to go back to; `None` is the newest. `start_task` is
-    a task's name: a checkpoint before the messages gets it.
+    `rollback_checkpoint_id` is the name or id of the checkpoint to go back to; `None` is the last good
+    point, as in `Conversation.rollback`. `start_task` is a task's name: a checkpoint before the
+    messages gets it.
     """
 
     messages: list[AnyMessage]
@@ -303,9 +308,9 @@ class Update(Working, total=False):
 
 
 def without_removal_check(state: State) -> State:
-    """Return a state for which `offloaded_of` never assumes that a host removed all messages.
+    """Return a copy of a state that unsay itself changed, which `offloaded_of` does not check.
 
-    It is a copy, for states that unsay itself changed.
+    Otherwise messages that unsay removed could be taken for a host's removal of all messages.
     """
     head = state.get("event_log")
     return {**state, "event_log": {**head, "ends": []}} if head else state

@@ -116,7 +116,8 @@ def reversible(
         A decorator for a function or a LangChain tool; it returns the same object.
 
     Raises:
-        ConfigurationError: `undo` or `describe` has a parameter that no call of the tool fills.
+        ConfigurationError: An argument has the wrong type; or, from the decorator: `undo` or
+            `describe` has a parameter that no call of the tool fills, or it decorates no tool.
 
     Example:
         >>> booked = []
@@ -198,7 +199,10 @@ def is_retrieval(tool: BaseTool) -> bool:
 
 
 def offers(tools: Iterable[BaseTool], name: str) -> bool:
-    """Return whether unsay's own tool of this name is among the tools, rather than a user's."""
+    """Return whether unsay's own tool of this name is among the tools.
+
+    A user's tool of the same name does not count.
+    """
     return any(each.name == name and each.metadata == OURS for each in tools)
 
 
@@ -264,7 +268,8 @@ def is_hand_off(call: Mapping[str, Any]) -> bool:
 def also_blocking(tool: BaseTool) -> BaseTool:
     """Return a tool that can also be called without an event loop, such as one of an MCP server.
 
-    A tool that has no async function, or a blocking one as well, is returned unchanged.
+    An async-only tool is copied: the copy's blocking call runs on an event loop in another thread.
+    Any other tool is returned unchanged.
     """
     coroutine = getattr(tool, "coroutine", None)
     if coroutine is None or getattr(tool, "func", None) is not None:

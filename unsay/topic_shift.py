@@ -36,8 +36,8 @@ class TopicShift:
 class TopicDetector(Protocol):
     """Tells whether a question continues the topic, changes it, or returns to an earlier one.
 
-    `detect` may be async, and it runs off the event loop. If it raises, or takes longer than
-    `part_timeout_seconds`, the question stays in the current topic.
+    `detect` may be async; a blocking one runs in another thread beside an event loop. If it raises,
+    or takes longer than `part_timeout_seconds`, the question stays in the current topic.
     """
 
     def detect(

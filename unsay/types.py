@@ -224,30 +224,26 @@ class Forgotten(TypedDict):
 class Operation(TypedDict):
     """One step that `undo` can reverse, as operations append it to the state.
 
-    The messages after `base` (with `ids`, only these) replaced those of `branches`. An `expand` includes
-    `topic` in the context again. A `forget` replaced `remembered` by `forgotten`; it and a `pin` added
-    `pinned` and removed `unpinned`. A `checkpoint`, `label`, `compact` or `remove` replaced its old
-    values (`replaced`, `old_labels`, `old_compaction`) by new ones; a `remove` also took out `ids`,
-    and a `compact` made the summary of `compacted`. A `same_topic` gave a `segment` the topic `into`.
+    Which fields it has depends on its `kind`; those that it lacks were not changed by it.
     """
 
     kind: OperationKind
-    base: str | None
+    base: str | None  # the messages after it replaced those of `branches`; `None`: the beginning
     branches: list[str]
-    ids: NotRequired[list[str]]
-    topic: NotRequired[str]
-    forgotten: NotRequired[list[Forgotten]]
-    remembered: NotRequired[list[Forgotten]]
-    unpinned: NotRequired[list[Pin]]
-    pinned: NotRequired[list[Pin]]
-    made: NotRequired[list[Checkpoint]]
-    replaced: NotRequired[list[Checkpoint]]
-    labels: NotRequired[dict[str, str | None]]
+    ids: NotRequired[list[str]]  # only these replaced them; of a `remove`, the messages taken out
+    topic: NotRequired[str]  # the earlier one that an `expand` put into contexts again
+    forgotten: NotRequired[list[Forgotten]]  # of a `forget`: new
+    remembered: NotRequired[list[Forgotten]]  # what `forgotten` replaced
+    unpinned: NotRequired[list[Pin]]  # of a `pin` or a `forget`: removed
+    pinned: NotRequired[list[Pin]]  # added
+    made: NotRequired[list[Checkpoint]]  # new ones
+    replaced: NotRequired[list[Checkpoint]]  # those that `made` replaced
+    labels: NotRequired[dict[str, str | None]]  # new values
     old_labels: NotRequired[dict[str, str | None]]
-    compaction: NotRequired[Any]
+    compaction: NotRequired[Any]  # the new one
     old_compaction: NotRequired[Any]
-    compacted: NotRequired[Topic]
-    segment: NotRequired[Segment]
+    compacted: NotRequired[Topic]  # of a `compact`: the topic with its new summary
+    segment: NotRequired[Segment]  # of a `same_topic`: it got the topic `into`
     into: NotRequired[str]
 
 
@@ -262,10 +258,10 @@ class Undone(Operation):
 
 
 class PendingCompensation(TypedDict):
-    """A tool call that left the transcript or returned to it, to be reported to a person.
+    """A tool call that left the transcript, to be undone, or returned to it, to be reported.
 
     `key` names its entry in the log of compensations; `body` is that entry if there is no store.
-    `returned` is true for a call that returned.
+    `returned` is true for a call that returned to the transcript.
     """
 
     key: str

@@ -46,8 +46,8 @@ class Bisection:
     Attributes:
         turn: Its number; `None` if the whole thread passes.
         reason: The judge's reason there; empty if the thread passes.
-        confirmed: Whether the beginning that ends with the next turn fails as well; `True` for the
-            last turn, and if the thread passes.
+        confirmed: Whether the thread still fails with one turn more; also `True` for the last turn,
+            and if the thread passes.
         judgements: How many beginnings were judged.
         turns: How many turns the thread has.
     """
@@ -207,7 +207,8 @@ def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
 def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
     """Score the answers of a thread again with the current judge, and return the verdicts.
 
-    The stored verdicts stay; only the usage account changes.
+    The stored verdicts stay; only the usage account changes. An answer that the judge cannot score,
+    as without a model or budget, gets an `unscored` verdict with the reason.
 
     Args:
         thread: The thread.

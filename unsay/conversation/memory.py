@@ -38,7 +38,7 @@ from unsay.types import Forgotten, Operation, Pin
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
     """List the pins, oldest first.
 
-    A pin's `page` is the id of the offloaded segment with the message; `None` for a live message.
+    A pin's `page` is the id of the offloaded segment with the message; a live message has none.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -160,14 +160,17 @@ def forget(
         turns: A turn's number, or a range such as `"3-5"`, instead of `what`.
         reason: In your words, for the list of what is forgotten.
 
+    Returns:
+        The new entry in that list; `restore` takes its `id`.
+
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No message or topic has this id or label.
         UnknownTurnError: No answered turn has this number.
         InputError: The question that waits for its answer is meant, `turns` is not a number or a
             range, or not exactly one of `what` and `turns` is given.
-        ConflictError: It is forgotten already, a turn was stopped and waits, a label is ambiguous,
-            or 64 things or 1,000 messages are forgotten already.
+        ConflictError: It is forgotten already, a turn was stopped or waits for a decision, a label
+            is ambiguous, or 64 things or 1,000 messages are forgotten already.
     """
     if (what is None) == (turns is None):
         raise InputError(
@@ -207,7 +210,8 @@ def _commit_step(
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
     """Let models see again what was forgotten under an id or label, and store this.
 
-    Returns `None`, without a change, if nothing was forgotten under it. `restore` tries this first.
+    It is an entry's id, a topic's id or label, or a forgotten message's id. Returns `None`, without
+    a change, if nothing was forgotten under it. `restore` tries this first.
     """
     entry = find_forgotten(state, what)
     if entry is None:
@@ -243,8 +247,8 @@ def forget_tool_results(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `below` is not from 0 to 1.
-        ConflictError: A turn was stopped and waits, or over 64 things or 1,000 messages would be
-            forgotten.
+        ConflictError: A turn was stopped or waits for a decision, or over 64 things or 1,000
+            messages would be forgotten.
     """
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")

@@ -248,8 +248,9 @@ def say(
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail.
 
-    If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person.
-    A message whose turn was stopped by a crash or an error resumes that turn.
+    If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person. With
+    `budget_mode="ask"` a used-up budget asks for a decision too. A message whose turn was stopped by a crash
+    or an error resumes that turn.
 
     With a `turn_id` any process may send the same message several times: the transcript holds it
     once, one answer is paid for, and every call returns that answer, even after a rollback
@@ -274,7 +275,8 @@ def say(
         StorageError: The database failed; what was stored before is intact. If the model had
             answered, the error's `answer` is the text.
         ConflictError: The thread waits for a decision, was ended, or is used by another writer
-            for too long; a budget is used up; or the `turn_id` was used for another text.
+            for too long; a budget is used up, with
+            `budget_mode="hard"`; or the `turn_id` was used for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
     if isinstance(opened, Reply):
