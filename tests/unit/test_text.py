@@ -39,6 +39,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
             id="thinking",
         ),
         pytest.param([{"type": "reasoning", "summary": []}], "", False, id="reasoning alone"),
+        pytest.param([{"type": "redacted_thinking", "data": "x"}], "", False, id="hidden thinking"),
+        pytest.param([{"type": "reasoning_content"}], "", False, id="thinking of Bedrock"),
         pytest.param(
             [{"type": "text", "text": "a"}, "b", {"type": "text", "text": "c"}],
             "abc",

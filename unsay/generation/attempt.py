@@ -29,7 +29,9 @@ def make_draft(
     """Return one draft's messages, tool steps first, and the values that its last call left.
 
     `kept` is the draft so far that an earlier run could not save; the attempt continues from there.
-    An error of the client is raised as the error of unsay that explains it, or else unchanged.
+    Any error of the model or its tools is raised: an error of a client as the error of unsay that
+    explains it, if there is one. If a tool hands the conversation over to another node, the
+    exception of `hand_over` is raised.
     """
     state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
     if kept and kept.verdict:  # it is finished
@@ -92,7 +94,10 @@ def _made_by_loop(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps
 
 
 def _start_of(attempt: AttemptContext) -> tuple[list[AnyMessage], CallCarryover]:
-    """Return the finished steps of a rejected draft, which are not run again, and first values."""
+    """Return the finished steps of a rejected draft, which are not run again, and first values.
+
+    There are no such steps in the first attempt.
+    """
     before = CallCarryover(compaction=attempt.start.compaction)
     if "calibration" in attempt.state:
         before["calibration"] = attempt.state["calibration"]

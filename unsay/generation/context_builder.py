@@ -55,7 +55,7 @@ LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than th
 def strategy_of(scope: Scope) -> Strategy:
     """Return the strategy given to the graph, or else the one that the settings name.
 
-    With topics on, it plans within each topic.
+    Unless the setting `topics` is `off`, the strategy is wrapped to plan within each topic.
     """
     settings = scope.settings
     chosen = scope.services.strategy or named_strategy(settings)
@@ -68,7 +68,7 @@ def strategy_of(scope: Scope) -> Strategy:
 def plans_at_end(strategy: Strategy) -> bool:
     """Return whether a strategy also plans after a turn, so that no question waits for its summary.
 
-    It does unless its `per_turn` is `True`, the default.
+    It does not if its `per_turn` is `True`, the default.
     """
     if isinstance(strategy, Composed):
         return any(plans_at_end(each) for each in strategy.strategies)
@@ -239,7 +239,7 @@ class AttemptContext:
         )
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
-        """Return a summarizer's reply to a request; `model` `None` is the configured one.
+        """Return a summarizer's reply to a request; without a `model` the configured one is asked.
 
         Its errors are raised; the strategy that asked handles them.
         """

@@ -71,8 +71,12 @@ def ask(
     """Call the model once with a new context; return its reply and the values for the next call.
 
     `done` are the attempt's messages so far, `carried` the values of its last call. A context that
-    is too long for the model is reduced and sent again. The errors are those of `ask_with_strategy`
-    and `ask_model`.
+    is too long for the model is reduced and sent again.
+
+    Raises:
+        ContextOverflowError: The context stayed too long after it was reduced several times.
+        TranscriptError: The provider would refuse the context.
+        Exception: An error of `ask_model`: of a budget, of the queue or of the model's client.
     """
     start, scope, model = attempt.plan_context(done, carried), attempt.scope, attempt.model
     assert model is not None  # noqa: S101 - only a plan without a call has none
@@ -220,7 +224,7 @@ def at_end(
 
 
 def _report(plan: Plan, scope: Scope) -> None:
-    """Write a plan's problems to the custom stream; a failed summary pauses the summarizer."""
+    """Write a plan's problems to the custom stream; a failed summary pauses later ones."""
     for problem in plan.problems:
         scope.report_failure("context_problem", problem)
         if isinstance(problem, SummarizationError):

@@ -19,7 +19,11 @@ JUDGED_EVERY = 8
 
 
 def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
-    """Return the verdict on the attempt's draft with its tool calls, and stream the verdict."""
+    """Return the verdict on the attempt's draft with its tool calls, and stream the verdict.
+
+    In most turns after the first four the judge may be skipped: see `judge_exchange`. A judge that
+    fails raises nothing: the verdict is unscored.
+    """
     state, scope, answer = attempt.state, attempt.scope, draft[-1]
     turn = state["turn"]
     question = next(m for m in state["messages"] if m.id == turn["question_id"])

@@ -46,7 +46,7 @@ class RequestRecorder(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **more: Any
     ) -> None:
-        """Record the newest request; one with the tag of judges and summaries is skipped."""
+        """Record the newest request; those of judges and summaries are skipped, by their tag."""
         del serialized
         if ASIDE in (more.get("tags") or ()):
             return

@@ -113,14 +113,20 @@ def judge_exchange(
     key: str | None = None,
     spent: Mapping[str, Tally] | None = None,
 ) -> Steps[Verdict]:
-    """Return a verdict on one exchange.
+    """Return a verdict on one exchange; it does not raise if the judge fails.
 
     Obvious failures, such as an empty answer, are found without the judge. With `judging="local"`
     the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails, if
-    the answer has no text but other content, and with `judging="off"`. `key` identifies the call,
-    so that it is paid once after a crash; `None` is the answer's id. `spent` are the tokens of the
-    thread's calls by purpose: a plainly good answer is skipped if judging it would exceed the
-    setting `judge_share`. `None` skips no answer.
+    the answer has no text but other content, if the local checks alone are unsure, and with
+    `judging="off"`, where only an empty answer fails.
+
+    Args:
+        exchange: What the judge is sent.
+        answer: The message of the answer.
+        scope: Of the turn, or of a verb that judges again.
+        key: Identifies the call, so that it is paid once after a crash; `None` is the answer's id.
+        spent: The tokens of the thread's calls by purpose. If judging a plainly good answer would
+            exceed the setting `judge_share`, it is unscored and `skipped`. `None` skips no answer.
     """
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
@@ -159,7 +165,10 @@ def judge_exchange(
 def _exceeds_share(
     request: list[AnyMessage], spent: Mapping[str, Tally] | None, scope: Scope
 ) -> bool:
-    """Return whether a request would raise the judge's tokens over `judge_share` of the answers'."""
+    """Return whether a request would raise the judge's tokens over `judge_share` of the answers'.
+
+    `False` without `spent`, or if the share is 1.
+    """
     settings, share = scope.settings, _share(scope)
     if spent is None or share == 1:
         return False
@@ -215,10 +224,17 @@ def ask_judge(
 ) -> Steps[Verdict]:
     """Ask the model judge; `unscored` with the reason if it fails, is too slow, or there is none.
 
-    `sample` decides the language of the request that `make_request` makes. `key` identifies the
-    call, so that a repetition is paid once. A call over a budget is `unscored` as well. A score
-    under the `threshold` fails, and the consistency is ignored; `None` is the settings' thresholds.
-    `judge` is one of a panel; `None` is the graph's judge.
+    An unscored verdict is asked for again up to `judge_retries` times. A call over a budget is
+    `unscored` as well.
+
+    Args:
+        make_request: Makes the request with texts in the language of `sample`.
+        sample: Text of the exchange.
+        scope: The services and settings to use.
+        key: Identifies the call, so that a repetition is paid once.
+        threshold: A lower score fails, and the judge's score for consistency is ignored; `None`
+            uses the settings' thresholds for both.
+        judge: One of a panel; `None` is the graph's judge.
     """
     try:
         forms = (yield scope.resolve("judge_forms")) if judge is None else judge.forms
@@ -245,7 +261,11 @@ def ask_judge(
 def _ask_panel(
     make_request: Callable[..., list[AnyMessage]], sample: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Ask every judge of the panel `judge_samples` times, and return what most of them decide."""
+    """Ask every judge of the panel `judge_samples` times, and return what most of them decide.
+
+    Without a panel and with one sample, the graph's judge is asked once. It is unscored if not more
+    than half agree.
+    """
     settings = scope.settings
     if settings.judge_samples == 1 and not settings.judge_panel:
         return (yield from ask_judge(make_request, sample, scope, key=key))

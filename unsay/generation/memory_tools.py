@@ -57,7 +57,7 @@ def _read(
 ) -> Steps[str]:
     """Return `length` characters of a tool result from `start` on, after a line with their place.
 
-    A bad argument raises `ToolException`, which the model gets as the tool's error.
+    A bad argument or unknown id raises `ToolException`, which the model gets as the tool's error.
     """
     attempt: AttemptContext = runtime.config["configurable"][ATTEMPT_KEY]
     result = yield from _result(attempt, runtime.state["messages"], tool_call_id)
@@ -76,7 +76,7 @@ def _result(
 ) -> Steps[ToolMessage]:
     """Return the newest result of a call, also an offloaded one.
 
-    If it is unknown, forgotten or damaged, a `ToolException` tells the model.
+    If it is unknown, forgotten, irrelevant or damaged, a `ToolException` tells the model.
     """
     state, scope = attempt.state, attempt.scope
     hidden: Collection[str] = hidden_ids(state)

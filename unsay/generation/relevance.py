@@ -43,7 +43,7 @@ _QUERIES = ("query", "q", "question", "search_query", "search", "keywords", "wor
 
 
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
-    """Return a verdict on whether a document is relevant to the question.
+    """Return a verdict on whether a document or search result is relevant to the question.
 
     It is `unscored` without a working judge. With `judging="local"` the words that both share
     decide, and no model is asked.
@@ -174,7 +174,7 @@ def _with_finding(message: AnyMessage, finding: Mapping[str, Any]) -> AnyMessage
 
 
 def nothing_relevant(state: State, done: Iterable[AnyMessage] = ()) -> bool:
-    """Return whether the turn's documents and search results were judged, and all are irrelevant.
+    """Return whether the turn's documents and search results that were judged are all irrelevant.
 
     `done` are the draft's messages so far. `False` if none has a verdict.
     """

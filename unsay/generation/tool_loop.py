@@ -57,8 +57,8 @@ class Draft(CallCarryover, total=False):
 def carried_of(draft: Mapping[str, Any]) -> CallCarryover:
     """Return the values of a draft that its next model call takes over: those of `CallCarryover`.
 
-    Before the first call these are the values with which the attempt began. A value that is not
-    set is not in the result.
+    Before the first call these are the values with which the attempt began. Keys that the draft
+    does not have are not in the result.
     """
     names = CallCarryover.__annotations__.keys() & draft.keys()
     return cast("CallCarryover", {name: draft[name] for name in names})
@@ -121,10 +121,10 @@ def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> 
 
 
 def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the state that a tool with `InjectedState` gets: a host's channels and the messages.
+    """Return the state that a tool with `InjectedState` gets: the channels of `Output`.
 
-    The draft is at the end. Messages that contexts leave out for good, such as commands and
-    forgotten ones, are not in it.
+    Its messages are those of the contexts, with the draft at the end: without commands, forgotten
+    ones and others that contexts leave out for good.
     """
     attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
     shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}
@@ -169,7 +169,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
 
     If nothing relevant was found, the call of another search is returned instead, without the
     model. The steps so far are stored before the call and after it. Raises `ToolStepsError` if the
-    model has called tools `max_tool_steps` times without an answer.
+    model calls tools again after `max_tool_steps` steps, and the errors of `ask`.
     """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
@@ -187,14 +187,6 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         return update
     if nothing_relevant(attempt.state, done):
         attempt = replace(attempt, hints=replace(attempt.hints, found_nothing=True))
-    limit = scope.settings.max_tool_steps
-    resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
-    own = [m for m in done if m.type == "ai" and not annotation_of(m).get(REWRITTEN)]
-    if sum(message.id not in resumed for message in own) > limit:
-        raise ToolStepsError(
-            f"The model called tools in {limit} steps without an answer: raise the setting "
-            "max_tool_steps, or ask for less at once"
-        )
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}
@@ -202,6 +194,8 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     if done:
         yield from advance_run(scope, phase="synthesizing")
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
+    if isinstance(reply, AIMessage) and reply.tool_calls:
+        _refuse_endless(done, attempt)
     (message,) = fresh([reply], attempt.state, attempt.scope, done)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
@@ -212,6 +206,21 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         for call in reply.tool_calls:
             scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     return update
+
+
+def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None:
+    """Raise `ToolStepsError` if a draft has `max_tool_steps` steps of tools already.
+
+    Steps that a rejected draft left, and searches that unsay made, are not counted.
+    """
+    limit = attempt.scope.settings.max_tool_steps
+    resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
+    own = [m for m in done if m.type == "ai" and not annotation_of(m).get(REWRITTEN)]
+    if sum(message.id not in resumed for message in own) >= limit:
+        raise ToolStepsError(
+            f"The model called tools in {limit} steps without an answer: raise the setting "
+            "max_tool_steps, or ask for less at once"
+        )
 
 
 def _report_results(done: Sequence[AnyMessage], scope: Scope) -> None:

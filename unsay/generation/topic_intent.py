@@ -37,7 +37,10 @@ def ask_intent(
 
 
 def topics_to_label(state: State) -> Topics:
-    """Return the topics that the judge needs to label the turn's question; empty if it need not."""
+    """Return the topics that the judge needs to label the turn's question.
+
+    Empty if the topic is not left to the judge of the answer.
+    """
     known = _known(state)
     return () if known is None else _as_material(known)
 
@@ -45,8 +48,8 @@ def topics_to_label(state: State) -> Topics:
 def label_topic(state: State, scope: Scope, verdict: Verdict) -> Steps[Update]:
     """Return the update that gives the question the topic that the judge named in its verdict.
 
-    The update is empty if the judge was not asked, or agrees with the detector. If the judge failed
-    or its intent cannot be used, the detector's decision stays, and the reason is reported.
+    The update is empty if the judge was not asked, or agrees with the detector; also if the judge
+    failed or its intent cannot be used, and then the reason is reported.
     """
     known = _known(state)
     if known is None or verdict.skipped or verdict.source != "model":

@@ -53,7 +53,7 @@ def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
 
     If not, `build_graph` stores the whole transcript in each state. It is tested on a scratch
     thread, because a checkpointer that drops writes would lose messages without an error. One that
-    is bound to an event loop is not tested: the result is whether it stores writes.
+    is async or bound to an event loop is not tested: the result is whether it can store writes.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -136,8 +136,8 @@ def build_graph(
 
     Args:
         model: Answers the questions: a LangChain chat model, a name such as `gpt-4.1-mini` or
-            `anthropic:claude-sonnet-4-5`, or any Runnable that takes messages and gives messages, such as a graph. `None` reads
-            `UNSAY_MODEL` at the first question.
+            `anthropic:claude-sonnet-4-5`, or a Runnable from messages to messages, such as a graph.
+            `None` reads `UNSAY_MODEL` at the first question.
         judge: Scores the answers: a chat model, a name, or a function from messages to a score.
             `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model is the judge.
         summarizer: Summarizes what contexts leave out. `None` reads `UNSAY_SUMMARIZER_MODEL`;
@@ -154,9 +154,11 @@ def build_graph(
         commands: The slash commands that users may send: `"all"`, `"none"`, or names such as
             `["undo", "help"]`. `None` reads `UNSAY_COMMANDS`; without it all are allowed. Another
             command is answered with a notice: it is not carried out, and no model is sent it.
-        checkpointer: Stores the state; `None` leaves it to the host, or to a single run. `True`
-            keeps, as a node of another graph, a transcript of its own with the parent's thread.
-        store: Stores branches; without one the state keeps the newest.
+        checkpointer: Stores the state. With `None` a host or a parent graph may set one later;
+            else each run starts empty. `True` is for a node of another graph: the node keeps a
+            transcript of its own with the parent's thread.
+        store: Stores branches, events, runs and old messages; without one the state keeps the
+            newest branches only.
         name: Name of the graph: in traces, and as an agent of a supervisor or swarm.
         clock: Returns the time with its zone; `None` is the system's clock, in UTC.
 
@@ -164,7 +166,7 @@ def build_graph(
         A graph for `invoke`, `ainvoke`, `stream` and `astream`.
 
     Raises:
-        ConfigurationError: A setting, the strategy, the detector or the prompts cannot be used.
+        ConfigurationError: An argument or a setting cannot be used; the message names it.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
@@ -333,7 +335,7 @@ class Lifted(Runnable[State, Update]):
     ) -> Update:
         """Run the node on an event loop, and return its update; the errors are those of `invoke`.
 
-        If the task is cancelled, the run is listed as canceled.
+        If the task is cancelled, the run is listed as canceled and `CancelledError` is raised on.
         """
         scope = Scope.of(self.services, config or {})
         try:

@@ -137,7 +137,9 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates, then write them; `update_state` calls this as well.
+        """Check the updates, write them, and return the new state's configuration.
+
+        `update_state` calls this as well.
 
         Raises:
             InputError: The graph cannot take an update.
@@ -156,10 +158,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Check the updates, then write them; `aupdate_state` calls this as well.
-
-        The errors are those of `bulk_update_state`.
-        """
+        """Do on an event loop what `bulk_update_state` does; `aupdate_state` calls this as well."""
         given, values = _read_updates(supersteps)
         held = one_writer_awaited(self, config, self.services, is_held=not values)
         async with held as own:
@@ -170,14 +169,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return await super().abulk_update_state(start, given.value)
 
     def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options with `Output` as streamed channels, if they name no others."""
+        """Return the options with `output_keys`, the streamed channels; by default `Output`'s."""
         keys = options.get("output_keys")
         return {**options, "output_keys": self.output_channels if keys is None else keys}
 
     def _saving(self, config: RunnableConfig | None) -> AbstractContextManager[None]:
-        """Return a context manager for a run: if saving fails, its answer stays in memory.
+        """Return a context manager for a run: if saving fails, it keeps the run's answer in memory.
 
-        The error then has the answer too.
+        The error is raised on, with the answer in it.
         """
         thread_id = (config or {}).get("configurable", {}).get("thread_id")
         name = None if thread_id is None else str(thread_id)
@@ -190,7 +189,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         `others` are the values that it passed for them. Values that are the same as in one of the
         newest states are accepted: some hosts pass on all that they read. In a graph that is a node
-        of another graph all values are accepted.
+        of another graph they are ignored.
         """
         # As a node the graph gets its parent's state, which may use the same names for other things.
         named = (config or {}).get("configurable", {})
@@ -213,6 +212,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:
     """Return all updates as LangGraph stores them, and the values of those that a host made.
 
+    `others` of the first result has what the host passed for channels that it may not write.
     Raises `InputError` if the graph cannot take an update of a host.
     """
     values: list[Any] = []

@@ -121,9 +121,10 @@ async def _keep(
     queued: dict[str, list[BaseMessage]],
     before: Sequence[BaseMessage] | None = None,
 ) -> list[BaseMessage]:
-    """Store the messages in `before`, then those of queued runs; return those in `before`.
+    """Store the thread's kept questions: those in `before`, then those of queued runs.
 
-    They replace what the store has for the thread. `None` as `before` reads this first.
+    They replace the stored ones. Without `before` the stored ones are read first and stay. Returns
+    the messages in `before`, or those that were read, for a second call.
     """
     store: Any = get_client().store
     namespace = thread_namespace("stopped", thread_id)

@@ -39,8 +39,9 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
     """Make the latest term's state the newest, and keep a late writer's messages as a branch.
 
     A term is the number of a lease; each new owner gets a higher one. Nothing is written if the
-    newest state shows that no late writer can have written. Before a run, a newest state without a
-    late writer's messages is copied, unless it waits for a decision.
+    newest state shows that no late writer can have written. If one still may, and has not, the
+    newest state is copied before a run, unless it waits for a decision: what is written too late
+    does not reach the copy.
 
     Args:
         place: The thread; the caller holds its lock and lease.
@@ -135,9 +136,9 @@ def _keep_late(
 
 
 def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
-    """Return the bodies of all messages in the branches that a state lists.
+    """Return the bodies (`message_body`) of all messages in the branches that a state lists.
 
-    Empty if a branch is no longer kept, which can happen without a store.
+    Empty if one of the branches is no longer kept, which can happen without a store.
     """
     refs = state.get("branches", [])
     try:

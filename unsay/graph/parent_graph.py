@@ -53,7 +53,7 @@ class Watch:
     end: State | None = None
 
     def note(self, state: State, update: Update) -> None:
-        """Remember the state before the first node, and the state after this node's update."""
+        """Keep the state before the first node, and the state after this node's update."""
         self.start = self.start or state
         self.end = with_update(state, update)
 
@@ -94,7 +94,8 @@ class Nested:
     def finish(self) -> Steps[None]:
         """Remove and restore in the parent's messages what the run removed and restored in its own.
 
-        Nothing is written without a `parent`, or if no node ran and no state is kept.
+        Nothing is written without a `parent`. If no node ran, since the run had ended before its
+        parent was resumed, the stored state is compared; without one nothing is written.
         """
         if self.parent is None:
             return
@@ -111,10 +112,11 @@ def enter_parent(
 ) -> Steps[Nested | None]:
     """Return how the graph runs as a node of another graph; `None` if it is not inside one.
 
-    If the node is given all messages of its parent and the parent has a checkpointer, the
-    conversation is the parent's: the working state is kept with the parent's thread, so that steps
-    can be undone and redone, and the transcript is first made equal to the parent's messages.
-    Otherwise nothing is kept after the run, unless the graph has `checkpointer=True`.
+    If the node is given all messages of its parent, which has a checkpointer and did not start
+    several runs of the node at once, the node works on the parent's conversation: its working
+    state is kept with the parent's thread, so that steps can be undone and redone, and its
+    transcript is first made equal to the parent's messages. Otherwise nothing is kept after the run, unless the
+    graph has `checkpointer=True` and its parent has a checkpointer.
 
     Args:
         graph: The graph that will run.
@@ -226,7 +228,10 @@ def _check_strictly(
 
 
 def _can_remove(channel: BaseChannel[Any, Any, Any]) -> bool:
-    """Return whether a channel's reducer adds a message and removes it again."""
+    """Return whether a channel's reducer adds a message and removes it again.
+
+    `False` also if the reducer raises.
+    """
     probe, tried = HumanMessage("", id="unsay-probe"), channel.copy()
     try:
         tried.update([[probe, RemoveMessage(id="unsay-probe")]])

@@ -96,7 +96,7 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
 
 
 def _outermost(place: Mapping[str, Any]) -> Any:
-    """Return the run of the outermost graph around a node; `None` if it cannot be found.
+    """Return LangGraph's loop of the outermost graph's run; `None` if it cannot be found.
 
     `place` is the `configurable` part of the node's configuration.
     """
@@ -158,9 +158,9 @@ class Run:
         )
 
     def _at_end(self, hold: Hold | None) -> None:
-        """Have LangGraph release the thread when it has written the last state of the run.
+        """Have LangGraph call `_end` when it has written the last state of the run.
 
-        `None` is a refused run: it then puts the turn of the other run on top. See `_end`.
+        `_end` releases the thread. With `None`, for a refused run, it calls `_put_back`.
         """
         # At the latest when the loop is deleted; it does nothing when it was called before.
         release = None if hold is None else finalize(self.loop, hold.release)
@@ -214,7 +214,10 @@ class Run:
         return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
 
     def _all_stored(self) -> Steps[bool]:
-        """Wait until the states of the run are stored; `False`, at once, if waiting would prevent that."""
+        """Wait until the states of the run are stored, and return `True`.
+
+        Returns `False` at once if the wait would block the event loop that stores them.
+        """
         stored = getattr(self.loop, "_put_checkpoint_fut", None)
 
         def blocking() -> bool:

@@ -18,8 +18,8 @@ NEXT_NODES: dict[Hashable, str] = {
 def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
     """Return which edge the run takes after `process_message`; `continue` ends the run.
 
-    `rollback` is taken if one is requested, and `checkpoint` if there are checkpoints to save or
-    tool calls to undo.
+    `rollback` is taken if one is requested; else `checkpoint` if there are checkpoints to save or
+    tool calls to undo. Without a turn, which only a host's update causes, it is `continue`.
     """
     if "turn" not in state:  # a host wrote as this node before the thread's first turn
         return "continue"

@@ -39,8 +39,9 @@ def one_writer(
 ) -> Iterator[RunnableConfig | None]:
     """Hold the thread that a run or an update writes to; yield the configuration to use.
 
-    It holds nothing if nothing is stored for a thread. Inside another graph the thread is that of
-    the graph around, and stays held until the run of that graph ends.
+    First it puts right what a late writer left (see `put_right`). It holds nothing if nothing is
+    stored for a thread. Inside another graph the thread is that of the graph around, and stays held
+    until the run of that graph ends.
 
     Args:
         graph: The graph that will run.

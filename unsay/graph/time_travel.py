@@ -159,6 +159,7 @@ def begin_run(
     is returned unchanged.
 
     Raises:
+        InputError: The thread's id cannot be used.
         UnknownCheckpointError: The configuration names a state that the thread does not have.
         ConflictError: The thread waits for a person's decision, and the input is neither the
             decision nor a question.
@@ -275,6 +276,7 @@ def begin_update(
     given `config` is returned.
 
     Raises:
+        InputError: The thread's id cannot be used.
         UnknownCheckpointError: The configuration names a state that the thread does not have.
         ConflictError: The thread waits for a person's decision, and no earlier state is named.
     """

@@ -126,10 +126,10 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
 
 
 def is_plainly_good(exchange: Exchange, found: PreVerdict) -> bool:
-    """Return whether a verdict of `prejudge` has nothing to doubt, on an answer that it can judge.
+    """Return whether `found`, the verdict of `prejudge`, leaves no doubt that an answer is good.
 
-    It cannot see what tools did, nor what a search should have found, nor label a question's topic.
-    The judge may skip a plainly good answer.
+    `False` after tool calls or searches that found nothing, and if the judge must label the topic:
+    `prejudge` cannot judge these. The judge may skip a plainly good answer.
     """
     unseen = exchange.calls or exchange.found_nothing or exchange.topics
     return not (unseen or found.decided or found.hint) and found.doubt < SURE_BELOW
@@ -141,9 +141,7 @@ def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
     Sentences about grades are removed too, if the question is not about grades. An answer of
     nothing else stays whole. The list has a signal if there was a demand, and is empty otherwise.
     """
-    # An answer must not influence its own score: sentences that tell a judge what to say are removed
-    # before anything is measured, and other sentences about grades if the question is not about
-    # grades. An answer of nothing else stays whole: it is not empty, only poor.
+    # An answer must not influence its own score. One of nothing else is not empty, only poor.
     parts = sentences(exchange.answer)
     kept = [part for part in parts if not _DEMAND.search(part.lower())]
     demands = len(kept) < len(parts)

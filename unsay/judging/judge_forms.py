@@ -30,10 +30,11 @@ class JudgeForm:
 def judge_forms(
     judge: Runnable[Any, Any], *, is_given: bool, in_words: bool, labels_topics: bool = False
 ) -> tuple[JudgeForm, ...]:
-    """Return the ways to ask a judge, best first; the last is the judge as it is.
+    """Return the ways to ask a judge, best first; the last one is the judge as it is.
 
     `is_given` says that a host passed this model object, whose temperature it may have chosen.
-    `in_words` leaves out structured output. `labels_topics` asks for the question's intent as well.
+    With `in_words` no way asks for structured output. With `labels_topics` the structured reply has
+    the question's intent as well.
     """
     steady = at_temperature_0(judge, is_given=is_given)
     both = [(steady, True), (judge, False)] if steady is not None else [(judge, False)]
@@ -44,7 +45,7 @@ def judge_forms(
 
 
 def _structured(form: JudgeForm, schema: dict[str, Any]) -> list[JudgeForm]:
-    """Return a list with the form with structured output; empty if the model has none."""
+    """Return a list with the form with structured output; empty if the model cannot give it."""
     if not is_chat_model(form.model):
         return []
     try:

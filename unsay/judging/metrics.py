@@ -26,6 +26,10 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     Returns:
         A function for `judge=…`, which is called with the request for one answer and returns
         `score` and `reason`. For a document or a summary it returns no score: they stay unscored.
+        An error of the metric is raised; the graph then leaves the answer unscored.
+
+    Raises:
+        ConfigurationError: `metric` is not callable.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -50,7 +54,10 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
 
 
 def _verdict(result: Any) -> dict[str, Any]:
-    """Return a metric's result as a judge's reply: a mapping with `score` and `reason`."""
+    """Return a metric's result as a judge's reply: a mapping with `score` and `reason`.
+
+    The score is `None` if the result is a mapping without one.
+    """
     if isinstance(result, Mapping):
         score, named = result.get("score"), result
     else:

@@ -310,9 +310,9 @@ def _names_score(structure: object) -> bool:
 
 
 def _key_rank(key: object) -> int | None:
-    """Return what a key names: 0 the score or a bare total, 1 a total score, 2 another score.
+    """Return what a key names: 0 the score, 1 a total score, 2 another score, as of a criterion.
 
-    `None` for other keys.
+    A total by one word, such as `overall`, is 0 as well. `None` for other keys.
     """
     name = str(key).strip().lower()
     if name in _EXACT_KEYS or name in _TOTAL_KEYS:

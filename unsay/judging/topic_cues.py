@@ -172,7 +172,10 @@ def other_service(question: str, texts: Sequence[str]) -> bool:
 
 
 def is_task(topic: TopicMemory) -> bool:
-    """Return whether a topic names a service that one books or looks for; the weather is none."""
+    """Return whether a topic names a service that one books or looks for, such as a hotel.
+
+    The weather does not count.
+    """
     return bool(services_in(topic.texts) - {"weather"})
 
 
@@ -201,7 +204,7 @@ def points_elsewhere(question: str, current: TopicMemory) -> bool:
 
 
 def cues_of(text: str) -> frozenset[str]:
-    """Return the keys of `CUES` that match a text, which `normal` returned.
+    """Return the keys of `CUES` that match a text; the text is a result of `normal`.
 
     A reference to the previous message counts only before the content of the text, or at the end of
     a text with little content.

@@ -80,10 +80,10 @@ def read(
 def runs(question: str, current: TopicMemory) -> frozenset[str]:
     """Return the runs of one to three words, in Japanese of one to four characters, of a question.
 
-    They are of its last sentence and its first one, and of the last sentence before the question;
-    `last`, `first` or `before` is put in front of each. In Japanese `task` is put before that in a
-    topic about services: there `教えてください` asks for more of the same, and elsewhere for something
-    new.
+    They are read in its last sentence and in its first one, and in the last sentence of the text
+    before the question; each run begins with `last`, `first` or `before`. A Japanese run in a topic
+    about services begins with `task` as well, because `教えてください` asks for more of the same there,
+    and elsewhere for something new.
     """
     task = "task " if JAPANESE.search(question) and is_task(current) else ""
     parts = _sentences(normal(question)) or [""]

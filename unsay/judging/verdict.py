@@ -196,7 +196,10 @@ def _judged(text: str) -> str:
 
 
 def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
-    """Return a request whose parts are fenced, by tag; empty optional parts are left out."""
+    """Return a request whose parts are fenced, by tag; empty parts of `_OPTIONAL` are left out.
+
+    `request` is the text around the parts, with the placeholder `material` for them.
+    """
     shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
     fence = Fence.around(*shown.values())
     marked = [fence.wrap(tag, text) for tag, text in shown.items()]
@@ -206,9 +209,10 @@ def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMess
 def judged_parts(messages: Sequence[AnyMessage]) -> dict[str, str]:
     """Return what a judge is asked to grade; for a judge that is a function of your own.
 
-    For an answer the keys are `question` and `answer`, with `earlier` exchanges and the turn's
-    `tools`, if there are any. For a retrieved document they are `question` and `document`, for a
-    summary `conversation` and `summary`. Long texts lack their middle.
+    For an answer the keys are `question` and `answer`, with `earlier` exchanges, the turn's `tools`
+    and `topics` to choose from, if there are any. For a retrieved document they are `question` and
+    `document`, for a summary `conversation` and `summary`. Long texts lack their middle. For other
+    messages the result is empty.
 
     Args:
         messages: What the function was called with.
@@ -303,7 +307,7 @@ def unscored(reason: str) -> Verdict:
 def majority(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of most of several judgements: the median score, and how many agree.
 
-    It is unscored if no outcome has more than half of them, or if that outcome is unscored.
+    It is unscored if most are unscored, or if no outcome has more than half of them.
     """
     scores = {id(each): each.score for each in verdicts if each.score is not None}
     outcomes: list[Outcome] = [each.outcome for each in verdicts]

@@ -291,7 +291,7 @@ def is_short(text: str) -> bool:
 
 
 def is_casual(exchange: Exchange) -> bool:
-    """Return whether the writer seems to use no capitals or no full stops.
+    """Return whether the assistant seems to use no capitals or no full stops.
 
     That is so if most sentences of the judged answer begin with a small letter, or if an earlier
     long answer does not end with a stop.
@@ -351,7 +351,8 @@ def squeezed(text: str) -> str:
 def similarity(one: str, other: str) -> float:
     """Return how alike two `squeezed` texts are, from 0 to 1: the share of common runs.
 
-    A run has four characters, in Japanese two. Texts that are shorter are compared as a whole.
+    A run has four characters, in Japanese two. If both texts are shorter, the result is 1 for equal
+    ones and else 0.
     """
     size = 2 if JAPANESE.search(one) else 4
     first, second = _stretches(one, size), _stretches(other, size)

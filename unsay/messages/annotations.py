@@ -43,7 +43,7 @@ def without_earlier(message: M) -> M:
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
-    """Return a copy of an answer with its verdict, turn, topic label and `more` annotations."""
+    """Return a copy of a judged message with verdict, turn, topic label and `more` annotations."""
     always = ("outcome", "score", "reason", "source")
     noted = {name: each for name, each in asdict(verdict).items() if name in always or each}
     return annotate(message, **noted, turn=turn, topic=topic, **more)
@@ -117,8 +117,8 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
 def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     """Return the messages except notices, the commands that they answer, and what follows notices.
 
-    What follows, up to the next user message, is of other agents of a parent graph. It stays if the
-    notice came while a question waited for its answer.
+    What follows a notice, up to the next user message, was written by other agents of a parent
+    graph. It stays if the notice came while a question waited for its answer.
     """
     listed = list(messages)
     kept = {message.id for message in spoken(listed)}
@@ -172,8 +172,8 @@ def answer_of_turn(answers: Sequence[AnyMessage]) -> AnyMessage:
 def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | None, int]:
     """Return, by message id, the number of answered turns up to and including the message.
 
-    So a question has the number of the turn before it. `before` is the number of answered turns
-    before the first message.
+    A turn counts from its first answer on, so its question has the number of the turn before.
+    `before` is the number of answered turns before the first message.
     """
     listed = list(messages)
     first = {answers[0].id for answers in answers_by_turn(listed, goes_on=before > 0)}

@@ -40,15 +40,20 @@ RULES: dict[str, Rule] = {}
 def rule(check: Rule) -> Rule:
     """Register a check of a whole transcript as the rule with the function's name (decorator).
 
-    The function is returned unchanged. The rule is checked for the providers whose `Dialect`
-    names a source for it: the public document that states it.
+    The check yields a message's index and a text for each place that breaks the rule. The function
+    is returned unchanged. The rule is checked for the providers whose `Dialect` names a source for
+    it: the public document that states it.
     """
     RULES[check.__name__] = check
     return check
 
 
 def message_rule(check: Callable[[BaseMessage, Dialect], Iterator[str]]) -> Rule:
-    """Register a check of a single message as a rule; it then runs for each message (decorator)."""
+    """Register a check of a single message as a rule (decorator).
+
+    The check yields a text for each fault of the message. The returned rule replaces the function
+    and runs it for each message of a transcript.
+    """
 
     @wraps(check)
     def check_all(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
@@ -243,7 +248,7 @@ def calls_are_parsed(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def calls_are_declared(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
-    """Every call in the content is in `tool_calls`, too."""
+    """Every call in the content is in `tool_calls`, too; standard blocks are not checked."""
     calls = () if is_v1(message) else calls_of(message)
     declared = message.tool_calls if isinstance(message, AIMessage) else ()
     for call in calls[len(declared) :]:

@@ -87,7 +87,8 @@ def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
     The merged message has the id of the first one, with thinking before all other blocks. Thinking
     of a later message is removed if it is unsigned or of another model than the first one's. An
-    assistant message that calls tools is never merged with the next message.
+    assistant message that calls tools is never merged with the next message; tool and system
+    messages are not merged.
     """
     merged: list[AnyMessage] = []
     for message in messages:

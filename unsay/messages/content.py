@@ -25,15 +25,19 @@ def has_other_content(message: BaseMessage) -> bool:
 
     A tool call counts only if it is a block of the content.
     """
-    text = ("text", "thinking", "reasoning")
-    return any(block.get("type") not in text for block in blocks_of(message))
+    return any(
+        block.get("type") != "text" and not is_thinking(block) for block in blocks_of(message)
+    )
 
 
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete")
 
 
 def broke_off(message: object) -> bool:
-    """Return whether the provider stopped a message at its length limit, or its stream broke off."""
+    """Return whether the provider stopped a message at its length limit, or its stream broke off.
+
+    `False` for a reply that is not a message.
+    """
     metadata = getattr(message, "response_metadata", None) or {}
     # Each provider has its own field for why a message ended.
     names = ("finish_reason", "stop_reason", "done_reason", "status")
@@ -72,6 +76,8 @@ def preview(text: str, limit: int = 60) -> str:
 
 def without_middle(text: str, chars: int, gap: str = " … ") -> str:
     """Return both ends of a text of more than `chars` characters, with `gap` between them.
+
+    Both ends have `chars` characters together. A shorter text is returned whole.
 
     >>> without_middle("abcdefgh", chars=4)
     'ab … gh'
@@ -320,7 +326,7 @@ def question_content(text: str, images: Sequence[str]) -> str | list[str | dict[
     """Return the content of a user's message: the text, and with images a list of blocks.
 
     Each image is a URL; that of an image in the message itself is `data:image/png;base64,…`. Raises
-    `InputError` for another text.
+    `InputError` if an image is another text than these.
     """
     blocks: list[str | dict[str, Any]] = []
     for url in images:

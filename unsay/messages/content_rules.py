@@ -39,7 +39,7 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every message except a tool's has content that reaches the provider."""
+    """Every message except a tool's has content that reaches the provider, or calls tools."""
     role = role_of(message)
 
     def arrives(block: Mapping[str, Any]) -> bool:
@@ -56,7 +56,7 @@ def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def no_blank_text(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """No text is blank, except an empty string of an assistant or a tool."""
+    """No text is blank; an empty string as the whole content, and any string of a tool, may be."""
     content, tool = message.content, role_of(message) == "tool"
     if isinstance(content, str):
         blank = bool(content) and not tool and not content.strip()
@@ -79,7 +79,7 @@ def _is_blank(block: Mapping[str, Any], dialect: Dialect, *, tool: bool) -> bool
 
 @rule
 def texts_with_files(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """Consecutive user messages with a file have text, too."""
+    """User messages in a row that have a file have text, too."""
     # Results and system messages do not end a run of user messages.
     turns = ((i, m) for i, m in enumerate(messages) if role_of(m) not in ("tool", "system"))
     for human, run in groupby(turns, key=lambda each: role_of(each[1]) == "human"):
@@ -139,9 +139,10 @@ def file_names_differ(messages: Sequence[BaseMessage], dialect: Dialect) -> Iter
 
 @rule
 def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
-    """In the newest turn, the first assistant message that calls tools begins with thinking.
+    """In the newest turn, an assistant message that calls tools begins with thinking.
 
-    Later steps of this turn and earlier turns need no thinking.
+    If the turn's first assistant message begins with thinking, its later ones need none. Earlier
+    turns need none either.
     """
     begun: bool | None = None
     start = _newest_turn(messages)
@@ -264,7 +265,7 @@ def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 
 def _source(block: Mapping[str, Any]) -> str | None:
-    """Return the form in which a media block gives its data; `None` if it gives none."""
+    """Return the form in which a block gives its data, such as `url`; `None` if it gives none."""
     if isinstance(block.get("source"), Mapping):
         return "source"
     if block["type"] in block and block["type"] != "image_url":

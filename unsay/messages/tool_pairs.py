@@ -82,7 +82,7 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 def fitting(name: str, *, limit: int) -> str:
     """Return the name in letters, digits, `_` and `-`, at most `limit` characters long.
 
-    Its end is a checksum of the given name, so that different names stay different.
+    Its end is always a checksum of the given name, so that different names stay different.
     """
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
