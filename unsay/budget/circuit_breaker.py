@@ -73,8 +73,8 @@ class Circuit:
     def succeeded(self, now: float, *, period: int | None = None) -> "Circuit":
         """Return the circuit after a success: half-open, it closes after `policy.probes` successes.
 
-        `period` is that of the circuit after `admit`; `None` is the current one. An open circuit,
-        and one of another period, is returned unchanged.
+        A closed one forgets its failures. `period` is that of the circuit after `admit`; `None` is
+        the current one. An open circuit, and one of another period, is returned unchanged.
         """
         if self._is_stale(period) or self.state(now) == "open":
             return self

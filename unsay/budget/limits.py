@@ -145,7 +145,8 @@ def limits_of(settings: Settings) -> Limits:
 def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
     """Compare a call with the limits at its `place`; nothing is held.
 
-    `amount` is for its prompt and its longest reply. The result says: granted, ask, or refused.
+    `amount` is for its prompt and its longest reply. Above a limit the outcome follows the mode:
+    `refused`, `ask`, or in the mode `soft` still `granted`.
     """
     gauges = tuple(
         Gauge(
@@ -213,7 +214,10 @@ def extend(
 
 
 def demand(result: Check) -> None:
-    """Raise a `BudgetExceededError` with each exceeded limit if the check refused the call."""
+    """Raise a `BudgetExceededError` with each exceeded limit if the check refused the call.
+
+    Nothing happens if the outcome is `granted` or `ask`.
+    """
     if result.outcome != "refused":
         return
     names = sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
@@ -245,5 +249,8 @@ def delay_ms(usage: float, steps: Sequence[Step] = BACKPRESSURE) -> int:
 
 
 def pressure(usage: float) -> Pressure:
-    """Return the name of the pressure for a share of a budget, shown to users with the delay."""
+    """Return the name of the pressure for a share of a budget: `low` to `critical`.
+
+    It is shown to users with the delay.
+    """
     return next((word for share, word in _LEVELS if usage >= share), "low")

@@ -71,7 +71,10 @@ class EventBuilder:
         return list(self._events.values())
 
     def messages(self) -> list[AnyMessage]:
-        """Return the messages of all events; an unfinished one has the parts added so far."""
+        """Return the messages of all events; an unfinished one has the parts added so far.
+
+        Raises the errors of `replay`, if events that were made elsewhere do not fit together.
+        """
         return replay(self._events.values()).messages
 
     def user(self, text: str) -> Event:

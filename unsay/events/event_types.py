@@ -263,9 +263,9 @@ def rollback(
 ) -> NewEvent:
     """Return the event that moves the messages after `base` to a branch, except those in `keep`.
 
-    `removed` are the moved messages. With `restored`, it is a restore: the messages of these
-    branches return in their place, or only those in `only`. A later restore of the new branch does
-    not add its `drafts`. All are ids.
+    `base` `None` is the beginning, and `removed` are the moved messages. With `restored`, ids of
+    branches, the event is a restore: the messages of these branches return in their place, or only
+    those in `only`. `drafts` are moved messages that a later restore of the new branch leaves out.
     """
     data = {
         "branch_id": branch_id,

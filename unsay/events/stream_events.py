@@ -203,7 +203,7 @@ class MessagesRemovedEvent(TypedDict):
 
 
 class CheckpointsRemovedEvent(TypedDict):
-    """A new answer took the place of one that had these named checkpoints."""
+    """A new answer replaced one that had these named checkpoints, which are removed with it."""
 
     unsay: Literal["checkpoints_removed"]
     names: list[str]
@@ -217,7 +217,7 @@ class DecisionEvent(TypedDict):
 
 
 class ContextWarningEvent(TypedDict):
-    """The context cannot be kept as it is set."""
+    """The pinned messages do not fit into the model's window."""
 
     unsay: Literal["context_warning"]
     text: str

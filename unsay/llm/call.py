@@ -74,8 +74,8 @@ class ModelRequest:
     def limits(self) -> Limits:
         """The limits of the call.
 
-        Only the answer to a thread in a graph can `ask` a person; for other calls that mode is
-        `hard`.
+        In the mode `ask` only an answer in a run with a thread can ask a person; for other calls
+        the mode is `hard`.
         """
         limits = limits_of(self.scope.settings)
         can_wait = self.scope.in_graph and self.scope.thread_id and self.purpose == "answer"
@@ -125,9 +125,10 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     Raises:
         BudgetExceededError: The call exceeds a budget.
         BudgetDeclinedError: A person refused the call.
-        QueueFullError: Too many calls are waiting.
+        QueueFullError: Too many calls are waiting, or this one waited too long.
         CircuitOpenError: All models failed several times in a row.
         ConfigurationError: A cost budget is set, and the model has no price.
+        TimeoutError: The model took longer than the request's `timeout_seconds`.
         Exception: The model's client raised it.
     """
     # Only an answer may interrupt: other calls follow an answer that is paid for already, and an
@@ -305,7 +306,7 @@ class _Stream(BaseCallbackHandler):
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
     """Tell the user's stream to discard a part of a reply, since another reply begins.
 
-    `why` is the reason that is shown. Nothing is sent if the reply had not begun.
+    `why` is the reason that is shown. Nothing is sent if no part of a reply was streamed.
     """
     if stream.has_begun:  # this does not count as an attempt, hence 0
         reason = request.texts.rules.get(why, why)

@@ -24,11 +24,11 @@ _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
 def ask_with_options(
     request: ModelRequest, options: Mapping[str, Any], *, is_own: bool = False
 ) -> Steps[Any]:
-    """Return the reply of a chat model that is sent `options`, without those that it refuses.
+    """Return the reply of a chat model that is sent `options`, such as `temperature`.
 
-    A refused option is not sent to this model again. The same is true of `max_tokens` if a
-    reasoning model used all of it before its first word: the call is then repeated without it. A
-    Runnable that is not a chat model gets no options.
+    If the model refuses an option, the call is repeated without it, and this graph does not send it
+    to the model again. The same is true of `max_tokens` if a reasoning model used all of it before
+    its first word. A Runnable that is not a chat model gets no options.
 
     Args:
         request: The call; its model must have no tools bound.
@@ -36,7 +36,7 @@ def ask_with_options(
         is_own: Whether the model was made for this purpose; then values that it has already stay.
 
     Raises:
-        Exception: See `ask_model`.
+        Exception: Any error of `ask_model` that does not refuse an option.
     """
     learned, model = request.scope.services.learned, request.model
     sent = dict(options) if is_chat_model(inner_of(model)) else {}

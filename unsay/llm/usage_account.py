@@ -84,10 +84,10 @@ class ThreadAccount:
     ) -> Steps[Grant]:
         """Check a call against the limits, and reserve its cost if it is granted.
 
-        If the outcome is `ask`, nothing is reserved. With `may_exceed`, which a person decided, the
-        limits are extended first. `key` identifies the call, `place` has its task and agent, and
-        `at` is the time.
-        Raises `BudgetExceededError` if the check refuses the call.
+        If the outcome of the grant's `check` is `ask`, nothing is reserved. With `may_exceed`,
+        which a person decided, the limits are extended first. `key` identifies the call, `place`
+        has its task and agent, and `at` is the time. Raises `BudgetExceededError` if the check
+        refuses the call.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:
@@ -144,7 +144,7 @@ class Accounts:
         self._unstored: dict[str, ThreadAccount] = {}  # kept alive: no store has a copy
 
     def opened(self, store: BaseStore | None, thread_id: str) -> ThreadAccount:
-        """Return a thread's account, a new one if nobody uses one now; with a store, it reads there.
+        """Return the account of a thread, which reads and writes the `store` if there is one.
 
         All who use it at the same time get one object, and so share its lock. Without a store the
         accounts of the newest `WITHOUT_STORE` threads are kept; others begin again with nothing.
@@ -170,9 +170,10 @@ def account_of_thread(scope: Scope) -> ThreadAccount:
 
 
 def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
-    """Record the tokens of calls, by purpose; readers record nothing.
+    """Record the tokens of calls, by purpose.
 
-    In a run they are added to the step log, outside of it to the store.
+    In a run they are added to the step log, outside of it to the store. Outside of a run nothing is
+    recorded without a store or by a reader, which cannot write.
     """
     # In a run they are committed with the step. A title is made after the turn, which may be waiting
     # for a person: writing the state then would end the wait, so these go to the store.

@@ -99,9 +99,9 @@ def ranked(
 ) -> Ranking:
     """Return the scores of the messages at the given `places`.
 
-    `own` also has the scores at and around `rivals`, with which a caller compares them. `wanted` is
-    the question with its terms and speakers. Words of messages at `unseen` places (forgotten ones)
-    count neither for them nor for their neighbours.
+    `wanted` is the question with its terms and speakers. Words of messages at `unseen` places
+    (forgotten ones) count neither for them nor for their neighbours. `rivals` are places with which
+    a caller compares these: only the result's `own` has scores for them and around them.
 
     Source: Robertson and Zaragoza 2009 (BM25).
     """
@@ -221,7 +221,10 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """Return the score that `spread` gives one place, computed without the other places."""
+    """Return the score that `spread` would give one place, of the scores `own` by place.
+
+    It is faster than `spread` if only few places are needed.
+    """
     around = [
         own.get(other, 0.0) for other in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)
     ]

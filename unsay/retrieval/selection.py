@@ -101,8 +101,8 @@ def recall(
     Messages with ids in `shown` are in the context anyway and are not recalled; those in `hidden`
     do not count at all. Without an `index` one is made. Without `vectors` the words alone decide.
     `estimate` counts single steps where `count` is slow; the result is counted by `count`. The
-    result is empty if no message has a word of the question or a related one, the question names no
-    speaker, and there are no vectors.
+    result is empty if nothing reaches the `bars` or fits; also if no message has a word of the
+    question or a related one, the question names no speaker, and there are no vectors.
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.

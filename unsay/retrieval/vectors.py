@@ -51,6 +51,7 @@ def embed(
     Raises:
         ModelReplyError: The number of vectors differs from the number of texts.
         TimeoutError: A call took longer than `timeout_seconds`.
+        Exception: Any other error of the embeddings.
     """
     found = dict(known)
     texts = {
