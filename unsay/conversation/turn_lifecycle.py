@@ -249,8 +249,8 @@ def say(
     """Answer a message: judge each draft, and roll back those that fail.
 
     If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person. With
-    `budget_mode="ask"` a used-up budget asks for a decision too. A message whose turn was stopped by a crash
-    or an error resumes that turn.
+    `budget_mode="ask"` a used-up budget gives a `decision` as well. A message whose turn was
+    stopped by a crash or an error resumes that turn.
 
     With a `turn_id` any process may send the same message several times: the transcript holds it
     once, one answer is paid for, and every call returns that answer, even after a rollback
