@@ -342,7 +342,7 @@ class _Transcript:
         self._return(returning, back)
 
     def _return(self, checkpoints: Iterable[Checkpoint], messages: Collection[str]) -> None:
-        """Put back the checkpoints of `messages`; a name that another one has by now is left out."""
+        """Put back the checkpoints of `messages`, without a name that another one has by now."""
         names = {made["name"] for made in self.checkpoints.values()}
         returning = {
             checkpoint["id"]: checkpoint

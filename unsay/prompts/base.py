@@ -48,7 +48,10 @@ class Text(Entry[str]):
     """A field of a catalogue with one text, such as a notice."""
 
     def check(self, given: object) -> None:
-        """Raise a `ConfigurationError` unless `given` is a text with the default's placeholders."""
+        """Raise `ConfigurationError` unless `given` is a text with exactly the default's placeholders.
+
+        A blank text raises too.
+        """
         needed = placeholders(self.en)
         _check_text(self.name, given, needed, is_template=bool(needed))
 
@@ -65,7 +68,10 @@ class Table(Entry[Mapping[str, str]]):
         )
 
     def check(self, given: object) -> None:
-        """Raise a `ConfigurationError` unless `given` has the default's names and placeholders."""
+        """Raise `ConfigurationError` unless `given` has the default's names and placeholders.
+
+        A blank text raises too. A table with an empty default takes any names.
+        """
         if not isinstance(given, Mapping):
             raise ConfigurationError(f"{self.name}={given!r}: give a mapping of names to texts")
         if self.en and (wrong := sorted(map(str, set(self.en) ^ set(given)))):

@@ -302,7 +302,10 @@ class Texts(ReasonTexts):
     )
 
     def refusal(self, reason: str) -> str:
-        """Return the notice for a command that failed, with the reason in the catalogue's language."""
+        """Return the notice for a command that failed; `reason` is an error's English text.
+
+        The reason is in the catalogue's language, or English if it has no translation.
+        """
         return self.refused.format(reason=self.reason(reason))
 
     def reason(self, reason: str) -> str:

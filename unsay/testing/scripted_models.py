@@ -54,7 +54,10 @@ Tool: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
 
 
 class Scripted(BaseChatModel):
-    """Base class of scripted chat models, whose reply depends on the messages alone."""
+    """Base class of scripted chat models, whose reply depends on the messages alone.
+
+    An unknown field, or a value of a wrong type, raises `ConfigurationError`.
+    """
 
     model_name: str = "scripted"
 

@@ -194,7 +194,7 @@ def steps_of(reply: Reply) -> list[Reply]:
 def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
     """Return the lines of `replies`: a list for each attempt, with a line for each step.
 
-    `key` is only named in the lines' places, for errors.
+    `key` is a part of the lines' names in errors.
     """
     return [
         [

@@ -32,7 +32,11 @@ class Size:
 
 
 def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
-    """Return the tokens of a media block in any form; unknown data is taken as average."""
+    """Return the tokens of a media block in any provider's form.
+
+    If the data is not in the block, a picture counts as 1,024 by 1,024 pixels, a recording as
+    `UNKNOWN_SECONDS`, and a file as one page.
+    """
     known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
     kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
     payload = next(_payloads(block), b"")
