@@ -467,7 +467,11 @@ def test_a_page_has_a_length(limit: Any) -> None:
         select(LOG, limit=limit)
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "é", "WzAsIngiXQ==", "WzAs", "MQ==", "Wy0xLCJ4Il0="])
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "x", "é", "WzAsIngiXQ==", "WzAs", "MQ==", "Wy0xLCJ4Il0=", "W1tb" * 10_000],
+    ids=["empty", "x", "accent", "other", "cut", "number", "negative", "deeply-nested"],
+)
 def test_a_strange_cursor_is_refused(cursor: str) -> None:
     """A cursor of another event log, or none at all, is an error and not the beginning."""
     with pytest.raises(InputError, match="cursor"):

@@ -68,7 +68,7 @@ class Database:
 
     @property
     def leases(self) -> Leases:
-        """The rights to write to its threads; all users of its checkpointer share this object."""
+        """The leases, which decide who may write to a thread; they belong to its checkpointer."""
         return leases_of(self.saver)
 
     def close(self) -> None:
@@ -85,7 +85,8 @@ class Database:
     def scrub(self) -> None:
         """Overwrite the bytes of deleted rows, as far as this kind of database allows.
 
-        `purge_thread` calls this after `erase`.
+        `purge_thread` calls this after `erase`. Raises `DatabaseLockedError` if another process
+        uses the SQLite file.
         """
         raise NotImplementedError
 
@@ -121,8 +122,9 @@ LOST_ADVICE = (
 def translated(path: str) -> Iterator[None]:
     """Return a context manager that turns errors of SQLite into errors of unsay.
 
-    Their messages name the database by `path` and give the next step. An answer that could not be
-    saved stays on the error as `answer`.
+    They are `DatabaseLockedError`, `DatabaseCorruptError`, `ThreadBusyError` for a lost lease,
+    `InputError` for a closed database, otherwise `StorageError`. Messages name the database by
+    `path`. An answer that could not be saved stays on the error as `answer`.
     """
     try:
         with _translated(path):

@@ -306,7 +306,10 @@ def bytes_of(text: str) -> bytes:
 
 
 def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
-    """Serialize messages as `freeze` does; `thaw_messages` restores them."""
+    """Serialize messages as `freeze` does; `thaw_messages` restores them.
+
+    Raises `InputError` if one has a part that cannot be stored.
+    """
     return freeze([message_to_dict(message) for message in messages], dense=dense)
 
 

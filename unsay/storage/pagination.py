@@ -125,10 +125,11 @@ def scan(
     *,
     equal: Mapping[str, str] | None = None,
 ) -> Steps[list[T]]:
-    """Return `read(item)` of each item in a namespace and in those below it, without `None`.
+    """Return `read(item)` of each item in a namespace and in those below it, in no certain order.
 
-    Only items whose fields have the values in `equal` are read. The keys of `equal` must not come
-    from a user: a store puts them into its query.
+    Items for which `read` returns `None` are left out. Only items whose fields have the values in
+    `equal` are read. The keys of `equal` must not come from a user: a store puts them into its
+    query.
     """
     # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
     # if the overlap is missing, an item was deleted and the previous page is read again. Items that
@@ -159,7 +160,10 @@ def scan(
 def read_items(
     store: "BaseStore", namespace: tuple[str, ...], read: "Callable[[SearchItem], T | None]"
 ) -> Steps[list[T]]:
-    """Return `read(item)` of each item in exactly one namespace, without `None`."""
+    """Return `read(item)` of each item in exactly one namespace, in no certain order.
+
+    Items for which `read` returns `None` are left out.
+    """
 
     def read_own(item: "SearchItem") -> T | None:
         return read(item) if tuple(item.namespace) == namespace else None
@@ -233,8 +237,14 @@ def encode_cursor(*parts: Any) -> str:
 
 
 def decode_cursor(cursor: str) -> Any:
-    """Return the list of values in a cursor; `ValueError` or `TypeError` if it is not one."""
-    return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
+    """Return the JSON value in a cursor, which is a list if `encode_cursor` made it.
+
+    Raises `ValueError` or `TypeError` if there is none.
+    """
+    try:
+        return json.loads(b64decode(cursor, altchars=b"-_", validate=True))
+    except RecursionError as error:  # a cursor can be any text, also deeply nested JSON
+        raise ValueError(str(error)) from error
 
 
 def _place_in(kind: str, cursor: str) -> _Place:
@@ -247,8 +257,7 @@ def _place_in(kind: str, cursor: str) -> _Place:
         first, second = ids
         if cursor_kind == kind and isinstance(first, str) and isinstance(second, str):
             return moment_of(moment), first, second
-    # A cursor can be any text, also deeply nested JSON.
-    except (RecursionError, TypeError, ValueError):
+    except (TypeError, ValueError):
         pass
     raise InputError(
         f"cursor={cursor!r} is not from this list: give the cursor of the page before, "

@@ -11,7 +11,7 @@ THREAD_ENTRIES = "unsay.threads"
 def has_no_threads(path: Path) -> bool:
     """Return whether a SQLite file does not exist or lists no thread.
 
-    `False` if it lists a thread, or if it cannot be read. The file is not changed.
+    `False` if it lists a thread, cannot be read or is not a database of unsay. It is not changed.
     """
     if not path.exists():
         return True

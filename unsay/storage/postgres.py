@@ -152,7 +152,10 @@ class Server:
     due: threading.local = field(default_factory=threading.local)
 
     def reach(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns; run it once more if its connection was lost."""
+        """Return what `work` returns; run it once more if its connection was lost.
+
+        Errors of Postgres become errors of unsay.
+        """
         # Work can be repeated after a lost commit: every row is written under a fixed id.
         with _translated(self.path):
             try:
@@ -172,7 +175,7 @@ class Server:
             self.due.proofs = []
 
     def check(self, cursor: Any) -> None:
-        """Make the open transaction fail if a lease that its write needs was lost."""
+        """Make the open transaction, and so `write`, fail if a lease that it needs was lost."""
         for proof in getattr(self.due, "proofs", []):
             cursor.execute(GUARD, proof)
 
@@ -279,7 +282,7 @@ class Session:
                 self._connection.execute(query, values)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, if it was opened."""
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
@@ -313,8 +316,7 @@ class PostgresDatabase(Database):
         new rows overwrite them, and in the write-ahead log, on replicas and in backups. Only the
         server's operator can remove those, from the tables with `VACUUM FULL`, which locks them.
 
-        Source:
-            PostgreSQL, VACUUM; own measurement of the files.
+        Source: PostgreSQL, VACUUM; own measurement of the files.
         """
 
         def work() -> None:
@@ -327,11 +329,8 @@ class PostgresDatabase(Database):
 def open_postgres(url: str) -> PostgresDatabase:
     """Open a Postgres database, and create its tables if they are missing.
 
-    `open_database` calls this and lists the errors.
-
-    Args:
-        url: `postgresql://user:password@host:port/name`, in the syntax of libpq. A pooler in front
-            of the server must not share connections by transaction.
+    `url` has the syntax of libpq. A pooler in front of the server must not share connections by
+    transaction. Raises the errors that `open_database` lists.
     """
     check_url(url)
     path = masked(url)

@@ -167,9 +167,9 @@ class SaverLeases(KeptLeases):
 
 
 def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
-    """Return the config of the checkpoint that holds a lease; `None` means the newest lease.
+    """Return the config of the checkpoint that holds a lease.
 
-    `term` is the lease's number.
+    `term` is the lease's number; `None` means the newest lease.
     """
     named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}

@@ -66,8 +66,8 @@ def put_page(
     """Write the oldest messages of the state as a new segment; the caller commits its `head`.
 
     `before` refers to the older segments, `None` if there are none. `turns` counts the segment's
-    answered turns. `segments`, `topics` and `instructions` (texts of system messages) are those of
-    its messages.
+    answered turns. `segments` and `topics` are those of its messages. `instructions` are the texts
+    of all system messages up to its end, with those of older segments.
     """
     ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {

@@ -63,7 +63,7 @@ class FileStore(SqliteStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do on an event loop what `batch` does."""
+        """Do on an event loop what `batch` does; it runs in another thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     @contextmanager
@@ -158,10 +158,11 @@ def open_database(
         busy_seconds: How long to wait while another process locks the file; `None` means 30.
 
     Raises:
-        ConfigurationError: The URL is of another kind of database, or this is Windows.
+        ConfigurationError: The URL is ambiguous or of another kind of database, the encoding of the
+            Postgres database is not UTF-8, or this is Windows.
         MissingExtraError: The URL is of Postgres, and the extra `postgres` is not installed.
         StorageError: The file cannot be created, read or written, or the server refuses.
-        DatabaseCorruptError: The file is damaged, or another program's.
+        DatabaseCorruptError: The file is damaged or belongs to another program.
         DatabaseTooNewError: A newer version of unsay wrote it.
         DatabaseTooOldError: An older version wrote it, with another layout.
         DatabaseLockedError: Another process keeps it locked.

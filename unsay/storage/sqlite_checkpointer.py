@@ -90,7 +90,7 @@ class CompressedSerializer(JsonPlusSerializer):
         return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, compressed or not."""
+        """Return the value, compressed or not; `DatabaseCorruptError` if it is damaged."""
         kind, packed = data
         with reading("A checkpoint"):
             if kind.endswith(COMPRESSED):
@@ -102,7 +102,11 @@ class CheckedSerializer(CompressedSerializer):
     """A serializer that gives each value a checksum: zlib's own if compressed, else four bytes."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's type and bytes; `+c` ends the type if the bytes start with a checksum."""
+        """Return the value's type and bytes; the type has `+c` if the bytes start with a checksum.
+
+        The type of a `Marked` value ends in `#` and its own checksum. Raises `InputError` if the
+        value cannot be stored.
+        """
         if isinstance(obj, Marked):
             kind, data = self.dumps_typed(obj.value)
             return f"{kind}{ANNOTATION_SIGN}{obj.annotation}", data
@@ -178,9 +182,9 @@ class FileSaver(OffLoop, SqliteSaver):
         return checkpoint_tuple
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        """Yield the checkpoints of a thread, newest first.
+        """Yield the checkpoints of a thread, newest first; with `None` those of all threads.
 
-        Raises `DatabaseCorruptError` for damaged metadata.
+        Raises `DatabaseCorruptError` for a damaged one.
         """
         with _metadata():
             yield from super().list(config, **options)
@@ -316,11 +320,10 @@ class FileSaver(OffLoop, SqliteSaver):
 
 
 def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str) -> list[str]:
-    """Return the ids of the checkpoints that can be deleted.
+    """Return the ids of the checkpoints that can be deleted: nothing that is kept needs them.
 
-    Each was written together with an event log, so by unsay. It is older than the full copy
-    `oldest`, or builds neither on that one nor on a later one. No checkpoint of another graph
-    builds on it.
+    These are kept: the full copy `oldest`, later full copies, what builds on them, checkpoints of
+    other graphs (without an event log), and the ancestors that these build on.
 
     Args:
         rows: Each checkpoint's id, its parent's id, and the channels that it holds; oldest first.
