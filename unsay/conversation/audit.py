@@ -66,7 +66,7 @@ def note(
         UnknownThreadError: The thread has no messages yet.
         InputError: The note is empty.
         EventConflictError: A different event has this id.
-        ConflictError: A turn was stopped and waits.
+        ConflictError: A turn was stopped or waits for a decision.
     """
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
@@ -103,7 +103,7 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        ConflictError: A turn was stopped and waits.
+        ConflictError: A turn was stopped or waits for a decision.
     """
     yield from thread.settled()
     return (yield from threads.end(*thread.address, now=thread.scope().now()))
@@ -112,8 +112,8 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
 
-    Other labels stay, and `undo` takes this back. A thread may have labels before its first
-    message. `InputError` means that a label cannot be stored.
+    Other labels stay. `undo` takes this back, unless a stopped turn waits. A thread may have labels
+    before its first message. `InputError` means that a label cannot be stored.
     """
     session = yield from find_session(*thread.address)
     step = label_step({} if session is None else session.labels, labels)

@@ -47,10 +47,10 @@ class Branch:
     Attributes:
         id: `live`, or the id of a stored branch or a thread.
         kind: `live`, `thread`, or who or what removed its messages.
-        base: Id of the last message that it shares with the transcript; `None` for no message.
+        base: Id of the message that it followed; `None` is the beginning. In a fork, the last copy.
         reason: Why it was removed, in the words of a judge or a command; for a thread its title.
         created_at: When it was removed or forked, in ISO 8601, UTC; empty for the current branch.
-        turns: Answered questions that only it has; for a thread, those after the fork.
+        turns: Answered turns among its messages; those of a thread are the ones after the fork.
         words: The beginning of its first question.
     """
 
@@ -212,7 +212,7 @@ def _begin(
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     """List the current branch, then the removed ones (newest first), then the forks.
 
-    A removed branch that is restored is left out. `UnknownThreadError` without messages.
+    A branch that was restored as a whole is left out. `UnknownThreadError` without messages.
     """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
@@ -290,7 +290,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, checkpoint or thread has this name.
-        AmbiguousCheckpointError: Several checkpoints match.
+        ConflictError: Several branches or checkpoints match.
     """
     first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
     # `strict=False`: the shorter branch ends the common part.
@@ -302,8 +302,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     """Return the messages of what `name` means: `live`, a branch, a checkpoint or a thread.
 
-    Raises `UnknownThreadError` if the handle's own thread has no messages, `UnknownBranchError` if
-    nothing has this name, and `AmbiguousCheckpointError` if several checkpoints match.
+    For a branch or a checkpoint they begin with the transcript. The errors are those of `diff`.
     """
     state = yield from handle.whole()
     live = live_branch(state)
@@ -328,7 +327,7 @@ def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_branch(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """Return the transcript up to a removed branch's place, then the branch with its drafts."""
+    """Return the transcript up to a branch's place, if that is found, and the branch with its drafts."""
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [other for other in branches if other["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])
@@ -360,7 +359,7 @@ def restore(
         UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, topic or message has this id.
         ConflictError: It is there already, its place was removed, several match, a tool asks first
-            and `confirm` is not given, or a turn was stopped and waits.
+            and `confirm` is not given, or a turn was stopped or waits for a decision.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)

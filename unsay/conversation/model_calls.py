@@ -344,7 +344,8 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
 def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered]:
     """Return another model's answer to the request, judged now; the model's error if it fails.
 
-    An answer that calls tools is not judged, and its tools are not run.
+    An answer that calls tools is not judged, and its tools are not run. Raises as `resolve_model`
+    if `model` is not a model, or is a name without a key.
     """
     other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
     if is_chat_model(other):

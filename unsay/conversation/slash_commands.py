@@ -174,9 +174,10 @@ def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
 def _checked(
     thread: ThreadHandle, command: Command, texts: Texts
 ) -> Steps[tuple[State, Scope, Any]]:
-    """Return the state that a command needs, its scope, and what the command would do and say.
+    """Return the state that a command needs, its scope, and the `Orders` that `obey` makes of it.
 
-    Nothing is stored. Raises the error that refuses the command.
+    The command is not carried out; only offloaded messages that it needs are loaded. Raises the
+    error that refuses the command.
     """
     try:
         state = yield from thread.known()

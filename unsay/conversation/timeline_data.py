@@ -37,7 +37,7 @@ class UndoneCall:
 class TimelineTurn:
     """One turn on the current branch.
 
-    The fields `score`, `reason`, `topic`, `topic_change`, `rollbacks`, `removed` and
+    The fields `score`, `reason`, `topic`, `topic_change`, `flag`, `rollbacks`, `removed` and
     `checkpoints_removed` are those of its `Reply`.
 
     Attributes:
@@ -47,7 +47,6 @@ class TimelineTurn:
         step_ids: Ids of the messages of its tool steps, oldest first.
         outcome: As in `Reply`; `None` also for an answer that was not judged.
         rejected: The turn's drafts that failed, oldest first; only `Conversation.timeline` sets them.
-        flag: As in `Reply`; also `by_person`, for an answer that a person wrote.
     """
 
     number: int

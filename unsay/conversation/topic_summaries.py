@@ -77,6 +77,9 @@ def judge_summaries(
         sample: How many to judge at most; `None` judges all.
         seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
 
+    Returns:
+        The summaries with their verdicts, compactions first; empty if contexts hold none.
+
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `sample` is under 1.

@@ -317,7 +317,7 @@ def _turn_lines(timeline: TimelineData, tree: Outline, pen: "_Pen") -> Iterator[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pen:
-    """Writes with ANSI colours, or without."""
+    """Writes with ANSI colors, or without."""
 
     color: bool
     texts: Texts
