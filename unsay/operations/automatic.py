@@ -37,7 +37,7 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
 
     It is for a turn that ends without a passed attempt. The caller logs and commits the changes;
     `label` describes each. Empty without branches. Raises `ConflictError` if a branch is no longer
-    kept, or the message that it followed is gone.
+    kept, or the message that it followed is gone; `DatabaseCorruptError` if a branch is damaged.
     """
     names = state["turn"]["draft_branches"]
     branches = yield from load_branches(names, scope, state.get("branches", []))
@@ -140,10 +140,11 @@ def remove(
     request: RollbackRequest,
     message_ids: Collection[str],
 ) -> Steps[tuple[Update, list[Removal]]]:
-    """Store messages as branches; return the update that removes them, and its `Removal`s.
+    """Make an automatic rollback: store messages as branches; return the update that removes them.
 
-    The branches are of the given `kind` and have the reason of the `request`. The turn in the
-    update has its new number and base, and one rollback more.
+    It also returns the `Removal`s, as `remove_parts` does. The branches are of the given `kind` and
+    have the reason of the `request`. The turn in the update has its new number and base, and one
+    rollback more.
     """
     turn = state["turn"]
     label = Label(kind=kind, reason=request["reason"], created_at=scope.now())

@@ -101,7 +101,7 @@ def _is_first_task(turn: Turn, scope: Scope) -> bool:
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether a model judge passed the answer: it was told of a search without a result."""
+    """Return whether a model judge passed the answer; it was told of a search that found nothing."""
     return verdict.outcome == "passed" and verdict.source == "model"
 
 
@@ -130,7 +130,7 @@ def _places_within(
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool failed in a draft of this turn, or an earlier run of it never ended."""
+    """Return whether a tool failed in a draft of this turn, or the turn was interrupted before."""
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):

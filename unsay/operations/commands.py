@@ -45,12 +45,12 @@ TIMELINE_TURNS = 50
 
 
 def parse_command(text: str) -> Command | None:
-    """Return the slash command that a message is; `None` for a message to answer.
+    """Return the slash command that a message is; `None` for a message that the model answers.
 
-    A command is one line with a known verb; only the text of `/edit` may have more lines. A line
-    that is almost one gives the verb `SUGGEST`, with what was meant as the argument, and a command
-    beside other lines, or behind a sentence, gives `ALONE`. A path, a word that resembles no verb, and a text that begins
-    with two slashes go to the model.
+    A command is one line with a known name; only the text of `/edit` may have more lines. Two verbs
+    only get a notice: `SUGGEST` for a line that is almost a command, with the one meant as the
+    argument, and `ALONE` for a command beside other lines or behind a sentence. The model answers a
+    path, a word that resembles no command, and a text that begins with two slashes.
 
     >>> parse_command("／rollback before lunch")
     {'verb': 'rollback', 'argument': 'before lunch'}
@@ -248,7 +248,7 @@ def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:
 
 
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
-    """Return the label of an entry's topic, or the first words of its messages.
+    """Return the label or id of an entry's topic, or the first words of its messages.
 
     Empty if the state has none of the messages.
     """

@@ -129,7 +129,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
     What the turn's rollbacks removed is put back first. The answer is flagged: `low_quality`, or
     `by_person` for `own_answer`, which a person wrote. Raises `EmptyAnswerError` if there is no
-    `own_answer` and the best draft is empty.
+    `own_answer` and the best draft is empty; `ConflictError` if a removed part cannot be put back.
     """
     turn = state["turn"]
     newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
@@ -161,7 +161,7 @@ def best_rejection(turn: Turn, services: Services) -> Rejection:
     """Return the rejected draft that is delivered, and shown to a person, if no attempt passes.
 
     The turn must have one. It has the best score; an unscored draft counts as 0, and an empty one
-    is the last choice.
+    is the last choice. An earlier draft whose tool calls may have been undone is left out.
     """
     newest = turn["rejections"][-1]
     # A draft whose tool calls were undone reports effects that no longer exist, so it is left out.
@@ -188,8 +188,8 @@ def ask_about_drafts(state: State, scope: Scope) -> Decision:
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """Return the state with what the rollbacks of rejected drafts removed, and the update to it.
 
-    Without a rollback in this turn these are the same state and an empty update. The errors are
-    those of `without_retries`.
+    Without a rollback in this turn these are the same state and an empty update. Raises
+    `ConflictError` if a branch is not kept, or the message that it followed is gone.
     """
     turn = state["turn"]
     if not turn["draft_branches"]:

@@ -103,7 +103,8 @@ def read_orders(
 def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orders]:
     """Start the task that a host names: set it in `turn`, or without a question obey `/task`.
 
-    The errors are those of `checkpoint_by_order`.
+    Raises `InvalidNameError` or `CheckpointExistsError` for the name, `ConflictError` if too many
+    checkpoints have names.
     """
     if turn["done"]:
         return (yield from obey(state, scope, turn["pending"], Command(verb="task", argument=name)))
@@ -123,8 +124,8 @@ def obey(
 
     The caller commits it; only events are added to the step log. `/compact` and `/forget` may ask a
     model for a summary. `pending` are the ids of messages that wait for an answer. `texts` are those
-    of the notice; `None` is those in the language of the transcript. Raises the error that refuses
-    the command.
+    of the notice; `None` is those in the language of the transcript. A command that cannot be carried
+    out raises an `UnsayError` that says why.
     """
     verb, texts = command["verb"], texts or scope.texts(state["messages"])
     if verb in NOT_IN_GRAPH:
@@ -144,9 +145,9 @@ def obey(
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """Return the request for the node `rollback` that carries out a command.
 
-    Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo or retry;
-    `ConflictError` for a retry while a question waits; for `/rollback` the errors of `target_of`,
-    for `/edit` those of `edited`, for `/remove` those of `removable`.
+    Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo, retry or
+    roll back; `ConflictError` for a retry while a question waits; and for an argument what
+    `target_of`, `edited` or `removable` raises: an unknown checkpoint or turn, or an `InputError`.
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None

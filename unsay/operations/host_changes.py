@@ -207,7 +207,7 @@ def _step(state: State, change: Change, base: str | None) -> Update:
 
 
 def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
-    """Return the event log's head for the messages that the host's state still has.
+    """Return the event log's head, whose digest is that of the messages that the host's state still has.
 
     The result is empty if `update` does not write the event log's head.
     """

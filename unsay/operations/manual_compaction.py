@@ -43,7 +43,7 @@ def compact_up_to(
     """Return the update that summarizes the context up to a place, and what it leaves out.
 
     The caller writes the update. With topics on, only messages of the topics in the context are
-    summarized. Pinned messages stay.
+    summarized. Pinned messages stay. Without a model the summary is made of the messages' sentences.
 
     Args:
         state: The thread's state.
@@ -55,7 +55,8 @@ def compact_up_to(
         UnknownTurnError: There is no such answered turn.
         UnknownCheckpointError: No checkpoint matches.
         AmbiguousCheckpointError: Several checkpoints match.
-        InputError: The context has no message up to there that a summary could replace.
+        InputError: The context has no message up to there that a summary could replace, or `up_to`
+            is a range of turns.
         SummarizationError: The summarizer failed, or its summary is longer than the messages.
     """
     last = _last_message(state, up_to, pending)

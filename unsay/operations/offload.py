@@ -99,9 +99,9 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
 def _segment_ends(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], *, limit: int, waiting: int
 ) -> list[int]:
-    """Return the indices at which the segments to offload end; none if the transcript fits.
+    """Return the indices at which the segments to offload end; none if the transcript fits `limit`.
 
-    `limit` messages fit. Those from `waiting` on stay, the current topic up to `LONGEST` limits.
+    Messages from `waiting` on stay, and the current topic while they are up to `LONGEST` limits.
     """
     if len(messages) <= limit or not segments:
         return []
@@ -218,8 +218,8 @@ def load_segments(
 ) -> Steps[Update]:
     """Return the update that loads segments until the state has the `wanted` messages and `turns`.
 
-    `turns` counts answered turns. In `wanted`, `None` is the transcript's beginning. The update is
-    empty if nothing is loaded. Raises `DatabaseCorruptError` if a segment is missing or damaged.
+    `turns` counts answered turns. In `wanted`, `None` is the transcript's beginning; an unknown id
+    loads nothing. Empty if nothing is loaded. `DatabaseCorruptError` if a segment is missing or damaged.
     """
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.
@@ -228,7 +228,10 @@ def load_segments(
 
 
 def load_resent(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that puts back offloaded messages which a front end sent again; maybe empty."""
+    """Return the update that loads offloaded messages which a front end sent again; maybe empty.
+
+    Raises `DatabaseCorruptError` if one of the segments is missing or damaged.
+    """
     resent = possibly_resent(state, scope)
     return (yield from _put_back(state, scope, resent)) if resent else Update()
 
@@ -261,10 +264,7 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Return the update that adds the segments with the wanted messages and newest `turns`.
-
-    It is empty without a store, or if no segment is needed.
-    """
+    """Return the update that adds the segments with the wanted messages and newest turns; maybe empty."""
     if scope.address is None:
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)

@@ -63,7 +63,8 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
     """Return the unanswered end of a transcript: the question with its documents.
 
     `turn` is the state's last turn; if it was interrupted, `interrupted` has the places of its
-    messages. Nothing is pending if the transcript ends in an answer or a notice.
+    messages. Commands that were answered and their notices do not count. Nothing is pending if the
+    rest ends in an answer or a notice: then `start` is the transcript's length.
     """
     start = len(messages)
     question: AnyMessage | None = None
@@ -119,7 +120,7 @@ def _named(notice: AnyMessage) -> list[str]:
 
 
 def is_beside_turn(state: State) -> bool:
-    """Return whether the due notice answers a command beside the question of the turn."""
+    """Return whether the notice to be sent answers a command, while the turn's question still waits."""
     due, question_id = state.get("notice"), state["turn"]["question_id"]
     return bool(due and question_id and question_id not in due["answers"])
 
@@ -185,10 +186,9 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def turn_left_open(state: State, turn: Turn) -> Turn:
-    """Return an open turn for the question that waits at a transcript's end, or `turn` itself.
+    """Return `turn`, or an open turn if a rollback went back to a question that now waits again.
 
-    It is opened if `turn` is based on that question or on a tool step behind it, as after a
-    rollback to there.
+    That is so if `turn` is based on the question at the transcript's end, or on a tool step behind it.
     """
     entry = find_pending(state["messages"], None)
     waiting = [message.id for message in state["messages"][entry.start :]]
@@ -200,9 +200,9 @@ def repair_interrupted(
 ) -> Steps[Update]:
     """Store the question of a turn that never ended as a branch; return the update that removes it.
 
-    The turn's rollbacks become a step to undo. With `undone`, the pending input is an undo, which
-    removes the interrupted turn itself. With `stopped`, the host stopped the turn, and its question
-    stays. Without an interrupted turn the update is empty.
+    The turn's rollbacks become a step to undo. With `undone`, the pending input is an undo: then the
+    update only adds the turn as a step, which that undo removes. With `stopped`, the host stopped the
+    turn, and its question stays. Without an interrupted turn the update is empty.
     """
     if not entry.interrupted:
         return Update()

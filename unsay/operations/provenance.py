@@ -38,10 +38,11 @@ NOT_OURS = "this thread did not make the call"
 
 
 def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
-    """Return corrected copies of the messages whose annotations unsay did not write.
+    """Return corrected copies of the messages whose annotations (verdicts, …) unsay did not write.
 
     The result is empty if there are none. An annotation that unsay wrote and a host dropped from an
-    otherwise equal message is put back.
+    otherwise equal message is put back. Raises `DatabaseCorruptError` if the offloaded original of a
+    message that was sent again cannot be read.
     """
     messages, head = state.get("messages", []), known_part(state, scope)
     own: dict[str | None, AnyMessage] = {}

@@ -64,7 +64,7 @@ def log_rollback(scope: Scope, change: Change) -> None:
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Add checkpoints to the step log as they will be stored: merged with those of the same message."""
+    """Add the events of checkpoints to the step log, each merged with the one at the same message."""
     kept = list(state.get("checkpoints", []))
     for new in due:
         kept = add_checkpoint(kept, new, limit=scope.settings.checkpoint_limit)
@@ -120,7 +120,7 @@ def _continued(
     writes: Sequence[AnyMessage],
     new: Sequence[AnyMessage],
 ) -> tuple[list[AnyMessage], int]:
-    """Return a transcript and its digest after some writes; `new` are those that append."""
+    """Return a transcript and its digest after `writes`; `new` are those writes that append a message."""
     if len(new) == len(writes):  # Nothing was replaced or removed, so the digest can be continued.
         return [*transcript, *new], digest_of(new, digest)
     merged = merge_messages(transcript, [writes])
@@ -226,7 +226,7 @@ def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
 
 
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
-    """Return the digest of messages with ids, continued from `start`, that of earlier messages.
+    """Return the digest of messages, with their ids; `start` is the digest of the messages before them.
 
     It is a cryptographic hash: no message can be chosen so that an edit of the transcript is not
     noticed.

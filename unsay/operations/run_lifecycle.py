@@ -49,10 +49,10 @@ DIED = "its process ended, and a command is not repeated"
 
 
 def track_run(name: str, node: Node) -> Node:
-    """Return a node that also opens its run, writes its events, and ends or pauses the run.
+    """Return a node that also writes its events, schedules calls to undo, and keeps its run's status.
 
-    An error of the node ends the run as failed and is raised; an interrupt pauses it. A thread that
-    was ended raises `SessionEndedError`.
+    `evaluate_quality`, the first node, also opens the run; it raises `SessionEndedError` if the
+    thread was ended. An error of a node ends the run as failed and is raised; an interrupt pauses it.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
@@ -184,7 +184,8 @@ def give_up_run(scope: Scope, why: str) -> Steps[None]:
 def _open(state: State, scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
     """Open the run, end those of earlier questions, and return the scope and update with its id.
 
-    If another turn has the same run id, the id of this turn is added to it.
+    If another turn has the same run id, the id of this turn is added to it. A command that opens no
+    turn has no run: then both are returned as they are.
     """
     if "turn" not in update:  # A command that changes nothing opens no turn, and has no run.
         return scope, update

@@ -79,7 +79,7 @@ def find_attempt(state: State, scope: Scope) -> UnsavedAttempt | None:
 
 
 def keep_undone(state: State, scope: Scope, report: Report) -> None:
-    """Keep which calls were undone until the run is saved, for a thread without a store.
+    """Keep until the run is saved which calls were undone, or failed to be, in a thread without a store.
 
     With a store nothing is done: it has an entry of each call.
     """
@@ -92,7 +92,7 @@ def keep_undone(state: State, scope: Scope, report: Report) -> None:
 
 
 def undone_calls(state: State, scope: Scope) -> Mapping[str, str]:
-    """Return the calls that an earlier run undid and could not save, in the form of `StepLog.calls`."""
+    """Return the calls whose undo an earlier run reported but could not save; as in `StepLog.calls`."""
     place = place_of_question(state, scope)
     if place is None:
         return {}
@@ -102,7 +102,7 @@ def undone_calls(state: State, scope: Scope) -> Mapping[str, str]:
 
 
 def without_undone(state: State, scope: Scope) -> State:
-    """Return the state without the calls to undo that an earlier run undid and could not save."""
+    """Return the state without those calls to undo that `undone_calls` returns."""
     undone = undone_calls(state, scope)
     waiting = [e for e in state.get("pending_compensations", []) if e["key"] not in undone]
     return {**state, "pending_compensations": waiting} if undone else state

@@ -62,8 +62,8 @@ def _newest_context(transcript: Sequence[AnyMessage]) -> CallContext | None:
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
     """Return the tokens of the state and its kept branches, with a bounded number of reads.
 
-    Used by `/tokens`. Offloaded segments are not read, and `spent.is_whole` is then false. In a
-    fork the copied messages count too.
+    Used by `/tokens`. `spent.is_whole` is false if some are not counted: offloaded segments are not
+    read, and only the newest branches are kept. In a fork the copied messages count too.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = []
