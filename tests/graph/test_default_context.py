@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 
+from tests.tiers import sampled
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ContextOverflowError
 from unsay.messages.content import text_of
@@ -70,7 +71,7 @@ COMBINATIONS = [
 COMBINATIONS.append(pytest.param({"recall_tokens": 0}, True, id="no recall"))
 
 
-@pytest.mark.parametrize(("settings", "with_tools"), COMBINATIONS)
+@pytest.mark.parametrize(("settings", "with_tools"), sampled(COMBINATIONS, every=3))
 def test_a_long_conversation_in_a_small_window(
     settings: dict[str, Any], *, with_tools: bool, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from tests.graph.back_kit import SHIFTS, Opening, state, words
 from tests.graph.kit import Numbered, config, said
+from tests.tiers import sampled
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
@@ -150,7 +151,7 @@ WAYS: dict[str, Callable[[Conversation], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", sampled(WAYS, every=3))
 def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
     """After any operation, threads with a small and a wide window have the same transcript."""
     seen = []

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
+from tests.tiers import sampled
 from unsay import Conversation, Registry, build_graph
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 from unsay.graph.compiled import HostGraph
@@ -105,19 +106,22 @@ def anns(host: Host) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda bob, ids: bob.rollback(ids["checkpoint"]),
-        lambda bob, _: bob.rollback("mine"),
-        lambda bob, ids: bob.preview(ids["checkpoint"]),
-        lambda bob, ids: bob.fork(ids["checkpoint"]),
-        lambda bob, _: bob.fork(thread=ANN),
-        lambda bob, ids: bob.restore(ids["branch"]),
-        lambda bob, ids: bob.pick([ids["message"]], from_=ids["branch"]),
-        lambda bob, ids: bob.diff(ids["branch"]),
-        lambda bob, ids: bob.pin(ids["message"]),
-        lambda bob, ids: bob.forget(ids["message"]),
-        lambda bob, ids: bob.replay(run_id=ids["run"]),
-    ],
+    sampled(
+        [
+            lambda bob, ids: bob.rollback(ids["checkpoint"]),
+            lambda bob, _: bob.rollback("mine"),
+            lambda bob, ids: bob.preview(ids["checkpoint"]),
+            lambda bob, ids: bob.fork(ids["checkpoint"]),
+            lambda bob, _: bob.fork(thread=ANN),
+            lambda bob, ids: bob.restore(ids["branch"]),
+            lambda bob, ids: bob.pick([ids["message"]], from_=ids["branch"]),
+            lambda bob, ids: bob.diff(ids["branch"]),
+            lambda bob, ids: bob.pin(ids["message"]),
+            lambda bob, ids: bob.forget(ids["message"]),
+            lambda bob, ids: bob.replay(run_id=ids["run"]),
+        ],
+        every=3,
+    ),
     ids=lambda _: "",
 )
 def test_ids_of_another_thread(host: Host, use: Callable[[Conversation, Any], object]) -> None:

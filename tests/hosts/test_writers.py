@@ -33,6 +33,7 @@ from tests.hosts.savers import (
     questions_of,
     whole,
 )
+from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, ThreadBusyError
@@ -586,13 +587,16 @@ LAST = {"lease_seconds": 0.5, "checkpoint_threshold": 1.0}
 
 @pytest.mark.parametrize(
     ("kind", "way", "wait_at"),
-    [
-        *(("sqlite", "invoke", each) for each in COMMITS),
-        ("sqlite", "ainvoke", "question's state"),
-        ("sqlite", "ainvoke", "answer's state"),
-        ("sqlite and store", "invoke", "question"),
-        ("sqlite and store", "invoke", "answer"),
-    ],
+    sampled(
+        [
+            *(("sqlite", "invoke", each) for each in COMMITS),
+            ("sqlite", "ainvoke", "question's state"),
+            ("sqlite", "ainvoke", "answer's state"),
+            ("sqlite and store", "invoke", "question"),
+            ("sqlite and store", "invoke", "answer"),
+        ],
+        every=3,
+    ),
 )
 def test_a_late_commit_takes_nothing_from_the_other(
     start: Starts, tmp_path: Path, kind: str, way: str, wait_at: str
@@ -622,13 +626,16 @@ def test_a_late_commit_takes_nothing_from_the_other(
 
 @pytest.mark.parametrize(
     ("enter", "wait_at"),
-    [
-        ("invoke", "answer"),
-        ("ainvoke", "answer"),
-        ("update", "answer"),
-        ("invoke", "answer's state"),
-        ("ainvoke", "answer's state"),
-    ],
+    sampled(
+        [
+            ("invoke", "answer"),
+            ("ainvoke", "answer"),
+            ("update", "answer"),
+            ("invoke", "answer's state"),
+            ("ainvoke", "answer's state"),
+        ],
+        every=4,
+    ),
 )
 def test_a_late_writer_that_dies_takes_nothing_either(
     start: Starts, tmp_path: Path, enter: str, wait_at: str

@@ -13,6 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
+from tests.tiers import sampled
 from unsay import Conversation, reversible
 from unsay.messages.content import language_of
 from unsay.prompts.fields import ENGLISH, JAPANESE
@@ -155,7 +156,7 @@ def check_requests(server: OpenAIServer, attack: Attack) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", sampled(ATTACKS, every=4))
 def test_no_attack_changes_the_outcome(running: OpenAIServer, name: str, place: str) -> None:
     """The judge's own low score counts, whatever the conversation and its quotation say."""
     attack = Attack(text=ATTACKS[name], place=place, in_words=False)
@@ -168,7 +169,7 @@ def test_no_attack_changes_the_outcome(running: OpenAIServer, name: str, place: 
     check_requests(running, attack)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", sampled(ATTACKS, every=4))
 def test_no_attack_is_read_as_the_score_of_a_judge_in_words(
     running: OpenAIServer, name: str
 ) -> None:

@@ -15,7 +15,7 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"\d|[一二三四五六七八九十百千万億]+(?:円|人|日|月|年|時|分|個|件|回|つ|名|泊|割|%)"
+    r"\d|(?<![一二三四五六七八九十百千万億])[一二三四五六七八九十百千万億]+(?:円|人|日|月|年|時|分|個|件|回|つ|名|泊|割|%)"
 )
 # A name: a capitalized word that does not begin the sentence, katakana, a quotation, or code.
 _NAME = re.compile(

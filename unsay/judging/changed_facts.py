@@ -21,7 +21,7 @@ STATEMENTS = 40
 """Sentences of one answer that are compared, so that the time is bounded."""
 
 _NUMBER = re.compile(
-    r"\d+月\d+日|\d+(?:[.,:/-]\d+)*|[〇一二三四五六七八九十百千万億]+(?=[年月日時分人円個])"
+    r"\d+月\d+日|\d+(?:[.,:/-]\d+)*|(?<![〇一二三四五六七八九十百千万億])[〇一二三四五六七八九十百千万億]+(?=[年月日時分人円個])"
 )
 _NAME = re.compile(r"(?<=[a-z0-9,;:] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*|[ァ-ヶ][ァ-ヶー・]+")
 

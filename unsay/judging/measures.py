@@ -82,6 +82,8 @@ _HEARER = re.compile(r"\byou(?:r|'re)?\b|あなた")
 _NAME = re.compile(r"(?<![.!?:\n]\s)(?<!\A)\b[A-Z][a-z]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
+# How much of the end of a line is read: a line of stops alone would be read once for each stop.
+ENDING_CHARS = 80
 _STOP = re.compile(r"[.!?。！？…]\W*\Z")
 _NEEDS_MORE = re.compile(
     r"(?:\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
@@ -269,7 +271,7 @@ def _held(runs: Sequence[str], text: str) -> float:
 
 
 def _ended(texts: Sequence[str]) -> float:
-    ended = sum(_STOP.search(text) is not None for text in texts)
+    ended = sum(_STOP.search(text[-ENDING_CHARS:]) is not None for text in texts)
     return ended / len(texts) if texts else -1.0
 
 

@@ -63,7 +63,7 @@ SAME_QUESTION = 0.8  # likeness from which two questions are one and deserve one
 _WANTS_LOOP = re.compile(
     r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"
     r"|\bagain and again\b|\blyrics\b|\bchorus\b|\bchant|\bmantra\b|\bpattern\b"
-    r"|繰り返|くり返|[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
+    r"|繰り返|くり返|(?<![0-9一二三四五六七八九十百])[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
 )
 # A question that asks for an earlier answer again, or doubts it.
 _WANTS_AGAIN = re.compile(

@@ -33,7 +33,9 @@ RESEMBLES = 0.75
 WORD_CHARS = 20
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
-# A command after the end of a sentence.
+# A command after the end of a sentence; only the end of a line is searched for one, since the
+# time of this pattern grows with the square of the length.
+BEHIND_CHARS = 80
 _BEHIND = re.compile(r".*(?:[?!。？！]\s*|\.\s+)([/／]\S+)")
 _EDIT = re.compile(r"[/／]edit\s+(\d{1,9})\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 _TWO_SLASHES = re.compile(r"\s*[/／](?=[/／])")
@@ -64,7 +66,7 @@ def parse_command(text: str) -> Command | None:
     lines = text.strip().splitlines() or [""]
     if len(lines) == 1 and (command := _parse_line(lines[0])):
         return command
-    behind = _BEHIND.fullmatch(lines[-1])
+    behind = _BEHIND.fullmatch(lines[-1][-BEHIND_CHARS:])
     for line in (lines[0], lines[-1], behind[1] if behind else ""):
         found = _parse_line(line)
         if found is not None and found["verb"] not in _ANSWERED:
