@@ -151,8 +151,8 @@ def compaction_without(
 ) -> Compaction:
     """Return the compaction without the `forgotten` messages and `cleared` tool results (ids).
 
-    A span whose summary covers a forgotten message is dropped: its other messages are shown and
-    summarized again. A span without a summary shrinks to the remaining messages. If the ids are
+    A span whose summary covers one of them is dropped: its other messages are shown and summarized
+    again. A span without a summary shrinks to the messages that are not forgotten. If the ids are
     empty, the compaction itself is returned.
     """
     if not compaction or not (forgotten or cleared):

@@ -43,7 +43,8 @@ THROTTLE_WORDS = ("rate limit", "rate_limit", "too many requests", "tokens per m
 def is_context_overflow(error: BaseException) -> bool:
     """Return whether a provider's error says that the prompt exceeds the model's window.
 
-    A rate limit that mentions tokens does not say so.
+    `True` also for every `ContextOverflowError`, of any library. A rate limit that mentions tokens
+    does not say so.
     """
     if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True

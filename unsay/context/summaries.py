@@ -114,8 +114,9 @@ def summarized(
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
-    `how` names the model and its limits; a summary over its limit of tokens is shortened. Raises
-    `SummarizationError` if the model fails, or its summary is empty or longer than the messages.
+    `how` names the model; a summary of more than `SLACK` times its `tokens` is shortened. Raises
+    `SummarizationError` if the model fails or `ctx` cannot ask one, or if the summary is empty or
+    longer than the messages.
     """
     if ctx.ask is None:
         raise SummarizationError("The plan context cannot ask a model: set `ask`")
@@ -155,8 +156,9 @@ def fitting_request(
 ) -> list[AnyMessage]:
     """Return the request for a summary, with the middles of long messages cut until it fits.
 
-    Each message keeps `SHORTEST` characters, even if the request then does not fit. A `rolling`
-    summary replaces the earlier ones. `how` are the summarizer's settings.
+    It fits if it takes at most `MATERIAL_SHARE` of the window. Each message keeps `SHORTEST`
+    characters, even if the request then does not fit. A `rolling` summary replaces the earlier
+    ones. `how` are the summarizer's settings.
     """
     ask = partial(request, messages, earlier=ctx.summaries, texts=ctx.texts, how=how)
     chars = max((len(line) for message in messages for line in lines_of(message)), default=0)

@@ -158,8 +158,8 @@ class ThreeStage(Strategy):
 
     When a request reaches the trigger, the strategy summarizes the oldest messages after the
     primers until the target is reached. Until the next compaction the context only grows, which
-    keeps the provider's cache valid. If some of the recents would have to go, too, all of them stay
-    while the request is at most at the midpoint of trigger and target.
+    keeps the provider's cache valid. Recents are summarized, too, if the target needs it; but all
+    of them stay if the request with them is at most the midpoint of trigger and target.
 
     Values outside their limits are limited, with a warning in the log.
 

@@ -173,7 +173,7 @@ class TopicScoped(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Return the plan of `within` for the messages of the topic.
 
-        If its `per_turn` excludes this call, or it fails, all of these messages are sent.
+        If its `per_turn` excludes this call, or it fails, nothing more of them is left out.
         """
         return (yield from plan_if_due(self.within, self.scoped(ctx)))
 

@@ -56,8 +56,9 @@ def make_checkpoint(
 def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
     """Return the new checkpoint with the id under which `add_checkpoint` must get it.
 
-    If its message has a checkpoint already, it gets the id of that one, and `add_checkpoint` makes
-    one of both. Only if both have names, and different ones, it gets a new id, and both exist.
+    It gets the id of a checkpoint with the same message and name, if there is one. If its own id is
+    that of a checkpoint with another name, a named one gets a new id, so that both exist. Otherwise
+    it keeps its id; `add_checkpoint` merges it with a checkpoint of this id.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
     same = next((each for each in there if each["name"] == new["name"]), None)

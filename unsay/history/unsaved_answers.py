@@ -112,7 +112,8 @@ class UnsavedAnswers:
 
         If the run fails or is cancelled, the next run can find that, and an error gets the text of
         the newest answer (`with_answer`). Attempts are dropped as well after an error of unsay that
-        is not about storage. Without a thread nothing is done. The caller holds the thread's lock.
+        is not about storage, and all is dropped after a `KeyboardInterrupt`. Without a thread
+        nothing is done. The caller holds the thread's lock.
         """
         if thread_id is None:
             yield
