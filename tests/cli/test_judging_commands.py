@@ -90,6 +90,18 @@ def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
     assert found(run, "calibrate", "few.jsonl")["languages"][0]["claim"] is None
 
 
+def test_a_rating_may_have_any_line_break(run: Run) -> None:
+    """A question with U+2028, which JSON does not escape, is one line of the file."""
+    rows = [
+        {"question": "one\u2028two", "answer": "a", "lang": "en", "label": label, "score": 0.5}
+        for label in ("good", "bad")
+    ]
+    text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    Path("labels.jsonl").write_text(text, encoding="utf-8")
+
+    assert 2 == found(run, "calibrate", "labels.jsonl")["languages"][0]["labels"]
+
+
 def test_figures_are_in_the_language_of_the_labels(run: Run) -> None:
     """Japanese labels have a Japanese page, with the interval and the refused claim."""
     rows = [

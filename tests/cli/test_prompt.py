@@ -110,6 +110,14 @@ def test_the_history_is_kept_for_the_user_alone(tmp_path: Path) -> None:
     assert b"two" not in path.read_bytes()
 
 
+def test_the_history_keeps_texts_with_other_line_breaks(tmp_path: Path) -> None:
+    """JSON does not escape U+2028 and U+0085: only a newline ends a line of the file."""
+    path = tmp_path / "history"
+    add_text(path, "t", "one\u2028two\x85three")
+    add_text(path, "t", "four")
+    assert ["four", "one\u2028two\x85three"] == typed_texts(path)
+
+
 def test_a_purge_that_cannot_be_written_leaves_the_history(tmp_path: Path) -> None:
     """The new file is complete before it replaces the old one."""
     path = tmp_path / "history"

@@ -122,7 +122,11 @@ class Chat:
             return None
 
     def _next(self) -> str | None:
-        """Return the next message that is not empty; `None` when the chat is over."""
+        """Return the next message that is not empty; `None` when the chat is over.
+
+        Raises `InputError` if the input is not UTF-8 text, and on Ctrl-C without a terminal
+        `KeyboardInterrupt`.
+        """
         while True:
             try:
                 line = self._reader.read(self._prefill, self._choices()).strip()

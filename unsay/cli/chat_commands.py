@@ -53,9 +53,9 @@ def chat(
 
 
 def _chosen_thread(db: str | None) -> str | None:
-    """Let the person choose one of the recent threads, and return its id; `None` is a new one.
+    """Let the person choose a recent thread or a new one; return the thread's id, or `None` if new.
 
-    Without active threads, or if `db` does not exist, it is `None` and nobody is asked. Esc and
+    Nobody is asked, and it is `None`, if there is no active thread or `db` does not exist. Esc and
     Ctrl-C raise `click.Abort`, which ends the program.
     """
     try:

@@ -67,7 +67,8 @@ def _entries(path: Path) -> Iterator[tuple[str, str]]:
 
     Raises `OSError` if the file cannot be read.
     """
-    for line in path.read_text("utf-8", "replace").splitlines():
+    # Not `splitlines`: JSON does not escape U+2028, which that takes for the end of a line.
+    for line in path.read_text("utf-8", "replace").split("\n"):
         with suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
             yield entry["thread"], entry["text"]

@@ -162,7 +162,8 @@ def _rows(path: str) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read: {reason}") from error
-    for number, row in enumerate(text.splitlines(), 1):
+    # Not `splitlines`: JSON does not escape U+2028, which that takes for the end of a line.
+    for number, row in enumerate(text.split("\n"), 1):
         if not row.strip():
             continue
         try:

@@ -376,7 +376,7 @@ def _run(name: str, /, **options: Any) -> None:
 
 
 def _keys_kept() -> AbstractContextManager[None]:
-    """Return a block in which keys wait for the chat's prompt, also those pressed while it loads."""
+    """Return a context manager in which keys that are pressed wait for the chat's prompt."""
     # Not at the top of the file: Windows lacks it, and gets at least the help.
     keyboard = import_module("unsay.cli.keyboard")
     return keyboard.keys_kept() if keyboard.is_rich() else nullcontext()

@@ -40,7 +40,7 @@ _SETTING = re.compile(r"\bthe setting ([a-z_]+)")
 
 
 def typed_words(interface: Literal["chat", "shell"], message: str) -> str:
-    """Return an error's text with commands, options and variables in place of Python calls."""
+    """Return an error's text with commands, options and variables instead of names in Python."""
     for phrase, words in PHRASES[interface].items():
         message = message.replace(phrase, words)
     message = _SETTING.sub(lambda match: f"UNSAY_{match[1].upper()}", message)

@@ -178,9 +178,9 @@ class Speaker:
         turn_id: str | None = None,
         answer: str | None = None,
     ) -> None:
-        """Answer a message, and show every event; the last is the reply.
+        """Answer a message, and call `show` with every event; the last one has the reply.
 
-        `images`, `turn_id` and `answer` are those of `Conversation.say`.
+        `images`, `turn_id` and `answer` are those of `Conversation.say`, and so are the errors.
         """
         events = self.twin.stream(words, images=images, turn_id=turn_id, answer=answer)
         self._run(_shown(events, show))
@@ -297,7 +297,9 @@ def speaking(
         **named: `model`, `judge_model` and `system`, which replace configured ones unless `None`.
 
     Raises:
+        ConfigurationError: A setting or a tool cannot be used.
         InputError: A tool cannot be imported, or a server's tools cannot be listed.
+        MissingExtraError: `mcp` is given, and the extra is not installed.
         MissingModelError: There is no model; nothing was created.
         NotFoundError: Without `begins`, the named database file does not exist.
         UnknownThreadError: Without `begins`, there is no thread yet.

@@ -232,7 +232,10 @@ class _Transcript:
         return True
 
     def _open(self, step: Step) -> None:
-        """Begin a whole message; the events of its tool calls and its verdict follow."""
+        """Begin a whole message; the events of its tool calls and its verdict follow.
+
+        Raises `EventLogGapError` if its events of thinking did not come directly before.
+        """
         found, self.thinking = [thought.data for thought in self.thinking], []
         blocks = [data["block"] for data in found]
         whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "annotation": []})

@@ -202,7 +202,8 @@ def make_services(
 ) -> Services:
     """Make what the nodes of a graph use: settings, models, tools and the rest of the options.
 
-    `build_graph` explains the arguments and the errors; `title` is a model that names new threads.
+    `build_graph` explains the arguments; `title` is a model that names new threads. Raises
+    `ConfigurationError` if an argument or a setting cannot be used.
     """
     given = [
         each if isinstance(each, BaseTool) else _tool_of(each) for each in options.get("tools", ())

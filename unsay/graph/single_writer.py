@@ -39,9 +39,9 @@ def one_writer(
 ) -> Iterator[RunnableConfig | None]:
     """Hold the thread that a run or an update writes to; yield the configuration to use.
 
-    First it puts right what a late writer left (see `put_right`). It holds nothing if nothing is
-    stored for a thread. Inside another graph the thread is that of the graph around, and stays held
-    until the run of that graph ends.
+    First it puts right what a late writer left (see `put_right`). If nothing is stored for a
+    thread, it holds nothing, and yields `config` as it is. Inside another graph the thread is that of the
+    graph around, and stays held until the run of that graph ends.
 
     Args:
         graph: The graph that will run.
@@ -50,6 +50,7 @@ def one_writer(
         is_held: Whether the caller holds the thread already and will release it.
 
     Raises:
+        InputError: The thread's id cannot be used.
         ThreadBusyError: Another writer has the thread, or took it over during the run.
     """
     place = ensure_config(graph.config, config)["configurable"]

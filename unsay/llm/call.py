@@ -149,10 +149,10 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
-    """Run steps that end in `ask_model` while the cost of its call is reserved.
+    """Run steps that end in `ask_model` while the cost of its call is reserved; return the result.
 
     If the steps fail, the reservation is released. Without a budget the steps are only run. Raises
-    the budget errors of `ask_model`.
+    `BudgetExceededError` or `BudgetDeclinedError` before the steps, and the errors of the steps.
     """
     # A person is asked before the steps: an interrupted node runs again from its start and would pay
     # twice for the calls in the steps, such as a summary.

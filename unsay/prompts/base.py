@@ -48,9 +48,9 @@ class Text(Entry[str]):
     """A field of a catalogue with one text, such as a notice."""
 
     def check(self, given: object) -> None:
-        """Raise `ConfigurationError` unless `given` is a text with exactly the default's placeholders.
+        """Raise `ConfigurationError` unless `given` is a text with the default's placeholders.
 
-        A blank text raises too.
+        A blank text, and one with other placeholders, raise too.
         """
         needed = placeholders(self.en)
         _check_text(self.name, given, needed, is_template=bool(needed))

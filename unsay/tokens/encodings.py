@@ -27,8 +27,8 @@ _KNOWN: Mapping[Vocabulary, tuple[str, str]] = {
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
     """Return the encoder of a vocabulary; `None` if tiktoken lacks the vocabulary.
 
-    `None` also if `tiktoken` or a complete file of the vocabulary is not on this disk. The call takes
-    half a second of processor time: call it once, and not on an event loop.
+    `None` also if `tiktoken` or a complete file of the vocabulary is not on this disk. The call
+    takes half a second of processor time: call it once, and not on an event loop.
     """
     known = _KNOWN.get(vocabulary)
     if known is None or not _is_whole(*known):
