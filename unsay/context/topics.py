@@ -126,9 +126,9 @@ def place_summaries(
 ) -> SummaryPlacement:
     """Return where in a context the summary of each topic goes.
 
-    Topics of `opened` (ids) are shown in full, so only their offloaded messages have a summary. A
-    summary goes before the next segment of an opened topic after the summarized messages. It goes
-    into the head if there is none, or if that segment is the first one shown.
+    A summary goes before the next shown segment after the messages that it covers. It goes into the
+    head if there is no next one, or if nothing is shown before it. `opened` has the ids of topics
+    that are shown in full: only their offloaded messages have a summary.
     """
     places = {message.id: index for index, message in enumerate(messages)}
     ends: list[tuple[int, str]] = []  # index of the last summarized message, and the summary

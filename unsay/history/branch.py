@@ -108,7 +108,8 @@ def replace_tail(
         live: The current branch; it is not changed.
         base: Id of the last message to keep; `live.before` for the place before the first, which
             is `None` only if no messages are offloaded.
-        branches: Branches to put back, in the order of their messages.
+        branches: Branches to put back, in the order of their messages. Messages that stay in the
+            transcript are not put back.
         label: For the branch that holds the removed messages.
         keep: Ids of messages after the base that stay, such as a pending question; they follow
             what is put back.

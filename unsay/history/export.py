@@ -89,8 +89,9 @@ def load_snapshot(
 ) -> dict[str, Any]:
     """Return the fields of a thread (`live`) with those of a snapshot in their place.
 
-    `fields` names those to replace, `None` all. If the messages are replaced, entries of other
-    fields stay only if their message exists, and so do summaries of topics. `live` is not changed.
+    `fields` names those to replace, `None` all. If the messages are replaced, an entry of another
+    field stays only if its message exists or it is at the beginning, and the summary of a topic
+    only if the last message that it covers exists. `live` is not changed.
     """
     chosen = snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}

@@ -72,7 +72,10 @@ def put_items(
 
 
 def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
-    """Return a call whose result is the `Item`, or `None` if it does not exist."""
+    """Return a call whose result is the `Item`, or `None` if it does not exist.
+
+    In unsay's databases the call raises `DatabaseCorruptError` for a damaged item.
+    """
     return Call.of(store.get, store.aget, namespace, key)
 
 
