@@ -40,8 +40,9 @@ PRESETS: dict[Preset, tuple[str, ...]] = {
 class Portable:
     """A snapshot of some fields of a thread, made by `take_snapshot` or `from_dict`.
 
-    `created_at` is ISO 8601 with a zone. A field that is not in `data` stays as it is when the
-    snapshot is loaded. `app_data` is plain JSON of the host.
+    It is for apps; unsay itself takes no snapshots. `created_at` is ISO 8601 with a zone. A field
+    that is not in `data` stays as it is when the snapshot is loaded. `app_data` is plain JSON of
+    the host.
     """
 
     created_at: str
@@ -53,6 +54,8 @@ def resolve_fields(
     *, preset: Preset | None = None, include: Collection[str] = (), exclude: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Return the fields of a preset and the included ones, without the excluded ones.
+
+    They are the `fields` of `take_snapshot`; without a preset only the included ones are chosen.
 
     Raises:
         SnapshotError: A name is unknown, or no field remains.
@@ -75,10 +78,10 @@ def take_snapshot(
     now: str,
     app_data: Mapping[str, Any] | None = None,
 ) -> Portable:
-    """Return a snapshot of those `fields` that a thread (`live`) has.
+    """Return a snapshot of those `fields` that a thread has; an app calls this.
 
-    `now` is ISO 8601 with a zone. `app_data` is a host's own data, kept with the snapshot; `None`
-    is none.
+    `live` has the thread's values by field name, such as those of a graph's state. `now` is ISO
+    8601 with a zone. `app_data` is a host's own data, kept with the snapshot; `None` is none.
     """
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
