@@ -43,6 +43,7 @@ CommandName = Literal[
     "checkpoints",
     "timeline",
     "branches",
+    "restore",
     "tokens",
     "recall",
     "pin",

@@ -381,7 +381,6 @@ def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
         pytest.param(["rollback", "--turns", "some"], id="no number"),
         pytest.param(["fork", "--as", "  "], id="a blank name"),
         pytest.param(["diff"], id="no line"),
-        pytest.param(["restore"], id="nothing to restore"),
         pytest.param(["pick", "--from", "talk"], id="no messages"),
         pytest.param(["pick", "some"], id="no branch"),
         pytest.param(["redo", "lunch"], id="an argument too many"),
@@ -412,3 +411,14 @@ def test_retry_of_nothing(run: Run, serve: Serve) -> None:
     threads = ("empty", "nobody")
     assert [3, 3] == [run("retry", "--thread", name).exit_code for name in threads]
     assert [] == server.asked
+
+
+def test_restore_without_an_id_takes_the_newest_branch(run: Run) -> None:
+    """The branch that was removed last returns; with none left, the error says so."""
+    before = questions(run)
+    run("rollback", "--turns", "1")
+    assert 0 == run("restore").exit_code
+    assert before == questions(run)
+    again = run("restore")
+    assert "There is no removed branch to restore" in again.stderr
+    assert 3 == again.exit_code

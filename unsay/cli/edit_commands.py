@@ -72,7 +72,7 @@ def remove(opened: Opened, *, turn: int) -> None:
 
 
 @on_thread()
-def restore(opened: Opened, *, what: str) -> None:
+def restore(opened: Opened, *, what: str | None) -> None:
     moved = opened.conversation.restore(what)
     labels = opened.labels
     _show_moved(opened, moved, labels.restored, labels)

@@ -241,7 +241,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         click.Argument(["b"], required=False, default="live"),
         _thread(),
     ),
-    "restore": (click.Argument(["what"]), _thread()),
+    "restore": (click.Argument(["what"], required=False), _thread()),
     "pin": (*PINNED, _thread()),
     "unpin": (*PINNED, _thread()),
     "forget": (

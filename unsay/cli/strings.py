@@ -5,12 +5,13 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
-from unsay.conversation.tree import BRANCH_WORDS, BRANCH_WORDS_JA
 from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
 
-_COMMAND = re.compile(rf"/({'|'.join(each.name for each in SLASH_COMMANDS)})\b")
+_COMMAND = re.compile(
+    rf"/((?:{'|'.join(each.name for each in SLASH_COMMANDS)})\b(?: \{{branch\}})?)"
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -245,10 +246,6 @@ class Labels(Texts):
     silent: Text = Text("(no text)", "(テキストなし)")
 
     # Rollbacks and branches.
-    restored: Text = Text(
-        "Now at {where}. {changes} /undo reverses this.",
-        "{where}に移りました。{changes}/undo で取り消せます。",
-    )
     forked: Text = Text("at {where}; turns: {turns}", "現在地は{where}、{turns}ターンです")
     preview: Text = Text(
         "Would roll back to {where}. Nothing has been changed.",
@@ -285,15 +282,6 @@ class Labels(Texts):
     reported: Text = Text(
         "Reported by the model: {input} in ({cached} cached), {output} out",
         "モデルの報告: 入力{input}(うちキャッシュ{cached})、出力{output}",
-    )
-
-    # By a branch's kind.
-    branch_kinds: Table = Table.of(
-        {
-            **{kind: (words, BRANCH_WORDS_JA[kind]) for kind, words in BRANCH_WORDS.items()},
-            "live": ("live", "現在"),
-            "thread": ("fork", "分岐"),
-        }
     )
 
     # By the rule that kept messages out of a context; a strategy's own name is not listed.

@@ -23,6 +23,7 @@ from unsay.messages.annotations import annotation_of, is_answer, is_question, sp
 from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
 from unsay.operations.commands import score_text
+from unsay.operations.ordered_restore import newest_removed
 from unsay.operations.restore import (
     BRANCH_PREFIX,
     COMPARED,
@@ -300,10 +301,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages of what `name` means: `live`, a branch, a checkpoint or a thread.
-
-    For a branch or a checkpoint they begin with the transcript. The errors are those of `diff`.
-    """
+    """Return a branch's messages, with the transcript before it; the arguments are those of `diff`."""
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:
@@ -340,7 +338,7 @@ def _with_branch(
 
 
 def restore(
-    handle: ThreadHandle, what: str, *, confirm: Confirm | None = None
+    handle: ThreadHandle, what: str | None = None, *, confirm: Confirm | None = None
 ) -> Steps[RollbackResult]:
     """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
 
@@ -352,17 +350,19 @@ def restore(
             branch. The id of a message of a branch: it returns to its place, everything else
             stays. A topic's id or label: contexts hold its words until the topic changes. An id
             of `forgotten()`, or of a message or topic that was forgotten: contexts hold it again;
-            of several messages only this one, with its tool calls and results.
+            of several messages only this one, with its tool calls and results. `None`: the newest
+            branch that is not only drafts.
         confirm: As for `rollback`.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: No branch, topic or message has this id.
+        UnknownBranchError: No branch, topic or message has this id, or there is no branch.
         ConflictError: It is there already, its place was removed, several match, a tool asks first
             and `confirm` is not given, or a turn was stopped or waits for a decision.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)
+    what = what or (yield from newest_removed(state, scope))
     if (result := (yield from remember(handle, state, what))) is not None:
         return result
     branches = yield from list_stored_branches(*handle.address)

@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
+from unsay.conversation.branching import restore
 from unsay.conversation.navigation import checkpoint, redo, remove, rollback, start_task, undo
 from unsay.conversation.results import Reply, RollbackResult
 from unsay.conversation.thread import ThreadHandle
@@ -205,17 +206,8 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
     state, scope, orders = yield from _checked(thread, command, texts)
     if verb == "redo":
         return _moved((yield from redo(thread)), texts, undone=False)
-    if verb == "remove":
-        result = yield from remove(thread, int(argument))
-        text = texts.removed_turn.format(turn=argument)
-        return f"{text} {report_text(result.report, texts)}".strip()
-    if verb == "rollback":
-        turns = turns_typed(live_branch(state), argument)
-        to = argument or None if turns is None else None
-        result = yield from rollback(thread, to, turns=turns)
-        changes = texts.changes(turns=result.turns, removed=result.removed)
-        text = texts.rolled_back.format(where=result.at, changes=changes)
-        return f"{text} {report_text(result.report, texts)}".strip()
+    if verb in ("remove", "restore", "rollback"):
+        return (yield from _change_of_messages(thread, command, state, texts))
     if verb == "checkpoint":
         yield from checkpoint(thread, argument or None)
     elif verb == "task":
@@ -223,6 +215,30 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
     elif orders.update:
         yield from thread.write(state, scope, orders.update)
     return orders.notice or ""
+
+
+def _change_of_messages(
+    thread: ThreadHandle, command: Command, state: State, texts: Texts
+) -> Steps[str]:
+    """Carry out `/remove`, `/restore` or `/rollback`, and return its notice."""
+    verb, argument = command["verb"], command["argument"]
+    if verb == "remove":
+        result = yield from remove(thread, int(argument))
+        return _moved_to(result, texts.removed_turn.replace("{turn}", argument), texts)
+    if verb == "restore":
+        result = yield from restore(thread, argument or None)
+        return _moved_to(result, texts.restored, texts)
+    turns = turns_typed(live_branch(state), argument)
+    to = argument or None if turns is None else None
+    result = yield from rollback(thread, to, turns=turns)
+    return _moved_to(result, texts.rolled_back, texts)
+
+
+def _moved_to(result: RollbackResult, template: str, texts: Texts) -> str:
+    """Return the notice of a removal, a restore or a rollback, with what became of tool calls."""
+    counts = {"turns": result.turns, "removed": result.removed, "restored": result.restored}
+    text = template.format(where=result.at, changes=texts.changes(**counts))
+    return f"{text} {report_text(result.report, texts)}".strip()
 
 
 def _can_undo(thread: ThreadHandle) -> Steps[bool]:

@@ -12,46 +12,12 @@ from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
 from unsay.prompts.fields import ENGLISH, Texts
-from unsay.types import BranchKind, BranchRef, Checkpoint, Forgotten
+from unsay.types import BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
 SHOWN_BRANCHES = 12  # in one place; the newest
 # Heading of the branches whose base is no longer in the transcript.
 ELSEWHERE = "other branches"
-
-BRANCH_WORDS: dict[BranchKind, str] = {
-    "draft": "draft rejected",
-    "context": "context rejected",
-    "document": "document excluded",  # older versions removed documents from the transcript
-    "person": "rolled back",
-    "undo": "undone",
-    "redo": "removed by redo",
-    "restore": "replaced by restore",
-    "retry": "earlier answer",
-    "edit": "before an edit",
-    "remove": "removed",
-    "order": "command",
-    "interrupted": "not finished",
-    "rejected": "draft not delivered",
-    "host": "left by the app",
-}
-
-BRANCH_WORDS_JA: dict[BranchKind, str] = {
-    "draft": "不合格の下書き",
-    "context": "不合格のやり取り",
-    "document": "文書の除外",
-    "person": "ロールバック",
-    "undo": "取り消し",
-    "redo": "やり直しによる削除",
-    "restore": "復元による置き換え",
-    "retry": "前の回答",
-    "edit": "編集前",
-    "remove": "削除",
-    "order": "コマンド",
-    "interrupted": "未完了",
-    "rejected": "未採用の下書き",
-    "host": "アプリによる変更",
-}
 
 _COUNTERS = {
     "turn": "ターン",
@@ -241,9 +207,8 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
         if branch["reason"] in ("rollback", branch["kind"])
         else one_line(branch["reason"], cells)
     )
-    kinds = BRANCH_WORDS if texts.language == "en" else BRANCH_WORDS_JA
     size = counted_in(texts, branch["size"], "message")
-    head = f"{kinds.get(branch['kind'], branch['kind'])}{_comma(texts)}{size}"
+    head = f"{texts.branch_kinds.get(branch['kind'], branch['kind'])}{_comma(texts)}{size}"
     return head + (f": {reason}" if reason else "")
 
 

@@ -16,10 +16,10 @@ from unsay.operations.automatic import (
     turns_after,
     without_base,
 )
-from unsay.operations.command_table import in_terms_of
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
-from unsay.operations.pending import turn_left_open
+from unsay.operations.ordered_restore import restore_ordered
+from unsay.operations.pending import refused, turn_left_open
 from unsay.operations.remove import remove_turn
 from unsay.operations.retry import ask_again
 from unsay.operations.reversal import change_made, step_notice
@@ -44,8 +44,9 @@ from unsay.types import Turn
 def rollback(state: State, scope: Scope) -> Steps[Update]:
     """Carry out what was requested, and clear the request.
 
-    That is a rollback, retry, edit, removal, undo or redo; a question to a person about failed
-    drafts; or the end of a turn whose budget was declined. A refused undo or redo gives a notice.
+    That is a rollback, retry, edit, removal, restore, undo or redo; a question to a person about
+    failed drafts; or the end of a turn whose budget was declined. A refused restore, undo or redo
+    gives a notice.
 
     Raises:
         UnknownCheckpointError: A host's `rollback_checkpoint_id` names no checkpoint.
@@ -63,6 +64,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "retry": _retry,
         "edit": _retry,
         "remove": _remove,
+        "restore": restore_ordered,
         "undo": _undo_or_redo,
         "redo": _undo_or_redo,
         "ask": _ask_about_drafts,
@@ -194,9 +196,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     try:
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
-        text = texts.refusal(in_terms_of("chat", str(error)))
-        refusal = NoticeDue(text=text, answers=turn["pending"])
-        return Update(notice=refusal, turn={**turn, "done": True})
+        return refused(state, texts, error)
     done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
     change = change_made(state["messages"], update, done, undone=undoes)
     left = turns_after(state, update)

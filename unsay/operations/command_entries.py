@@ -170,7 +170,10 @@ COMMANDS = (
         "edit",
         "Restore a branch, forgotten messages or a summarized topic.",
         details="WHAT is the id of a branch, a forgotten entry, a message or a topic, or a topic's "
-        "label.",
+        "label; by default the newest branch.",
+        chat_en="restore a branch, by default the newest; /undo reverses this",
+        chat_ja="ブランチ(省略時は最新)を会話に復元する(/undo で取り消せる)",
+        argument="[ID]",
     ),
     CommandEntry(
         "pin",

@@ -206,16 +206,20 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
 def branches_text(branches: Sequence[BranchRef], texts: Texts) -> str:
     """Return the branches that hold messages, one per line, or a text that says there are none.
 
-    One that holds nothing but commands and their notices is left out.
+    One that holds nothing but commands and their notices is left out. The last line names the
+    command that restores one.
     """
     lines = [
         texts.branch_row.format(
-            id=each["id"], kind=each["kind"], size=each["size"], reason=preview(each["reason"], 40)
-        )
+            id=each["id"],
+            kind=texts.branch_kinds.get(each["kind"], each["kind"]),
+            size=each["size"],
+            reason=preview(each["reason"], 40),
+        ).rstrip()
         for each in branches
         if each["size"]
     ]
-    return "\n".join(lines) or texts.no_branches
+    return "\n".join([*lines, texts.restore_hint]) if lines else texts.no_branches
 
 
 def score_text(score: float | None) -> str:

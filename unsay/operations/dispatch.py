@@ -25,6 +25,7 @@ from unsay.operations.commands import (
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.lessons import changed, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
+from unsay.operations.ordered_restore import removed_branches
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
 from unsay.operations.ratings import rated, typed_rating
 from unsay.operations.recall import finds_text, ids_of, search_command
@@ -163,6 +164,8 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     elif kind == "remove":
         removable(state, order.argument, order.pending)  # for its errors
         to = order.argument
+    elif kind == "restore":
+        to = order.argument or None
     elif kind == "edit":
         to, text = edited(state, order.argument, order.pending, limit)
         reason = f"/edit {order.argument.split()[0]}"
@@ -271,6 +274,7 @@ _ROLLBACKS = {
     "retry": "retry",
     "edit": "edit",
     "remove": "remove",
+    "restore": "restore",
     "rollback": "person",
 }
 
@@ -324,6 +328,8 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb == "rollback":
         live = live_branch(state)
         return rollback_targets(live, argument or None, turns_typed(live, argument))
+    if verb == "restore":
+        return {each["base"] for each in removed_branches(state, argument)[-1:]}, 0
     if verb in ("edit", "remove"):
         # The message before the turn as well, which the rest then follows.
         return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError
+from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError, UnsayError
 from unsay.history.branch import Label
 from unsay.history.parts import as_one, take_out
 from unsay.messages.annotations import (
@@ -20,6 +20,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import has_other_content, preview, text_of
 from unsay.operations.automatic import turn_step, without_retries
+from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import is_command
 from unsay.operations.rollback import (
     OPERATIONS,
@@ -31,7 +32,7 @@ from unsay.operations.rollback import (
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, offloaded_of, with_update
+from unsay.state import NoticeDue, State, Update, offloaded_of, with_update
 from unsay.types import Turn
 
 # A notice is at most this many messages after the command that it answers.
@@ -129,6 +130,13 @@ def questions_waiting(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the questions at the end of a transcript that wait for an answer, without commands."""
     waiting = spoken(messages[find_pending(messages, None).start :])
     return [message for message in waiting if is_question(message) and not is_command(message)]
+
+
+def refused(state: State, texts: Texts, error: UnsayError) -> Update:
+    """Return the update that changes nothing, with a notice that says why."""
+    text = texts.refusal(in_terms_of("chat", str(error)))
+    refusal = NoticeDue(text=text, answers=state["turn"]["pending"])
+    return Update(notice=refusal, turn={**state["turn"], "done": True})
 
 
 def with_waiting(text: str, messages: Sequence[AnyMessage], texts: Texts) -> str:

@@ -12,6 +12,7 @@ from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
 from unsay.history.branch import Change, Label, LiveBranch, holder_of, replace_tail
 from unsay.history.parts import put_in
+from unsay.history.token_usage import key_of
 from unsay.messages.annotations import annotate, answers_by_turn, is_answer, spoken, without_earlier
 from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
@@ -29,7 +30,7 @@ from unsay.operations.rollback import (
 from unsay.operations.targets import safe_base, target_of
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.types import Operation, StoredBranch, Topic
+from unsay.types import BranchRef, Operation, StoredBranch, Topic
 
 # Beginning of every branch's id.
 BRANCH_PREFIX = "branch-"
@@ -50,12 +51,16 @@ def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | Non
 
 
 def restore(
-    state: State, scope: Scope, what: str, branches: Sequence[StoredBranch]
+    state: State,
+    scope: Scope,
+    what: str,
+    branches: Sequence[StoredBranch],
+    pending: Sequence[str] = (),
 ) -> Steps[Update]:
     """Return the update that restores a branch, a message of one, or a compacted topic.
 
-    What it removes is stored as a branch at once. The base of the branch that `source_of` finds
-    must be loaded. `branches` are all of the thread's.
+    What it removes is stored as a branch at once; `pending` messages stay. The base of the branch
+    that `source_of` finds must be loaded. `branches` are all of the thread's.
 
     Raises:
         UnknownBranchError: No branch, topic or removed message matches `what`; a rejected draft
@@ -65,7 +70,7 @@ def restore(
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
-        return (yield from _put_back(state, scope, source, branches))
+        return (yield from _put_back(state, scope, source, branches, pending))
     if topic := _topic(state, what):
         segments = state.get("segments", [])
         current_start = segments[-1]["start"] if segments else None
@@ -101,7 +106,7 @@ def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBra
     ]
     if not matches:
         raise UnknownBranchError(
-            f"This thread has no branch {name!r}; list its {len(branches)} branches to find the id"
+            f"This thread has no branch {name!r}; branches() lists its {len(branches)} branches"
         )
     if len(matches) > 1:
         raise ConflictError(
@@ -111,13 +116,17 @@ def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBra
 
 
 def _put_back(
-    state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
+    state: State,
+    scope: Scope,
+    branch: StoredBranch,
+    branches: Sequence[StoredBranch],
+    pending: Sequence[str],
 ) -> Steps[Update]:
     """Return the update that restores a branch at its base; what follows the base becomes a branch.
 
     But what follows stays if the branch is an automatic rollback's, a removed turn, documents, or
-    messages that a host replaced. Raises `ConflictError` if its messages are in the transcript
-    already or are only drafts, or if its base is not in the transcript.
+    messages that a host replaced; so do `pending` messages. Raises `ConflictError` if its messages
+    are in the transcript already or are only drafts, or if its base is not in the transcript.
     """
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
@@ -139,10 +148,10 @@ def _put_back(
     _check_base(live.positions(), branch["base"], branches)
     base = safe_base(live, branch["base"])
     label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
-    change = replace_tail(live, base, [branch], label=label)
+    change = replace_tail(live, base, [branch], label=label, keep=pending)
     removed = [change.branch["id"]] if change.branch["messages"] else []
     step = Operation(kind="restore", base=base, branches=removed)
-    return (yield from _with_branch(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step, branch))
 
 
 def _put_in_place(
@@ -158,7 +167,7 @@ def _put_in_place(
     (change,) = put_in(live, [branch], label)
     ids = [m.id or "" for m in branch["messages"] if m.id not in live.positions()]
     step = Operation(kind="insert", base=branch["base"], branches=[], ids=ids)
-    return (yield from _with_branch(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step, branch))
 
 
 def _swap(
@@ -176,7 +185,7 @@ def _swap(
     change = replace_tail(live, base, [branch], label=label, keep=keep, only=replaced)
     removed = [change.branch["id"]]
     step = Operation(kind="restore", base=base, branches=removed, ids=list(replaced))
-    return (yield from _with_branch(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step, branch))
 
 
 def _insert(
@@ -210,11 +219,27 @@ def _insert(
         only=group,
     )
     step = Operation(kind="insert", base=live.id_at(place - 1), branches=[], ids=group)
-    return (yield from _with_branch(state, scope, change, step))
+    return (yield from _with_branch(state, scope, change, step, branch))
 
 
-def _with_branch(state: State, scope: Scope, change: Change, step: Operation) -> Steps[Update]:
-    refs = yield from save_branch(change, scope, state.get("branches", []))
+def _with_branch(
+    state: State, scope: Scope, change: Change, step: Operation, restored: StoredBranch
+) -> Steps[Update]:
+    """Return the update for a change that put messages of the branch `restored` back.
+
+    A branch whose messages are all back is no longer listed.
+    """
+    present = {key_of(message) for message in change.live.messages}
+    shown = [*spoken(restored["messages"]), *restored["drafts"]]
+    left = sum(key_of(message) not in present for message in shown)
+    refs: list[BranchRef] = []
+    for ref in state.get("branches", []):
+        if ref["id"] != restored["id"]:
+            refs.append(ref)
+        elif left or "body" in ref:
+            # Without a store the reference is the only copy, which an undo may need.
+            refs.append({**ref, "size": left})
+    refs = yield from save_branch(change, scope, refs)
     update = settle(state, change, refs)
     update.update(with_step(state, step))
     return update

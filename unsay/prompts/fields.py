@@ -60,8 +60,12 @@ class Texts(ReasonTexts):
         "回答はありません。質問は取り除かれました。",
     )
     rolled_back: Text = Text(
-        "Rolled back to {where}. {changes} /undo reverses this.",
-        "{where}に戻りました。{changes}/undo で取り消せます。",
+        "Rolled back to {where}. {changes} /undo reverses this; later, /restore brings the messages back.",
+        "{where}に戻りました。{changes}/undo で取り消せます。あとからは /restore で復元できます。",
+    )
+    restored: Text = Text(
+        "Now at {where}. {changes} /undo reverses this.",
+        "{where}に移りました。{changes}/undo で取り消せます。",
     )
     undone: Text = Text("{changes} /redo restores it.", "{changes}/redo で元に戻せます。")
     undone_restored: Text = Text(
@@ -162,6 +166,9 @@ class Texts(ReasonTexts):
         "{id}  {kind}  messages: {size}  {reason}", "{id}  {kind}  メッセージ: {size}件  {reason}"
     )
     no_branches: Text = Text("There are no branches yet.", "ブランチはまだありません。")
+    restore_hint: Text = Text(
+        "/restore ID restores a branch.", "/restore ID でブランチを復元できます。"
+    )
     timeline_line: Text = Text("{turn}. {score}  {question}", "{turn}. {score}  {question}")
     no_turns: Text = Text("There are no messages yet.", "メッセージはまだありません。")
     pinned_label: Text = Text("pinned", "ピン留め")

@@ -23,6 +23,37 @@ class ReasonTexts(RollbackTexts):
             ),
             "The conversation has no turns yet: ask a question first": "まだターンがありません。先に質問してください",
             "This conversation has no turns to roll back yet": "ロールバックできるターンがまだありません",
+            "There is no removed branch to restore in this conversation": (
+                "復元できるブランチはありません"
+            ),
+            "This thread has no branch {}; {} lists its {} branches": (
+                "ブランチ{}はありません。{} で一覧を表示できます"
+            ),
+            "No branch, compacted topic or removed message has the id {}; {} lists the branches, {} the topics": (
+                "{}というIDのブランチ、話題、取り除いたメッセージはありません。{} でブランチの一覧を表示できます"
+            ),
+            "{} is the beginning of {} branch ids; give more of the id": (
+                "{}で始まるブランチのIDが{}件あります。IDをもう少し長く入力してください"
+            ),
+            "Message {} is in the transcript already": "メッセージ{}はすでに会話にあります",
+            "Message {} is a rejected draft, which was never in the transcript: pick it from its branch to add a copy at the end": (
+                "メッセージ{}は不合格の下書きで、会話に入ったことがありません。unsay pick で末尾に写しを追加できます"
+            ),
+            "The messages of branch {} are in the transcript already; pick them to add copies at the end": (
+                "ブランチ{}のメッセージはすでに会話にあります。unsay pick で末尾に写しを追加できます"
+            ),
+            "The messages of branch {} are only a rejected draft; pick them to add copies at the end": (
+                "ブランチ{}は不合格の下書きだけです。unsay pick で末尾に写しを追加できます"
+            ),
+            "These messages followed message {}, which is no longer there: restore branch {} first": (
+                "これらのメッセージの直前にあったメッセージ{}がありません。先にブランチ{}を復元してください"
+            ),
+            "These messages followed message {}, which is no longer there: pick them to add copies at the end": (
+                "これらのメッセージの直前にあったメッセージ{}がありません。unsay pick で末尾に写しを追加できます"
+            ),
+            "Topic {} is not compacted: contexts include its messages already": (
+                "話題{}は要約されていません。そのメッセージはすでにモデルに送信されています"
+            ),
             "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
             "There is nothing to redo: nothing was undone, or a later message or step replaced it": (
                 "やり直せる操作はありません"

@@ -21,8 +21,8 @@ class RollbackTexts(ModelTexts):
         "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。{reason}",
     )
     removed_by_judge: Text = Text(
-        "Automatic rollback: turns removed: {turns}, messages removed: {messages}. They are kept as {branch}.",
-        "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。{branch} に保存しています。",
+        "Automatic rollback: turns removed: {turns}, messages removed: {messages}. /restore {branch} brings them back and keeps what follows.",
+        "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。/restore {branch} で、以降の会話を残したまま復元できます。",
     )
     judge_skipped: Text = Text(
         "the local checks found nothing to doubt, so the judge was not asked",
@@ -30,6 +30,27 @@ class RollbackTexts(ModelTexts):
     )
     removal_reason: Text = Text("Reason: {reason}", "その理由: {reason}")
     undo_hint: Text = Text("/undo reverses this.", "/undo で取り消せます。")
+    branch_kinds: Table = Table.of(
+        {
+            "draft": ("draft rejected", "不合格の下書き"),
+            "context": ("context rejected", "不合格のやり取り"),
+            # Older versions removed documents from the transcript.
+            "document": ("document excluded", "文書の除外"),
+            "person": ("rolled back", "ロールバック"),
+            "undo": ("undone", "取り消し"),
+            "redo": ("removed by redo", "やり直しによる削除"),
+            "restore": ("replaced by restore", "復元による置き換え"),
+            "retry": ("earlier answer", "前の回答"),
+            "edit": ("before an edit", "編集前"),
+            "remove": ("removed", "削除"),
+            "order": ("command", "コマンド"),
+            "interrupted": ("not finished", "未完了"),
+            "rejected": ("draft not delivered", "未採用の下書き"),
+            "host": ("left by the app", "アプリによる変更"),
+            "live": ("live", "現在"),
+            "thread": ("fork", "分岐"),
+        }
+    )
     history: Table = Table.of(
         {
             "judged": ("Judged the added answers.", "追加された回答を評価"),

@@ -1,0 +1,135 @@
+"""`/restore` in a chat: what was removed returns, through `Conversation` and in any graph."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from tests.graph.back_kit import JAPANESE
+from tests.graph.kit import Numbered, config, make, say, scores, transcript
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.svg import mimebundle
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+ENGLISH = ("one question", "two questions", "three questions")
+
+
+@pytest.fixture(params=["en", "ja"])
+def conversation(request: pytest.FixtureRequest) -> Any:
+    """Three turns, in English or Japanese."""
+    questions = ENGLISH if request.param == "en" else JAPANESE
+    model = ScriptedChat(
+        default="京都では二日で足ります。" if request.param == "ja" else "Two days."
+    )
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        for question in questions:
+            opened.say(question)
+        yield opened
+
+
+@pytest.mark.parametrize("names", [True, False], ids=["by-id", "newest"])
+def test_the_chat_restores_a_branch(conversation: Conversation, *, names: bool) -> None:
+    """It returns by its id or as the newest one, what came after becomes a branch, undo reverses."""
+    before = conversation.messages()
+    assert "/restore" in conversation.say("/rollback 1").text
+    branch = conversation.branches()[1].id
+    conversation.say(ENGLISH[0])
+    after = conversation.messages()
+    text = conversation.say(f"/restore {branch if names else ''}".strip()).text
+    assert "/undo" in text
+    assert before == conversation.messages()
+    conversation.say("/undo")
+    assert after == conversation.messages()
+
+
+def test_the_chat_lists_how_to_restore(conversation: Conversation) -> None:
+    """`/branches` names the command; with nothing removed, it and the command say so."""
+    nothing = conversation.say("/branches").text, conversation.say("/restore").text
+    assert "/restore" not in nothing[0]
+    assert nothing[1].startswith(("Nothing was changed: There is no", "何も変更していません: 復元"))
+    conversation.rollback(turns=1)
+    *rows, hint = conversation.say("/branches").text.splitlines()
+    assert 1 == len(rows)
+    assert "person" not in rows[0]
+    assert "/restore" in hint
+
+
+def test_what_came_back_is_no_longer_listed(conversation: Conversation) -> None:
+    """The timeline in every form lacks a branch that was restored, until an undo removes it again."""
+    conversation.rollback(turns=1)
+    conversation.say("/restore")
+    seen = conversation.timeline()
+    assert "×" not in str(seen)
+    assert "×" not in mimebundle(seen)["image/svg+xml"]
+    assert () == seen.to_dict()["branches"]
+    conversation.undo()
+    assert "×" in str(conversation.timeline())
+
+
+def test_a_branch_counts_what_is_still_missing(conversation: Conversation) -> None:
+    """A message that came back alone is no longer counted at its branch."""
+    question = conversation.messages()[-2]
+    conversation.rollback(turns=1)
+    conversation.restore(question.id or "")
+    (ref,) = conversation.timeline().branches
+    assert 1 == ref["size"]
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["store", "no-store"])
+@pytest.mark.parametrize("names", [True, False], ids=["by-id", "newest"])
+def test_an_automatic_rollback_is_restored_before_what_follows(*, store: bool, names: bool) -> None:
+    """The notice names the command; the removed turn returns to its place, and undo reverses it."""
+    options: dict[str, Any] = {} if store else {"store": None}
+    judge = scores(0.9, 0.6, 0.1, 0.9)
+    graph = make(Numbered(), judge, settings={"rollback_to": "checkpoint"}, **options)
+    state = say(graph, "q1", "q2", "q3")
+    branch = next(each["id"] for each in state["branches"] if each["size"] == 2)
+    assert any(f"/restore {branch} " in str(each.content) for each in state["messages"])
+    say(graph, f"/restore {branch}" if names else "/restore")
+    asked = ["human: q1", "human: q2", "human: q3"]
+    assert asked == [each for each in transcript(graph) if each.startswith("human: q")]
+    say(graph, "/undo")
+    assert ["human: q1", "human: q3"] == [e for e in transcript(graph) if e.startswith("human: q")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("/restore", "There is no removed branch to restore"),
+        ("/restore branch-zzz", "/branches lists its 0 branches"),
+        ("/restore nope", "/branches lists the branches"),
+    ],
+)
+def test_a_refused_restore_changes_nothing(typed: str, expected: str) -> None:
+    """In a graph too it is a notice that names the next step."""
+    graph = make(Numbered())
+    state = say(graph, "q1", typed)
+    assert expected in str(state["messages"][-1].content)
+    assert "human: q1" in transcript(graph)
+
+
+def test_a_graph_restores_what_a_rollback_and_a_forget_removed() -> None:
+    """A typed command brings back turns, and lets the model see what was forgotten."""
+    model = Numbered()
+    graph = make(model)
+    say(graph, "q1", "q2", "/rollback 1", "/restore")
+    assert "human: q2" in transcript(graph)
+    state = say(graph, "/forget 1")
+    state = say(graph, f"/restore {state['forgotten'][0]['id']}", "q3")
+    assert [] == state["forgotten"]
+    assert "q1" in " ".join(model.texts())
+
+
+def test_a_graph_keeps_commands_out_of_what_it_restores() -> None:
+    """The command itself stays where it was typed and is no part of a branch."""
+    graph = make(Numbered())
+    say(graph, "q1", "q2", "/rollback 1", "q3")
+    state = say(graph, "/restore")
+    assert "human: /restore" == transcript(graph)[-2]
+    assert ["human: q1", "human: q2"] == [
+        f"human: {m.content}"
+        for m in graph.get_state(config()).values["messages"]
+        if isinstance(m, HumanMessage) and str(m.content).startswith("q")
+    ]
+    assert isinstance(state["messages"][-1], AIMessage)
+    assert [2] == [each["size"] for each in state["branches"]]
