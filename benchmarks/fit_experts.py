@@ -97,10 +97,10 @@ MEASURES = {
 }
 """What each expert measures."""
 
-ALARMS = {"off_topic": 0.01, "truncation": 0.004, "repetition": 0.004}
+ALARMS = {"off_topic": 0.005, "truncation": 0.004, "repetition": 0.004}
 """Share of the good answers of an assistant about which an expert may give a hint."""
 
-CHAT_ALARMS = 0.02
+CHAT_ALARMS = 0.01
 """The same of a source of small talk or reservations, where answers share fewer words."""
 
 FEWEST = 6

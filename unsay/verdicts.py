@@ -79,7 +79,7 @@ class PreVerdict:
 
     If it is `decided`, a rule is certain that the answer failed, and no judge is asked. `signals`
     has the names of the rules that apply, and `reason` describes the strongest. `hint` is the
-    reason of a rule that is not certain, for a judge; empty without one. `doubt` is how bad the
+    reason of a rule that is not certain, for a judge; empty if no rule is sure enough. `doubt` is how bad the
     answer seems to the fitted experts, from 0 to 1; from 0.5 on they give a hint.
     """
 

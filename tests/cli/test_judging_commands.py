@@ -104,19 +104,61 @@ def test_a_rating_may_have_any_line_break(run: Run) -> None:
 
 def test_figures_are_in_the_language_of_the_labels(run: Run) -> None:
     """Japanese labels have a Japanese page, with the interval and the refused claim."""
-    rows = [
-        {"question": f"質問{n}", "answer": "答え", "label": label, "score": score}
-        for n in range(10)
-        for label, score in (("good", 0.8), ("bad", 0.55))
-    ]
-    Path("labels.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_labels(ja=10)
 
-    shown = run("calibrate", "labels.jsonl", "--write")
+    shown = run("calibrate", "labels.jsonl")
 
     assert "ja: 品質のしきい値 0.60(ラベル20件から)" in shown.stdout
     assert "良いのに不合格: 0.0%(95 %区間: 0.0%〜27.8%、ラベル10件)" in shown.stdout
     assert "「良い回答が不合格になる割合は5%以下」とは言えません" in shown.stdout
-    assert "unsay.toml に書き込みました" in shown.stderr
+    write_labels(ja=60)
+    assert "unsay.toml に書き込みました" in run("calibrate", "labels.jsonl", "--write").stderr
+
+
+def write_labels(**good: int) -> None:
+    """Write a file with so many good labels of each language, and as many bad ones."""
+    rows = [
+        {"question": f"{language}{n}", "answer": "a", "lang": language, "label": label, "score": s}
+        for language, count in good.items()
+        for n in range(count)
+        for label, s in (("good", 0.8), ("bad", 0.55))
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        pytest.param({"en": 1}, "en 1 of 59", id="two labels"),
+        pytest.param({"en": 58, "ja": 3}, "en 58 of 59, ja 3 of 59", id="both too few"),
+    ],
+)
+def test_too_few_labels_are_not_written(run: Run, labels: dict[str, int], told: str) -> None:
+    """The error says how many good labels there are and how many are needed; no file is made."""
+    write_labels(**labels)
+    refused = run("calibrate", "labels.jsonl", "--write")
+    assert (2, True) == (refused.exit_code, told in refused.stderr)
+    assert not Path("unsay.toml").exists()
+
+
+def test_a_language_with_too_few_labels_keeps_its_threshold(run: Run) -> None:
+    """The other language's is written, and a note says why this one is not."""
+    write_labels(en=59, ja=3)
+    Path("unsay.toml").write_text("quality_thresholds = {ja = 0.4}\n", encoding="utf-8")
+    shown = run("calibrate", "labels.jsonl", "--write")
+    assert "書き込んでいません: 良い評価が足りません(ja 3 of 59)。" in shown.stderr
+    stored = tomllib.loads(Path("unsay.toml").read_text(encoding="utf-8"))
+    assert {"ja": 0.4, "en": 0.6} == stored["quality_thresholds"]
+
+
+def test_a_table_of_thresholds_is_left_as_it_is(run: Run) -> None:
+    """A file with thresholds as a table would have them twice, so it is not changed."""
+    write_labels(en=59)
+    before = "[quality_thresholds]\nja = 0.4\n"
+    Path("unsay.toml").write_text(before, encoding="utf-8")
+    refused = run("calibrate", "labels.jsonl", "--write")
+    assert (2, True) == (refused.exit_code, "unsay.toml cannot be changed" in refused.stderr)
+    assert before == Path("unsay.toml").read_text(encoding="utf-8")
 
 
 def test_a_japanese_thread_is_judged_in_japanese(run: Run, serve: Serve) -> None:

@@ -190,5 +190,5 @@ def test_a_doubt_below_a_hint_is_read_too() -> None:
 
     assert not is_plainly_good(exchange, found)
     assert is_plainly_good(exchange, replace(found, doubt=SURE_BELOW - 0.01))
-    assert not is_plainly_good(exchange, replace(found, doubt=0.0, hint="It may stop."))
+    assert not is_plainly_good(exchange, replace(found, doubt=0.0, signals=("off_topic",)))
     assert not is_plainly_good(replace(exchange, found_nothing=True), replace(found, doubt=0.0))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.judging.experts import HINT_FROM, doubts
-from unsay.judging.heuristics import ALL_CHECKS, prejudge
+from unsay.judging.heuristics import ALL_CHECKS, DOUBTS, prejudge
 from unsay.judging.measures import TABLES, measures
 from unsay.verdicts import Exchange
 
@@ -58,6 +58,36 @@ def test_an_answer_to_another_question_is_doubted(question: str, answer: str) ->
     found = prejudge(Exchange(question=question, answer=answer))
     assert (found.decided, found.signals) == (False, ("off_topic",))
     assert found.hint
+
+
+def test_a_copied_question_does_not_calm_an_expert() -> None:
+    """Words that an answer only copies from its question are not measured."""
+    question, answer = STRAYS["en"]
+    alone = Exchange(question=question, answer=answer)
+    copied = Exchange(question=question, answer=f"{question} {answer}")
+    doubted = [doubts(each, {"off_topic"})["off_topic"] for each in (alone, copied)]
+    assert doubted[0] == pytest.approx(doubted[1], abs=0.1)
+
+
+def test_an_expert_is_heard_beside_a_rule_that_hints_nothing() -> None:
+    """A later answer that shares too few words is a hint if the expert doubts it too."""
+    question, earlier = (
+        "What do bees do in winter?",
+        (
+            (
+                "How do bees fly?",
+                "Bees beat their wings about 230 times a second, twisting each wing.",
+            ),
+            ("Do all insects fly that way?", "No. Dragonflies move their two pairs separately."),
+        ),
+    )
+    answer = (
+        "Pierre Janssen observed the solar spectrum in 1868 and found a yellow line that belonged to"
+        " no known element."
+    )
+    found = prejudge(Exchange(question=question, answer=answer, earlier=earlier))
+    assert (("off_topic",), True) == (found.signals, found.doubt >= HINT_FROM)
+    assert found.hint == DOUBTS["off_topic"]
 
 
 def test_a_fitting_answer_is_not_doubted() -> None:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.heuristics import ALL_CHECKS, prejudge
+from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
 from unsay.verdicts import Exchange, LocalCheck
 
 LABELLED = (
@@ -347,6 +348,20 @@ def test_each_check_can_be_switched_off(check: LocalCheck) -> None:
     assert not prejudge(exchange, {"off_topic", "demand"} - {check}).decided
 
 
+@pytest.mark.full
+@pytest.mark.skipif(not LABELLED.exists(), reason="needs the conversations with good answers")
+@pytest.mark.parametrize(
+    ("name", "recall", "alarms"), [("topic_mtb101", 0.93, 0.007), ("topic_mtja", 0.91, 0.03)]
+)
+def test_corrupted_answers_are_noticed(
+    benchmark_judging: ModuleType, name: str, recall: float, alarms: float
+) -> None:
+    """The local checks notice most corrupted answers, and hardly any good one."""
+    figures = benchmark_judging.measure(LABELLED.with_name(f"{name}.jsonl"))
+    assert figures["recall_mean"].value >= recall
+    assert figures["false_alarm_share"].value <= alarms
+
+
 AGAIN = {
     "differences": ("LatteとCappuccinoの違いを説明してください。", True),
     "what could be wrong": ("My laptop does not charge. What could be wrong?", True),
@@ -475,6 +490,20 @@ def test_an_answer_may_stay_with_the_earlier_topic() -> None:
     answer = "Ten countries share the Danube, and most of them have capitals or ports along it."
     found = prejudge(Exchange(question="Why is that?", answer=answer, earlier=earlier))
     assert "off_topic" not in found.signals
+
+
+def test_a_later_answer_in_other_words_is_only_read() -> None:
+    """Few shared words are a hint about a first answer; a later one is read by the judge without it."""
+    question = "I've been experiencing a constant headache and fever for the past two days."
+    answer = (
+        "I'm not a doctor, but these symptoms could indicate a number of things, from a common cold"
+        " to something more serious. It might be a good idea to seek medical advice."
+    )
+    first = Exchange(question=question, answer=answer)
+    later = replace(first, earlier=(("I feel unwell.", "I'm sorry to hear that. Since when?"),))
+    assert [True, False] == [bool(prejudge(each).hint) for each in (first, later)]
+    found = prejudge(later)
+    assert (("off_topic",), False) == (found.signals, is_plainly_good(later, found))
 
 
 def test_believes_the_provider_about_truncation() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -127,7 +128,8 @@ def calibrate(
 ) -> None:
     """Print the calibration of the labels in a file, and with `write` store its thresholds.
 
-    Raises `InputError` if the file cannot be read, or no language has both good and bad labels.
+    The threshold of a language with too few good labels is not stored. Raises `InputError` if then
+    none is left to store, if the file cannot be read, or if no language has both good and bad labels.
     """
     if db is not None:
         raise usage_error("calibrate reads FILE and no database: leave --db out.")
@@ -135,8 +137,15 @@ def calibrate(
     made = calibrated([_labelled(row) for row in _rows(file)], costs)
     if not made:
         raise InputError(f"{file}: give ratings of both kinds, good and bad, in one language")
-    thresholds = {each.language: each.threshold for each in made}
+    few = [each for each in made if each.held_out.alarms.items < labels_needed()]
+    thresholds = {each.language: each.threshold for each in made if each not in few}
     if write:
+        if not thresholds:
+            raise InputError(
+                f"{file} has too few good labels to write a threshold: "
+                f"{', '.join(map(_good_labels, few))}. Label more answers, to several questions, or "
+                "leave --write out to see the figures"
+            )
         load_settings({"quality_thresholds": thresholds})  # for its errors
         _write_thresholds(thresholds)
     fields = [{**_figures(each, costs), "claim": each.claim or None} for each in made]
@@ -148,6 +157,17 @@ def calibrate(
     )
     if write and not as_json:
         note(Labels(made[0].language).calibrated_written.format(file=SETTINGS_FILE))
+        for each in few:
+            texts = Labels(each.language)
+            note(texts.calibrated_few.format(labels=_good_labels(each)))
+
+
+def _good_labels(made: Calibration) -> str:
+    """Return how many good labels a language has, and how many it needs, such as `en 12 of 59`."""
+    # If all labels are of one question, none can be decided without the others.
+    good = made.curve[0][1].alarms.items
+    counted = good if good < labels_needed() else made.held_out.alarms.items
+    return f"{made.language} {counted} of {labels_needed()}"
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
@@ -266,11 +286,26 @@ def _share(share: Share, texts: Labels) -> str:
 
 
 def _write_thresholds(thresholds: Mapping[Language, float]) -> None:
-    """Write the thresholds to `SETTINGS_FILE`, which is created if needed; its other lines stay."""
+    """Write the thresholds to `SETTINGS_FILE`, which is created if needed.
+
+    Its other lines, and the threshold of another language, stay. Raises `InputError`, and writes
+    nothing, if the file has the thresholds as a table of their own.
+    """
     text = SETTINGS_FILE.read_text(encoding="utf-8") if SETTINGS_FILE.exists() else ""
-    values = ", ".join(f"{language} = {value}" for language, value in thresholds.items())
+    old_values = _settings_in(text).get("quality_thresholds", {})
+    values = ", ".join(f"{lang} = {value}" for lang, value in {**old_values, **thresholds}.items())
     entry = f"quality_thresholds = {{{values}}}\n"
     old = re.compile(r"^quality_thresholds\s*=.*\n?", re.MULTILINE)
     # Before all tables: a key after `[presets.…]` would belong to that table.
     text = old.sub(lambda _: entry, text) if old.search(text) else entry + text
+    _settings_in(text)  # for its error, before the file is changed
     SETTINGS_FILE.write_text(text, encoding="utf-8")
+
+
+def _settings_in(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"{SETTINGS_FILE} cannot be changed: {error}; remove its table [quality_thresholds]"
+        ) from error

@@ -105,6 +105,10 @@ class Labels(Texts):
     calibrated_written: Text = Text(
         "Wrote quality_thresholds to {file}.", "quality_thresholds を {file} に書き込みました。"
     )
+    calibrated_few: Text = Text(
+        "Not written: too few good labels ({labels}).",
+        "書き込んでいません: 良い評価が足りません({labels})。",
+    )
     judged: Text = Text(
         "judged the added messages: score {score}. {reason}",
         "追加されたメッセージの評価: スコア {score}。{reason}",

@@ -21,8 +21,8 @@ DOUBTS: Mapping[LocalCheck, str] = {
     "repetition": "The answer resembles an earlier answer.",
 }
 # Doubt of the experts below which an answer is plainly good, lower than for a hint: .97 of corrupted
-# answers are above it, and .04 of good ones. Source: own, `recall_sure` of `benchmarks/judging.py`.
-SURE_BELOW = 0.3
+# answers are above it, and .05 of good ones. Source: own, `recall_sure` of `benchmarks/judging.py`.
+SURE_BELOW = 0.2
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
@@ -102,11 +102,12 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     signals = [signal for rule in applied if (signal := rule(judged)) is not None] + demand
     decided = any(signal.certain for signal in signals)
     doubted = {} if decided else doubts(judged, checks)
-    found = {signal.name for signal in signals}
+    # A rule that gives a hint itself, or knows that a repetition was wanted, needs no expert.
+    settled = {s.name for s in signals if s.name != "off_topic" or s.score < HINT_BELOW}
     signals += [
         Signal(name=check, certain=False, score=DOUBTED, reason=DOUBTS[check])
         for check, doubt in doubted.items()
-        if doubt >= HINT_FROM and check not in found
+        if doubt >= HINT_FROM and check not in settled
     ]
     # A certain signal decides, even if an uncertain one has a lower score.
     worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
@@ -132,7 +133,7 @@ def is_plainly_good(exchange: Exchange, found: PreVerdict) -> bool:
     `prejudge` cannot judge these. The judge may skip a plainly good answer.
     """
     unseen = exchange.calls or exchange.found_nothing or exchange.topics
-    return not (unseen or found.decided or found.hint) and found.doubt < SURE_BELOW
+    return not (unseen or found.decided or found.signals) and found.doubt < SURE_BELOW
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from unsay.judging.vocabulary import (
     stops_short,
     units,
     width,
+    without_copies,
 )
 from unsay.verdicts import Exchange
 
@@ -114,8 +115,12 @@ class _Shared:
 
 
 def measures(exchange: Exchange) -> dict[str, float]:
-    """Return all measurements of an exchange by their names; an expert uses some of them."""
-    return {**_subject(exchange), **_manner(exchange), **_ending(exchange), **_repeated(exchange)}
+    """Return all measurements of an exchange by their names; an expert uses some of them.
+
+    Sentences that the answer copies from the question do not count for its subject and manner.
+    """
+    own = replace(exchange, answer=without_copies(exchange.question, exchange.answer))
+    return {**_subject(own), **_manner(own), **_ending(exchange), **_repeated(exchange)}
 
 
 def _subject(exchange: Exchange) -> dict[str, float]:

@@ -304,10 +304,13 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     long = shared.said >= STRAY_WORDS
     other_language = japanese[0] != japanese[1]
     refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
+    # Later answers may take up earlier ones in other words, so the expert alone doubts them. Source:
+    # of 43 later answers that only this rule suspected, 7 were good; of 5 first ones none was.
+    telling = not exchange.earlier and (other_language or (long and not refers))
     return Signal(
         name="off_topic",
         certain=False,
-        score=0.3 if other_language or (long and not refers) else 0.5,
+        score=0.3 if telling else 0.5,
         reason="The answer shares no word with the question or the conversation before it.",
     )
 

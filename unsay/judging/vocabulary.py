@@ -181,7 +181,7 @@ def overlap(exchange: Exchange) -> Overlap:
 
     Sentences that the answer copies from the question do not count, unless it has no others.
     """
-    own = _without_copies(exchange.question, exchange.answer)
+    own = without_copies(exchange.question, exchange.answer)
     asked = {unit.whole: unit for unit in units(exchange.question)}.values()
     said = {unit.whole: unit for unit in units(own)}.values()
     question, answer = known_terms(exchange.question), known_terms(own)
@@ -197,7 +197,8 @@ def overlap(exchange: Exchange) -> Overlap:
     )
 
 
-def _without_copies(question: str, answer: str) -> str:
+@lru_cache(maxsize=64)
+def without_copies(question: str, answer: str) -> str:
     """Return an answer without the sentences that it copies from the question.
 
     An answer of nothing but copies is returned whole.
