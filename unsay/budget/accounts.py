@@ -114,7 +114,10 @@ def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
 
 
 def since_of(account: UsageAccount, layer: Layer, unit: Unit, place: AccountKey) -> str | None:
-    """Return when the first call that a layer counts was made; `None` before one, or if unknown."""
+    """Return when the first call that a layer counts was made; `None` before one, or if unknown.
+
+    With the `unit` micros it is the first call that had a cost.
+    """
     own = account_of(account, layer, place)
     return own.get("tokens_since") if unit == "tokens" else own.get("micros_since")
 

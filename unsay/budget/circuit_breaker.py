@@ -46,7 +46,10 @@ class Circuit:
     period: int = 0  # number of state changes; outcomes of calls from an earlier period are ignored
 
     def state(self, now: float) -> CircuitState:
-        """Return `closed` or `open`; `half-open` from `reset_seconds` after it opened."""
+        """Return `closed` or `open`; `half-open` from `reset_seconds` after it opened.
+
+        `now` is the time in seconds, by the same clock as for the other methods.
+        """
         if self.opened_at is None:
             return "closed"
         return "half-open" if now - self.opened_at >= self.policy.reset_seconds else "open"
@@ -99,9 +102,10 @@ class Circuit:
         return Circuit(policy=self.policy, opened_at=now, period=self.period + 1)
 
     def withdrawn(self, *, period: int | None = None) -> "Circuit":
-        """Return the circuit after a call was cancelled, which frees the place of a probe.
+        """Return the circuit after a call that says nothing about the model: it was cancelled, say.
 
-        `period` is as for `succeeded`. A circuit of another period is returned unchanged.
+        The place of a probe is free again. `period` is as for `succeeded`. A circuit of another
+        period is returned unchanged.
         """
         if self._is_stale(period) or self.probes <= self.answers:
             return self

@@ -231,7 +231,8 @@ def demand(result: Check) -> None:
 def allotment(tokens: int, priority: str, table: Mapping[str, float] = PRIORITIES) -> int:
     """Return an agent's budget in tokens by its priority; an unknown priority counts as normal.
 
-    It is for hosts, which give the result as `agent_budget_tokens`.
+    `table` has the factor of each priority. It is for hosts, which give the result as
+    `agent_budget_tokens`.
     """
     return int(tokens * table.get(priority, 1.0))
 

@@ -261,11 +261,12 @@ def rollback(
     restored: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> NewEvent:
-    """Return the event that moves the messages after `base` to a branch, except those in `keep`.
+    """Return the event that moves the messages after `base` to the branch `branch_id`.
 
-    `base` `None` is the beginning, and `removed` are the moved messages. With `restored`, ids of
-    branches, the event is a restore: the messages of these branches return in their place, or only
-    those in `only`. `drafts` are moved messages that a later restore of the new branch leaves out.
+    Messages in `keep` stay. `base` `None` is the beginning, and `removed` are the moved messages.
+    With `restored`, ids of branches, the event is a restore: the messages of these branches return
+    in their place, or only those in `only`. `drafts` are moved messages that a later restore of the
+    new branch leaves out.
     """
     data = {
         "branch_id": branch_id,

@@ -29,9 +29,9 @@ def make_draft(
     """Return one draft's messages, tool steps first, and the values that its last call left.
 
     `kept` is the draft so far that an earlier run could not save; the attempt continues from there.
-    Any error of the model or its tools is raised: an error of a client as the error of unsay that
-    explains it, if there is one. If a tool hands the conversation over to another node, the
-    exception of `hand_over` is raised.
+    Any error of the model is raised: an error of a client as the error of unsay that explains it,
+    if there is one. An error of a tool becomes its result. If a tool hands the conversation over to
+    another node, the exception of `hand_over` is raised.
     """
     state, scope, recorder = attempt.state, attempt.scope, attempt.recorder
     if kept and kept.verdict:  # it is finished

@@ -191,7 +191,10 @@ class AttemptContext:
     can_read_results: bool
 
     def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
-        """Return the strategy's input for the next call; `done` has the attempt's tool steps so far."""
+        """Return the strategy's input for the next call.
+
+        `done` has the attempt's tool steps so far, `carried` the values of its last call.
+        """
         counter = self.counting(carried)
         return replace(
             self.start,
@@ -206,7 +209,10 @@ class AttemptContext:
         )
 
     def counting(self, carried: CallCarryover) -> TokenCounter:
-        """Return the token counter, corrected by the usage that the model reported so far."""
+        """Return the token counter, corrected by the usage that the model reported so far.
+
+        The correction is in `carried`, the values of the attempt's last call.
+        """
         return replace(self.counter, calibration=carried.get("calibration") or uncalibrated())
 
     def lay_out_plan(
@@ -268,8 +274,15 @@ def attempt_context(
 ) -> Steps[AttemptContext]:
     """Return what all calls of an attempt share.
 
-    `model` has its tools bound; `None` only plans. `earlier` are loaded offloaded messages, and
-    `pending` the ids of the question's messages. Without a `recall_source` nothing is recalled.
+    Args:
+        state: Of the thread; one that is only read may have no turn.
+        scope: The services and settings to use.
+        model: Has its tools bound; `None` only plans.
+        earlier: Loaded offloaded messages.
+        hints: What the contexts tell the model about earlier attempts, lessons and searches.
+        reminders: Those to repeat in these contexts.
+        pending: Ids of the question's messages.
+        recall_source: Where earlier messages are searched; `None` recalls nothing.
     """
     yield scope.resolve("summarizer")
     counter = TokenCounter()

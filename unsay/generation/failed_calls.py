@@ -111,8 +111,8 @@ def keep_failed_request(
 ) -> Steps[None]:
     """Store the request of a rejected draft or a failed model, so that `replay` can repeat it.
 
-    `why` is the draft's verdict or the model's error, `answer` the draft's text. Without a store
-    nothing is kept.
+    `recorder` has the request, `why` is the draft's verdict or the model's error, and `answer` the
+    draft's text. Without a store nothing is kept.
     """
     if scope.store is None or scope.thread_id is None:
         return

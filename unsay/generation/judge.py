@@ -264,7 +264,7 @@ def _ask_panel(
     """Ask every judge of the panel `judge_samples` times, and return what most of them decide.
 
     Without a panel and with one sample, the graph's judge is asked once. It is unscored if not more
-    than half agree.
+    than half agree. `make_request` and `sample` are as for `ask_judge`.
     """
     settings = scope.settings
     if settings.judge_samples == 1 and not settings.judge_panel:

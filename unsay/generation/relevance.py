@@ -83,9 +83,10 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
 def judge_results(
     state: State, scope: Scope, done: Sequence[AnyMessage]
 ) -> Steps[list[AnyMessage]]:
-    """Judge the search results in a draft that have no verdict; return them with their verdicts.
+    """Judge the search results in `done`, a draft's messages so far, that have no verdict yet.
 
-    Empty if there are none, without a question, and with `judging="off"`.
+    Returns them with their verdicts; empty if there are none, without a question, and with
+    `judging="off"`.
     """
     question = _question(state)
     if question is None or scope.settings.judging == "off":
@@ -117,11 +118,11 @@ def _judged(
 
 
 def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMessage | None:
-    """Return the call of the next search, with another query, if nothing relevant was found yet.
+    """Return the call of the next search, with another query, if all that was found is irrelevant.
 
-    `done` are the draft's messages so far. `None`: something relevant was found or nothing was
-    searched; `max_searches` are made; or there is no other query or no tool that takes one. The
-    search is streamed; the caller adds it to the draft.
+    `done` are the draft's messages so far; documents that came with the question count too. `None`:
+    something relevant was found or nothing was judged; `max_searches` are made; or no other query
+    or no tool that takes one is left. The search is streamed; the caller adds it to the draft.
     """
     found = [*_documents(state), *done]
     made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
@@ -219,7 +220,10 @@ def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
 
 
 def _query_name(properties: dict[str, Any]) -> str | None:
-    """Return the name of the text argument with the query: a known one, or the only one; else `None`."""
+    """Return the name of the text argument with the query: a known one, or the only one.
+
+    `None` without such an argument. `properties` are a tool's arguments by name, as JSON Schema.
+    """
     texts = [name for name, each in properties.items() if _is_text(each)]
     return next((name for name in _QUERIES if name in texts), texts[0] if len(texts) == 1 else None)
 

@@ -76,6 +76,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ThreadBusyError: Another writer has the thread.
             ConfigurationError: In the graph around this one no rollback would hold; see
                 `enter_parent`.
+            Exception: The run failed, such as with `ModelUnavailableError`; the question is kept.
         """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)

@@ -72,7 +72,10 @@ def read_update(update: StateUpdate) -> HostInput:
 
 
 def refusal_of(others: Mapping[str, Any]) -> InputError:
-    """Return the error to raise for channels that a host may not write."""
+    """Return the error to raise for channels that a host may not write.
+
+    `others` has the values that the host passed for them, by channel.
+    """
     return InputError(f"{', '.join(sorted(others))}: only unsay writes this; {_MAY_WRITE}")
 
 

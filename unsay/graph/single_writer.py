@@ -80,7 +80,7 @@ async def one_writer_awaited(
     *,
     is_held: bool,
 ) -> AsyncIterator[RunnableConfig | None]:
-    """Do on an event loop what `one_writer` does, with the same arguments and error."""
+    """Do on an event loop what `one_writer` does, with the same arguments and errors."""
     place = ensure_config(graph.config, config)["configurable"]
     hold = await adrive(_hold_on(graph, place, services, is_held=is_held))
     own_config, lost = _with_hold(config, hold, place), False

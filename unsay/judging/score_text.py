@@ -158,7 +158,7 @@ def in_words(text: str) -> str:
 def score_of_value(text: str) -> float | None:
     """Return the score, from 0 to 1, of a text that is a value and nothing else, such as `8/10`.
 
-    `None` for another text, and for a value without a certain scale.
+    `None` for another text, and for a value without a certain scale or outside its scale.
     """
     return _score(_VALUE_LINE.fullmatch(text.strip()))
 

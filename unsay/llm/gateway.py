@@ -156,7 +156,11 @@ class Gate:
         wait_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start with closed circuits; `clock` returns seconds and must be monotonic."""
+        """Start with closed circuits.
+
+        `wait_seconds` is how long a call waits for a place in the `queue`, and `policy` says when a
+        circuit opens. `clock` returns seconds and must be monotonic.
+        """
         self._semaphore = FairSemaphore(queue, wait_seconds=wait_seconds)
         self._policy = policy
         self._clock = clock

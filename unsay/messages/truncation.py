@@ -59,8 +59,9 @@ def shortened_result(
 ) -> ToolMessage:
     """Return a tool result, or a copy with an `omission` in place of more than `limit_bytes`.
 
-    Images and other media stay and do not count. With `readable`, the omission names the tool that
-    reads the rest. Raises `InputError` if the limit is less than 1.
+    `preview` and `bounds` are as for `omission`. Images and other media stay and do not count. With
+    `readable`, the omission names the tool that reads the rest. Raises `InputError` if the limit is
+    less than 1.
     """
     if limit_bytes < 1:
         raise InputError(f"limit_bytes must be 1 or more, got {limit_bytes!r}")

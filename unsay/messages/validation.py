@@ -23,6 +23,8 @@ def faults(
 ) -> tuple[Fault, ...]:
     """Return each reason for which a provider would refuse these messages, oldest message first.
 
+    The result is empty if the provider would accept them.
+
     Args:
         messages: Oldest first, as they would be sent.
         provider: Selects the rules; `None` checks only those that all providers share, such as a
