@@ -143,7 +143,11 @@ class Services:
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
-        """`model` with the graph's tools bound; errors are those of `model` and `with_tools`."""
+        """`model` with the graph's tools bound.
+
+        Raises `MissingModelError` without a usable model, `ConfigurationError` if there are tools and
+        it is no chat model.
+        """
         return self.with_tools(self.model)
 
     def with_tools(self, model: Runnable[Any, Any]) -> Runnable[Any, Any]:
@@ -172,7 +176,7 @@ class Services:
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The answering model's tokenizer; `None` if `tiktoken` or its vocabulary is not installed."""
+        """The answering model's tokenizer; `None` without `tiktoken` or its file. Raises as `model`."""
         return encoder_of(vocabulary_of(self.model_name))
 
     def sole(self, make: Callable[[Settings], T]) -> T:

@@ -301,7 +301,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return a branch's messages, with the transcript before it; the arguments are those of `diff`."""
+    """Return the messages of `live`, a branch, a checkpoint or a thread; errors as in `diff`."""
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:

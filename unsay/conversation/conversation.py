@@ -154,7 +154,11 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
 
     @checked
     def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
-        """Stream the events of a resumed turn; arguments and errors are those of `resume`."""
+        """Resume a stopped turn, and stream its events; the last one is the reply.
+
+        `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
+        of `resume` are raised when events are read: `NothingToUndoError` if no turn was stopped.
+        """
         return self._streamed(partial(open_resumed, decision=decision))
 
     def _streamed(
@@ -215,7 +219,11 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         turn_id: str | None = None,
         answer: str | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Stream a turn's events; the arguments and errors are those of `Conversation.stream`."""
+        """Stream a turn's events; the last one is the reply.
+
+        The arguments and errors are those of `Conversation.stream`. Nothing happens before the first
+        event is read; closing the generator early stops the turn, which `resume` can continue.
+        """
         opening = partial(
             open_turn,
             text=text,
@@ -230,7 +238,11 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
 
     @checked
     async def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
-        """Stream the events of a resumed turn; arguments and errors are those of `resume`."""
+        """Resume a stopped turn, and stream its events; the last one is the reply.
+
+        `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
+        of `resume` are raised when events are read: `NothingToUndoError` if no turn was stopped.
+        """
         async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:
             async for event in events:
                 yield event

@@ -289,7 +289,8 @@ def _turns(
     """Return the state with the named turns loaded, and the messages of these turns.
 
     `turns` is a number, a range such as `3-5`, or `None` for the newest turn. Raises `InputError`
-    for another text, `UnknownTurnError` if there is no such answered turn.
+    for another text, `UnknownTurnError` if there is no such answered turn, `DatabaseCorruptError`
+    if an offloaded segment is missing or damaged.
     """
     argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))

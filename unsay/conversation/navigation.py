@@ -88,7 +88,8 @@ def _add(
 ) -> Steps[Checkpoint]:
     """Add a person's checkpoint to the thread, as a step to undo, and return it.
 
-    The errors are those of `checkpoint_by_order` and `add_checkpoint`.
+    Raises `UnknownCheckpointError` without an answer (not with the reason `task_start`),
+    `InvalidNameError` or `CheckpointExistsError` for its name, `ConflictError` if too many have names.
     """
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name, reason=reason)
@@ -336,7 +337,8 @@ def settle(
     """Commit the update of an operation, end an open turn, and return what was changed.
 
     Keys are added to `update` in place. `event` is the entry for `state_history`; `None` adds
-    none. The thread's entry in the list of threads is updated too.
+    none. The thread's entry in the list of threads is updated too. Raises `ConfirmationNeededError`
+    if a person must confirm that a tool call is undone, and nobody can be asked; nothing is changed.
     """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}

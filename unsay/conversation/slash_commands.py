@@ -92,9 +92,10 @@ def answer_command(
 
 
 def _words_before(thread: ThreadHandle, state: Mapping[str, Any]) -> Steps[list[AnyMessage]]:
-    """Return words of the conversation of which every message was removed, to know its language.
+    """Return one message of words by which the language of an emptied conversation is known.
 
-    They are the thread's title and the labels of its topics; empty in a new thread.
+    They are the thread's title and topic labels, for a thread whose messages were all removed. The
+    text is empty in a new thread.
     """
     session = yield from find_session(*thread.address)
     words = [
@@ -133,8 +134,9 @@ def known_notice(
 ) -> Steps[Reply | None]:
     """Return the notice of the command that had this message's id; `None` if there was none.
 
-    It keeps a repeated message from being carried out twice. Raises `ConflictError` if the text of
-    the earlier command was another one.
+    It keeps a repeated message from being carried out twice. If a crash came before the notice was
+    stored, it only says that the command was carried out. Raises `ConflictError` if the text of the
+    earlier command was another one.
     """
     place, order = (
         (yield from find_place(*thread.address, message.id or "")),
@@ -163,7 +165,10 @@ def used_for_another(text: str, message: AnyMessage) -> ConflictError:
 
 
 def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
-    """Return the notice of a command that changes nothing, without writing anything."""
+    """Return the notice of a command that changes nothing, without writing anything.
+
+    Raises the error that refuses the command.
+    """
     reader = replace(thread, writes=False)
     scope, values = reader.scope(), (yield from reader.snapshot()).values
     state: Any = {"messages": [], **values}

@@ -45,7 +45,10 @@ def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> S
 def _find_offloaded(
     thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
 ) -> Steps[Place | None]:
-    """Return the place of a turn's message in the offloaded segments; `None` if it is not there."""
+    """Return the place of a turn's message in the offloaded segments; `None` if it is not there.
+
+    Raises `DatabaseCorruptError` if a segment is missing or damaged.
+    """
     head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
     # Reading segments is expensive, and none has a turn without a run.
     if head is None or (yield from find_run(*thread.address, run_id)) is None:

@@ -128,7 +128,10 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
 def _of_compaction(
     messages: Sequence[AnyMessage], compaction: Compaction, topic_id: str | None
 ) -> Iterator[Summary]:
-    """Yield the summaries of a compaction, each with the messages that no earlier span left out."""
+    """Yield the summaries of a compaction, each with the messages that no earlier span left out.
+
+    Spans without a summary, or without messages of their own, are skipped.
+    """
     for span, own in hidden_by_span(messages, compaction):
         if span["summary"] and own:
             yield Summary(

@@ -73,7 +73,8 @@ def open_turn(
     The reply is that of a slash command, which is carried out here, or the stored one of a turn
     that has ended. The input is `None` to resume a turn that stopped before its message was
     answered; a new message is stored first. `say` and `stream` call this with the thread's lock
-    held. The arguments and errors are those of `say`.
+    held. Raises `InputError` for a message that cannot be answered, `ConflictError` if the thread
+    waits for a decision or was ended, or its id was used for another message.
     """
     content = question_content(text, images)
     message = HumanMessage(content, id=checked_id(turn_id, "turn", ", such as a UUID"))
@@ -306,9 +307,10 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 
 
 def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
-    """Begin a resumed turn: return the graph's input, a decision or `None`.
+    """Begin a resumed turn: return the graph's input, which is a decision or `None`.
 
-    It is called with the thread's lock held; the arguments and errors are those of `resume`.
+    It is called with the thread's lock held. Raises `NothingToUndoError` if nothing is to be
+    resumed, `ConflictError` if a decision is missing, `InputError` if it has a key that is no text.
     """
     # LangGraph searches such keys for the ids of interrupts.
     if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
@@ -326,7 +328,8 @@ def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> St
     """Run the graph on an input to the end of its turn, list the thread, and return the reply.
 
     `value` is a state, a LangGraph command, or `None` to resume. `turn_id` is the id that the
-    caller gave to the message; `None` if it gave none.
+    caller gave to the message; `None` if it gave none. Errors of the run, such as `ModelError`, are
+    raised.
     """
     graph: Any = thread.graph
     options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}

@@ -42,6 +42,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 
     A failed answer, a command or a host's flag can request a rollback: the update then sets
     `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice.
+    Raises `DatabaseCorruptError` if offloaded messages that are needed are missing or damaged.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -103,8 +104,9 @@ def _repair(
 ) -> Steps[None]:
     """Apply to the draft what an interrupted turn or a host left undone.
 
-    The question of an interrupted turn is removed, and so are references to messages that a host
-    removed. If the `command` is an undo, archived steps are loaded; else the oldest are archived.
+    The question of an interrupted turn moves to a branch, unless it is in `stopped` (a host stopped
+    its run) or the `command` is an undo, which removes it itself. References to messages that a host
+    removed are dropped. The oldest steps for undo move to the store; for an undo they are loaded.
     """
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps

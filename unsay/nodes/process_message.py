@@ -78,6 +78,7 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     """Draft and judge an answer, and deliver it; request a rollback if it fails or budget is declined.
 
     `kept` is what an earlier run made of this attempt and could not save; `None` if it left nothing.
+    Errors of the model are raised, and `BudgetExceededError` for a hard budget.
     """
     attempt = yield from _begin_attempt(state, scope)
     try:
@@ -110,7 +111,10 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
-    """Return what one attempt needs: its context, its model, reminders, hints, and recall."""
+    """Return what one attempt needs: its context, its model, reminders, hints, and recall.
+
+    Raises `MissingModelError` without a model.
+    """
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
     model = yield scope.resolve("answerer")

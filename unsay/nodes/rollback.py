@@ -89,9 +89,9 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
 def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, RollbackRequest]]:
     """Return a state, an update and a request for a rollback that a host's flag asks for.
 
-    The update loads the offloaded messages that the rollback needs, and is empty if it needs none.
-    The state has them. The request goes to `rollback_checkpoint_id`, or without one to the last
-    good point. The errors are those of `target_of`.
+    The update (already in the state) loads the offloaded messages that it needs; it may be empty.
+    The request goes to `rollback_checkpoint_id`, or without one to the last good point. Raises the
+    errors of `rollback`, and `DatabaseCorruptError` if a message to load is damaged.
     """
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)
@@ -106,8 +106,8 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Keep a failed draft as a branch, and prepare the next attempt.
 
-    Delivered answers in `ids_to_remove` go too. If a person declines this, the best draft is
-    delivered; `EmptyAnswerError` if that one is empty.
+    Delivered answers in `ids_to_remove` go too. If a person declines, the best draft is delivered;
+    `EmptyAnswerError` if it is empty.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     best = delivery.best_rejection(turn, scope.services)
@@ -155,7 +155,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Take out the turn whose number is the request's `to`; later turns stay, and a notice says so.
 
-    The errors are those of `remove_turn`.
+    Raises `UnknownTurnError` if there is no such turn, `InputError` if a later message needs it.
     """
     turn, number = state["turn"], request["to"] or ""
     update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
