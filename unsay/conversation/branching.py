@@ -301,7 +301,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
-    """Return the messages of `live`, a branch, a checkpoint or a thread; errors as in `diff`."""
+    """Return the whole transcript of `live`, a branch, a checkpoint or a thread; raises as `diff`."""
     state = yield from handle.whole()
     live = live_branch(state)
     if name == LIVE:
