@@ -249,7 +249,8 @@ def verdict_of(
     """Return the verdict in a judge's reply; unscored if it has no score that is certain.
 
     It is failed if the score or the consistency is below its threshold, else passed. Without a
-    `consistency_threshold` the consistency is ignored, as for documents and summaries.
+    `consistency_threshold`, as for documents and summaries, the consistency is ignored; also if the
+    reply has none.
     """
     read = read_reply(reply)
     if read.score is None:

@@ -149,7 +149,7 @@ def ends_without_space(messages: Sequence[BaseMessage], _dialect: Dialect) -> It
 
 @message_rule
 def author_names(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
-    r"""A name beside a role has neither whitespace nor any of `<|\/>`."""
+    r"""A name beside a role is not empty, and has neither whitespace nor any of `<|\/>`."""
     name = message.name
     if role_of(message) == "tool" or name is None:
         return

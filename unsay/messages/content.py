@@ -254,7 +254,10 @@ def is_thinking(block: Mapping[str, Any]) -> bool:
 
 
 def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMessage:
-    """Return an assistant's message made of parts in any order: thinking first, calls last."""
+    """Return an assistant's message made of parts in any order: thinking first, calls last.
+
+    Tool results, which are messages of their own, are left out.
+    """
     listed = list(parts)
     calls = [part for part in listed if isinstance(part, ToolCall)]
     thinking = [_thinking_block(part) for part in listed if isinstance(part, Thinking)]

@@ -233,7 +233,10 @@ def worth_at(own: Mapping[int, float], place: int) -> float:
 
 
 def spread(scores: Sequence[float]) -> list[float]:
-    """Return new scores: to each, shares of its neighbours' scores are added (see `KERNEL`)."""
+    """Return new scores: to each, shares of its neighbours' scores are added (see `KERNEL`).
+
+    The mean score of a wider range, `SURROUNDINGS` on each side, is added too.
+    """
     edge = [0.0] * NEAR
     padded = [*edge, *scores, *edge]
     neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)
