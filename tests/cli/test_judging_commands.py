@@ -3,6 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,29 @@ def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
     Path("few.jsonl").write_text("\n".join(map(json.dumps, few)), encoding="utf-8")
     assert "59 good labels of which none fails are needed" in run("calibrate", "few.jsonl").stdout
     assert found(run, "calibrate", "few.jsonl")["languages"][0]["claim"] is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        pytest.param({"score": 7}, "score must be a number from 0 to 1 or null, got 7", id="score"),
+        pytest.param({"score": True}, "from 0 to 1 or null, got True", id="a flag"),
+        pytest.param({"earlier": [["Hi"]]}, "earlier must be a list of pairs", id="half a pair"),
+        pytest.param({"earlier": 3}, "earlier must be a list of pairs", id="no list"),
+    ],
+)
+def test_a_rating_of_another_form_is_refused(
+    run: Run, fields: dict[str, Any], problem: str
+) -> None:
+    """The error names the line and what it must have."""
+    row = {"question": "q", "answer": "a", "label": "good", **fields}
+    Path("labels.jsonl").write_text(json.dumps(row), encoding="utf-8")
+
+    refused = run("calibrate", "labels.jsonl")
+
+    assert 2 == refused.exit_code
+    assert "labels.jsonl, line 1: " in refused.stderr
+    assert problem in refused.stderr
 
 
 def test_a_rating_may_have_any_line_break(run: Run) -> None:

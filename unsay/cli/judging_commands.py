@@ -174,7 +174,7 @@ def _rows(path: str) -> list[dict[str, Any]]:
     """Read the objects of a JSON Lines file; empty lines are skipped.
 
     Raises `InputError` if the file cannot be read, or a line is not an object with the label `good`
-    or `bad`; the error names the line.
+    or `bad` and fields of the right form; the error names the line.
     """
     rows = []
     try:
@@ -190,17 +190,32 @@ def _rows(path: str) -> list[dict[str, Any]]:
             parsed = json.loads(row)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: this is not JSON: {error}") from error
-        if not isinstance(parsed, dict) or parsed.get("label") not in ("good", "bad"):
-            raise InputError(f"{path}, line {number}: give an object with the label good or bad")
+        if problem := _problem_of(parsed):
+            raise InputError(f"{path}, line {number}: {problem}")
         rows.append(parsed)
     return rows
+
+
+def _problem_of(row: Any) -> str:
+    """Return what a row must have instead, for an error; empty if the row can be used."""
+    if not isinstance(row, dict) or row.get("label") not in ("good", "bad"):
+        return "give an object with the label good or bad"
+    score, earlier = row.get("score"), row.get("earlier") or []
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if score is not None and not (is_number and 0 <= score <= 1):
+        return f"score must be a number from 0 to 1 or null, got {score!r}"
+    if not isinstance(earlier, list) or any(
+        not isinstance(pair, list) or len(pair) != 2 for pair in earlier
+    ):
+        return "earlier must be a list of pairs, each a question and its answer"
+    return ""
 
 
 def _labelled(row: Mapping[str, Any]) -> Labelled:
     """Return a row's label with its stored score, else with the score of the local checks."""
     question, answer = str(row.get("question", "")), str(row.get("answer", ""))
     score, earlier = row.get("score"), row.get("earlier") or ()
-    if not isinstance(score, int | float):
+    if score is None:
         pairs = tuple((str(pair[0]), str(pair[1])) for pair in earlier)
         score = prejudge(Exchange(question=question, answer=answer, earlier=pairs)).score
     given = row.get("lang")
