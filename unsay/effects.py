@@ -78,7 +78,7 @@ def user_call(
 
 
 async def _direct(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that never blocks in the event loop's own thread."""
+    """Call, in the event loop's own thread, a function that does not block; return its result."""
     return function(*args)
 
 

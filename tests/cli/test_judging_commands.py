@@ -205,6 +205,17 @@ def test_a_japanese_thread_is_judged_in_japanese(run: Run, serve: Serve) -> None
     assert "不合格になるターンはありません" in run("bisect", "t").stdout
 
 
+def test_bisect_without_a_judge_finds_nothing(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that the last answer was not judged, and why, in place of a thread without faults."""
+    asked(run, serve)
+    monkeypatch.setenv("UNSAY_JUDGING", "off")
+    seen = run("bisect")
+    assert "The last answer could not be judged" in seen.stdout
+    assert "passes again" not in seen.stderr
+
+
 @pytest.mark.parametrize("command", ["judge", "bisect", "same"])
 def test_a_thread_is_named_once(run: Run, command: str) -> None:
     """As an argument or with the option, and an unknown one is not found."""

@@ -66,6 +66,17 @@ def test_bisect_finds_the_turn(
             assert turn - 1 == len(conversation.timeline().turns)  # type: ignore[operator]
 
 
+def test_nothing_passes_that_no_judge_has_read(tmp_path: Path) -> None:
+    """Without a judge it is not said that no turn fails: the reason is told."""
+    long_talk(tmp_path / "t.db", 2)
+    with Conversation.open(tmp_path / "t.db", thread="t") as conversation:
+        found = conversation.bisect()
+
+        assert (None, False, 0) == (found.turn, found.confirmed, found.to_roll_back)
+        assert "no model" in found.reason
+        assert "could not be judged" in str(found)
+
+
 def test_an_old_thread_is_scored(tmp_path: Path) -> None:
     """Every answer gets a verdict of now, and the transcript does not change."""
     long_talk(tmp_path / "t.db", 3)

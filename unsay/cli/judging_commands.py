@@ -101,9 +101,12 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
     if rolls_back:
         conversation.rollback(turns=found.to_roll_back)
     texts = opened.labels
-    template = texts.bisected_nothing if found.turn is None else texts.bisected
+    if found.turn is not None:
+        template = texts.bisected
+    else:
+        template = texts.bisected_nothing if found.confirmed else texts.bisected_unjudged
     opened.show(lambda: template.format(**asdict(found)), **asdict(found), rolled_back=rolls_back)
-    if not found.confirmed:
+    if found.turn is not None and not found.confirmed:
         note(texts.bisected_unsure)
     if rolls_back:
         note(texts.bisected_back.format(count=found.to_roll_back))

@@ -56,6 +56,10 @@ class Labels(Texts):
         "No turn fails ({judgements} judgements of {turns} turns)",
         "不合格になるターンはありません(全{turns}ターン、判定{judgements}回)",
     )
+    bisected_unjudged: Text = Text(
+        "The last answer could not be judged, so no turn was looked for: {reason}",
+        "最後の回答を判定できなかったため、原因のターンを探せませんでした: {reason}",
+    )
     bisected_unsure: Text = Text(
         "This is not certain: up to the next turn the conversation passes again.",
         "ただし、次のターンまで含めると合格するため、確実ではありません。",

@@ -44,10 +44,11 @@ class Bisection:
     """The first turn from which a thread fails.
 
     Attributes:
-        turn: Its number; `None` if the whole thread passes.
-        reason: The judge's reason there; empty if the thread passes.
+        turn: Its number; `None` if the whole thread passes, or its last answer could not be judged.
+        reason: The judge's reason there, or why the last answer could not be judged; empty if the
+            thread passes.
         confirmed: Whether the thread still fails with one turn more; also `True` for the last turn,
-            and if the thread passes.
+            and if the thread passes. `False` if the last answer could not be judged.
         judgements: How many beginnings were judged.
         turns: How many turns the thread has.
     """
@@ -60,11 +61,13 @@ class Bisection:
 
     @property
     def to_roll_back(self) -> int:
-        """The number for `rollback(turns=…)` to go back to before the turn; 0 if all passes."""
+        """The number for `rollback(turns=…)` to go back to before the turn; 0 without a turn."""
         return 0 if self.turn is None else self.turns - self.turn + 1
 
     def __str__(self) -> str:
         counted = f"({self.judgements} judgements of {self.turns} turns)"
+        if self.turn is None and not self.confirmed:
+            return f"The last answer could not be judged {counted}: {self.reason}"
         if self.turn is None:
             return f"No turn fails {counted}"
         return f"It went wrong in turn {self.turn} {counted}: {self.reason}"
@@ -234,7 +237,7 @@ def bisect(thread: ThreadHandle) -> Steps[Bisection]:
     """Find the turn from which the thread went wrong; nothing is rolled back.
 
     A beginning of the thread, up to some turn, is judged by its last answer. The whole thread is
-    judged first: if it passes, no turn is found. Then a binary search looks for the first beginning
+    judged first: if it passes or cannot be judged, no turn is found. Then a binary search looks for the first beginning
     that fails. Scores need not fall steadily, so the turns just before the result are judged one by
     one. An unscored beginning counts as one that passes.
 
@@ -259,8 +262,10 @@ def bisect(thread: ThreadHandle) -> Steps[Bisection]:
         return verdicts[number].outcome == "failed"
 
     if not (yield from fails(turns)):
+        is_judged = verdicts[turns].outcome != "unscored"
+        reason = "" if is_judged else verdicts[turns].reason
         return Bisection(
-            turn=None, reason="", confirmed=True, judgements=len(verdicts), turns=turns
+            turn=None, reason=reason, confirmed=is_judged, judgements=len(verdicts), turns=turns
         )
     good, bad = 0, turns
     while bad - good > 1:

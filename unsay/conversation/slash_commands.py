@@ -225,7 +225,10 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
 def _change_of_messages(
     thread: ThreadHandle, command: Command, state: State, texts: Texts
 ) -> Steps[str]:
-    """Carry out `/remove`, `/restore` or `/rollback`, and return its notice."""
+    """Carry out `/remove`, `/restore` or `/rollback`, and return its notice.
+
+    Raises the error that refuses the command.
+    """
     verb, argument = command["verb"], command["argument"]
     if verb == "remove":
         result = yield from remove(thread, int(argument))
