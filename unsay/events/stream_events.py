@@ -301,7 +301,7 @@ class AgentStateProblemEvent(TypedDict):
 
 
 class SegmentLostEvent(TypedDict):
-    """Offloaded messages could not be read."""
+    """Offloaded messages or a branch could not be read."""
 
     unsay: Literal["segment_lost"]
     error: str

@@ -6,7 +6,7 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError
+from unsay.errors import ConflictError, DatabaseCorruptError
 from unsay.events.transcript_replay import replay
 from unsay.history.branch import Change, Label, replace_tail
 from unsay.messages.annotations import spoken
@@ -106,8 +106,8 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     """Add the messages that a host removed since the last run to the step log.
 
     Their tool calls are then scheduled for undoing. A host's change cannot ask a person to confirm
-    that, so the next run does it. The returned update clears the channel `left_behind`; it is empty
-    if no host removed messages.
+    that, so the next run does it. A damaged branch is skipped; the event `segment_lost` reports it.
+    The returned update clears the channel `left_behind`; it is empty if no host removed messages.
     """
     due = state.get("left_behind")
     if not due:
@@ -115,10 +115,14 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     there = {message.id for message in state["messages"]}
     live = live_branch(state)
     returned = [message for message in live.messages if message.id in due["returned"]]
-    try:
-        branches = yield from load_branches(due["branches"], scope, state.get("branches", []))
-    except ConflictError:  # Without a store only the newest branches are kept.
-        branches = []
+    branches: list[StoredBranch] = []
+    for name in due["branches"]:
+        try:
+            branches += yield from load_branches([name], scope, state.get("branches", []))
+        except ConflictError:  # Without a store only the newest branches are kept.
+            continue
+        except DatabaseCorruptError as error:  # The thread must not stay unusable because of it.
+            scope.emit("segment_lost", error=str(error))
     removed = [m for branch in branches for m in branch["messages"] if m.id not in there]
     if branches:
         whole = {**branches[-1], "messages": removed, "drafts": []}

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, EmptyMessageError, MessageTooLongError, UnsayError
+from unsay.errors import (
+    ConflictError,
+    DatabaseCorruptError,
+    EmptyMessageError,
+    MessageTooLongError,
+    UnsayError,
+)
 from unsay.history.branch import Label
 from unsay.history.parts import as_one, take_out
 from unsay.messages.annotations import (
@@ -226,6 +232,9 @@ def repair_interrupted(
     try:
         changes = yield from without_retries(state, scope, label)
     except ConflictError:  # Branches of the turn's rollbacks are no longer kept without a store.
+        changes = []
+    except DatabaseCorruptError as error:  # The thread must not stay unusable because of it.
+        scope.emit("segment_lost", error=str(error))
         changes = []
     live = changes[-1].live if changes else live_branch(state)
     changes += take_out(live, removed, label)

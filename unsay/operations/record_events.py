@@ -76,7 +76,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     """Write a step's events, if there is a store, and return its update with the log's new head.
 
     The update also gets the pending compensations of the step log. Without a store it gets the
-    record `own_writes` instead of a head.
+    record `own_writes` instead of a head. Raises `InputError` if a message cannot be stored.
     """
     step_log = scope.step_log
     if step_log.pending_compensations:

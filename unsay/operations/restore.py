@@ -67,6 +67,7 @@ def restore(
             cannot be restored.
         ConflictError: Several match, it is in the transcript or contexts already, or the message that
             it followed is not in the transcript.
+        DatabaseCorruptError: An offloaded segment, in which `what` was searched, is damaged.
     """
     source = source_of(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:

@@ -135,7 +135,8 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
     """Return the scope with the id of the question's run; a run that a crash stopped is resumed.
 
     The scope is returned unchanged without a store, without a question, if the host named the run,
-    and if the run is completed. Raises `SessionEndedError` if the thread was ended.
+    and if the run is completed. Raises `SessionEndedError` if the thread was ended,
+    `DatabaseCorruptError` if the stored run is damaged.
     """
     if scope.address is None:
         return scope

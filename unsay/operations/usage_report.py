@@ -63,7 +63,8 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
     """Return the tokens of the state and its kept branches, with a bounded number of reads.
 
     Used by `/tokens`. `spent.is_whole` is false if some are not counted: offloaded segments are not
-    read, and only the newest branches are kept. In a fork the copied messages count too.
+    read, and only the newest branches are kept. In a fork the copied messages count too. Raises
+    `DatabaseCorruptError` if a branch is damaged.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = []

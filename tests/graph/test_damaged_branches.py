@@ -1,0 +1,59 @@
+"""A damaged branch is lost, but the thread that needs it goes on."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import RemoveMessage
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from tests.graph.kit import Numbered, config, make, say, scores, transcript
+
+
+def damage_branches(store: BaseStore) -> None:
+    """Make the messages of every stored branch unreadable."""
+    items = store.search(("unsay", "branches", "t"), limit=100)
+    assert items
+    for item in items:
+        store.put(item.namespace, item.key, {**item.value, "messages": "xx"})
+
+
+def test_a_thread_goes_on_after_a_branch_of_a_host_is_damaged() -> None:
+    """A host removes a turn, and its branch is damaged: the next run reports it once, and answers."""
+    store = InMemoryStore()
+    graph = make(Numbered(), store=store)
+    say(graph, "q1", "q2")
+    last = graph.get_state(config()).values["messages"][-2:]
+    removals = [RemoveMessage(id=message.id) for message in last]
+    graph.update_state(config(), {"messages": removals})
+    damage_branches(store)
+
+    question = {"messages": [("user", "q3")]}
+    events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
+    say(graph, "q4")
+
+    lost = [event["error"] for event in events if event.get("unsay") == "segment_lost"]
+    assert 1 == len(lost)
+    assert "damaged" in lost[0]
+    assert ["human: q1", "human: q3", "human: q4"] == transcript(graph)[::2]
+
+
+def test_a_thread_goes_on_after_a_branch_of_an_interrupted_turn_is_damaged() -> None:
+    """A second attempt dies, and the first draft is damaged: the next question is answered."""
+    store, numbered = InMemoryStore(), Numbered()
+    failures = [ConnectionError("down")]
+
+    def model(messages: Any) -> Any:
+        if len(numbered.inputs) == 2 and failures:
+            raise failures.pop()
+        return numbered(messages)
+
+    graph = make(model, scores(0.9, 0.1, 0.9), store=store)
+    say(graph, "q1")
+    with pytest.raises(Exception, match="could not be reached"):
+        say(graph, "q2")
+    damage_branches(store)
+
+    say(graph, "q3")
+
+    assert ["human: q1", "human: q3"] == transcript(graph)[::2]
