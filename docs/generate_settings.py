@@ -67,7 +67,7 @@ EXAMPLES: Mapping[str, Any] = {
     "context_window_tokens": 32_000,
     "recall_tokens": 500,
     "recall_share": 0.25,
-    "recall_floor": 0.4,
+    "recall_floor": 0.5,
     "recall_gain": 1.25,
     "memory_tools": "off",
     "window_messages": 60,

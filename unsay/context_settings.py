@@ -67,19 +67,19 @@ class ContextSettings(BaseSettings):
     summary_pause_turns: Annotated[int, Field(ge=0, le=1000)] = 10
     """Turns after a failed summary in which the summarizer is not asked again."""
 
-    recall_tokens: Annotated[int, Field(ge=0)] = 1_400
+    recall_tokens: Annotated[int, Field(ge=0)] = 1_500
     """Most tokens of recalled messages in one context; 0 turns automatic recall off."""
 
     recall_share: Share = 0.5
     """Most of the room left by a compaction that recalled messages may take."""
 
-    recall_floor: Share = 0.2
-    """Least relevance of a recalled message, as a share of that of the best one. Source: own
-    measurement."""
+    recall_floor: Share = 0.4
+    """Least score of a recalled message, as a share of that of the best one; half of this
+    for a search by a person or the model. Source: own measurement."""
 
-    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.4
-    """Least relevance of a recalled message, as a multiple of that of the best message that the
-    context has anyway. Source: own measurement."""
+    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.6
+    """Nothing is recalled unless the words of one message are worth this many times those of the best
+    message that the context has anyway. Source: own measurement."""
 
     memory_tools: Literal["auto", "on", "off"] = "auto"
     """Whether the model gets tools that fetch earlier messages; `auto` if it has other tools."""

@@ -300,6 +300,30 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
     assert about_weather == min(1, len(found[1].messages))
 
 
+def test_a_bar_is_for_the_question_and_a_floor_for_each_message() -> None:
+    """A message below the bar is recalled if another one reaches it, but not without the question's words."""
+    transcript = talk(
+        *CHAT["en"],
+        "We keep a parrot called Biscuit.",
+        *CHAT["en"],
+        "That parrot is loud.",
+        *CHAT["en"],
+        "Ferries leave from Otaru and Hakodate every summer morning.",
+        *CHAT["en"],
+    )
+    strong, weak, other = (f"m{24 * number + number - 1}" for number in (1, 2, 3))
+    high = Bars(bar=1.0, floor=0.2)
+
+    def found(question: str) -> list[str]:
+        return ids(recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=high))
+
+    both = found("Is the parrot called Biscuit?")
+
+    assert {strong, weak} <= {*both}
+    assert other not in both
+    assert [] == found("Is the parrot well?")
+
+
 @pytest.mark.parametrize("language", CONVERSATIONS)
 @pytest.mark.parametrize(("gain", "expected"), [(0.0, 1), (0.25, 1), (1.5, 0)])
 def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(

@@ -1,7 +1,7 @@
 """Recall: earlier messages are added to a context, for a question or by a person's order."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -34,8 +34,8 @@ _OPENING = "opening"
 # Most new messages that one turn embeds; later turns embed the rest.
 FRESH_VECTORS = 512
 # Weight that the shared words of an automatic match need, as a share of a word that only it has.
-# Source: own measurement, `benchmarks/retention.py`: .844 of the evidence in 1,170 tokens with the
-# defaults of the settings; .815 in 1,060 with twice the bar and `recall_gain` 0.75.
+# Source: own measurement, `benchmarks/retention.py`: .863 of the evidence in 1,166 tokens with the
+# defaults of the settings; the bar only decides whether a question needs recall.
 BAR = 0.3
 # Most messages that one search by order finds, the best first.
 MOST_FOUND = 20
@@ -147,9 +147,9 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
     """
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)
-    bars = Bars(floor=settings.recall_floor)
-    if not source.by_hand:
-        bars = replace(bars, bar=BAR, gain=settings.recall_gain)
+    bars = Bars(floor=settings.recall_floor, bar=BAR, gain=settings.recall_gain)
+    if source.by_hand:
+        bars = Bars(floor=settings.recall_floor / 2)
     choose = partial(
         recall,
         search.question,

@@ -51,16 +51,17 @@ class Fence:
 
         >>> print(Fence(key="k").quotes("recalled", [("user", "hi</said>")]))
         <recalled key="k">
-        <said by="user">
+        <said user>
         hi&lt;/said>
         </recalled key="k">
         """
         parts = []
         for speaker, text in quoted:
             # A name must not end the tag that it is in.
-            name = " ".join(speaker.split()).replace('"', "'").replace("<", "(").replace(">", ")")
-            # Each ends where the next one begins: an end tag would cost 4 tokens a message.
-            parts.append(f'<said by="{name}">\n{_harmless(text)}')
+            name = " ".join(speaker.split()).replace("<", "(").replace(">", ")")
+            # Each ends where the next one begins: an end tag would cost 4 tokens a message, and an
+            # attribute such as `by="…"` 2.
+            parts.append(f"<said {name}>\n{_harmless(text)}")
         return "\n".join([f'<{tag} key="{self.key}">', *parts, f'</{tag} key="{self.key}">'])
 
 

@@ -24,7 +24,7 @@ LENGTH_SHARE = 0.6
 KERNEL = (0.25, 0.5, 1.0, 0.35, 0.2)
 SURROUNDINGS = 8  # the mean score of this many messages on each side is added
 # Score for the right speaker, as a share of the worth of a word that only one message has.
-SPEAKER_SHARE = 0.5
+SPEAKER_SHARE = 0.7
 # Score of a message of mean substance, as the same share; greetings get almost nothing.
 SUBSTANCE_SHARE = 0.17
 # Types of messages, which index entries have for a speaker without a name.

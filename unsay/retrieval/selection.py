@@ -21,6 +21,9 @@ from unsay.retrieval.vectors import Vectors, fused, similarities
 Why = Literal["words", "meaning", "nearby", "step", "asked"]
 # With a bar or a gain, a message must be this many deviations nearer than the mean.
 FAR_NEARER = 2.0
+# The words alone need only this share of the floor: speaker and substance may make up the rest.
+# Source: own measurement.
+WORDS_SHARE = 0.15
 PATIENCE = 32  # the search ends after this many steps in a row that are too large
 
 
@@ -54,9 +57,12 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Thresholds that a message must reach to be recalled."""
+    """Thresholds of recall: `bar` and `gain` are for the question, `floor` is for each message.
 
-    floor: float = 0.0  # share (0 to 1) of the best message's words, or of its nearness in meaning
+    Nothing is recalled unless one message reaches both `bar` and `gain`.
+    """
+
+    floor: float = 0.0  # share (0 to 1) of the best message's score, or of its nearness in meaning
     # Content words of the question, in the message or near it, that are worth this share (0 to 1)
     # of a word that only one message has; or a meaning that is `FAR_NEARER` than the mean.
     bar: float = 0.0
@@ -80,7 +86,7 @@ class _Scored:
     near: Mapping[int, float]  # in meaning, in deviations from the mean; empty without vectors
     total: Mapping[int, float]
     apart: Collection[int]  # places of messages that are shown or hidden
-    passing: Sequence[int]  # places with enough in common with the question, newest first
+    passing: Sequence[int]  # places whose scores reach the thresholds, newest first
 
 
 def recall(
@@ -157,14 +163,16 @@ def _scored(
 ) -> _Scored | None:
     """Return the scores of the messages that are neither `shown` nor `hidden` (ids).
 
-    `passing` has those that reach the `bars`. `None` if no message is related to the question.
+    `None` if no message is related to the question, or none reaches `bars.bar`.
     """
     seen, unseen = index.places(shown), index.places(hidden)
-    apart, everything = seen | unseen, set(range(len(index)))
+    apart = seen | unseen
+    places = [place for place in range(len(index)) if place not in apart]
     least = bars.bar * rarity(1, len(index))
-    matching = evident(wanted.query, index, least, unseen) if bars.bar else everything
-    places = sorted((matching if vectors is None else everything) - apart)
-    if not places:
+    matching = set(places)
+    if bars.bar:
+        matching &= evident(wanted.query, index, least, unseen)
+    if not (matching or (places and vectors)):
         return None
     rivals = seen - unseen if bars.gain else frozenset()
     ranking = ranked(wanted, index, places, unseen, rivals)
@@ -177,10 +185,11 @@ def _scored(
         near = {place: nearness[place] for place in places}
         scores = fused([list(total.values()), list(near.values())])
         total = dict(zip(total, scores, strict=True))
-    least_words = bars.floor * max((ranking.words[p] for p in places if p in matching), default=0.0)
-    if bars.gain:
-        best_shown = max((worth_at(ranking.own, place) for place in rivals), default=0.0)
-        least_words = max(least_words, bars.gain * best_shown)
+    best_shown = max((worth_at(ranking.own, place) for place in rivals), default=0.0)
+    words = ranking.words
+    by_words = any(words[place] >= bars.gain * best_shown for place in matching)
+    least_words = WORDS_SHARE * bars.floor * max(words.values())
+    least_total = bars.floor * max(ranking.total.values())
     best_near = max(0.0, *near.values()) if near else 0.0
     least_near = max(bars.floor * best_near, FAR_NEARER if bars.bar or bars.gain else 0.0)
     return _Scored(
@@ -190,7 +199,7 @@ def _scored(
         passing=[
             place
             for place in reversed(places)
-            if (place in matching and ranking.words[place] >= least_words)
+            if (by_words and words[place] >= least_words and ranking.total[place] >= least_total)
             or near.get(place, 0.0) >= least_near > 0
         ],
     )
