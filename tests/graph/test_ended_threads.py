@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
@@ -27,6 +28,8 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
         transcript = conversation.messages()
         with pytest.raises(SessionEndedError, match="'t'"):
             conversation.say("And now?")
+        with pytest.raises(SessionEndedError, match="takes no new messages"):
+            conversation.add([AIMessage("One more.")])
         conversation.rollback()
         session = drive(get_session(store, "t"))
         restored = conversation.messages()

@@ -97,9 +97,9 @@ def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
-    """End the thread for good, and return its entry: it can be read, but takes no new run.
+    """End the thread for good, and return its entry: it takes no new messages, and no run starts.
 
-    A thread that was ended already stays as it is.
+    It can still be read, forked, labelled and rolled back. A thread that was ended already stays as it is.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.

@@ -18,7 +18,7 @@ from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThr
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.history.compensations import Compensation, Report
 from unsay.history.runs import run_named_after
-from unsay.history.threads import find_session, load_pending_input, revise
+from unsay.history.threads import find_session, load_pending_input, refuse_ended, revise
 from unsay.interrupts import refuse_undecided
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
@@ -325,6 +325,7 @@ class ThreadHandle:
         Raises:
             InputError: LangChain cannot read them as messages, or a text cannot be stored.
             ConflictError: The thread waits for a decision.
+            SessionEndedError: The thread was ended.
         """
         try:
             read = convert_to_messages(list(messages))
@@ -335,6 +336,7 @@ class ThreadHandle:
         given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
         snapshot = yield from self.snapshot()
         refuse_undecided(snapshot)
+        refuse_ended((yield from find_session(*self.address)))
         state: Any = snapshot.values
         update = Update(messages=given)
         if any(message.id == REMOVE_ALL_MESSAGES for message in given):

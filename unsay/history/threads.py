@@ -234,8 +234,8 @@ def refuse_ended(session: ThreadInfo | None) -> None:
     """Raise `SessionEndedError` for an ended session; `None` passes."""
     if session is not None and session.status == "ended":
         raise SessionEndedError(
-            f"The thread {session.thread_id!r} was ended at {session.ended_at}: it can only be read. "
-            "To continue, begin another thread"
+            f"The thread {session.thread_id!r} was ended at {session.ended_at}: it takes no new "
+            "messages. To continue, begin another thread, or fork this one"
         )
 
 
