@@ -6,7 +6,7 @@ from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.pending import find_pending
-from unsay.operations.retry import edited, retried
+from unsay.operations.retry import check_retry, parse_edit
 from unsay.state import Command
 
 
@@ -33,7 +33,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
         return (yield from run_turn(thread, {"messages": []}))
     state = yield from thread.reached(state, (), 1)
     # For its errors: nothing is stored if one is raised.
-    retried(state, (), thread.scope().settings.max_message_chars)
+    check_retry(state, (), thread.scope().settings.max_message_chars)
     # The graph's own command, so that the question is removed and asked again in one run.
     return (yield from say(thread, "/retry"))
 
@@ -63,5 +63,5 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     command = Command(verb="edit", argument=argument)
     state = yield from thread.reached(state, *messages_needed(state, command))
     # For its errors: nothing is stored if one is raised.
-    edited(state, argument, (), thread.scope().settings.max_message_chars)
+    parse_edit(state, argument, (), thread.scope().settings.max_message_chars)
     return (yield from say(thread, f"/edit {argument}"))

@@ -28,8 +28,8 @@ from unsay.operations.restore import (
     BRANCH_PREFIX,
     COMPARED,
     branch_until,
+    branch_with,
     find_stored_branch,
-    source_of,
 )
 from unsay.operations.rollback import count_turns, live_branch
 from unsay.operations.targets import safe_base
@@ -366,7 +366,7 @@ def restore(
     if (result := (yield from remember(handle, state, what))) is not None:
         return result
     branches = yield from list_stored_branches(*handle.address)
-    if (source := source_of(branches, what)) is not None:
+    if (source := branch_with(branches, what)) is not None:
         state = yield from handle.reached(state, {source["base"]})
     update = yield from restoring.restore(state, scope, what, branches)
     return (yield from settle(handle, state, scope, update, event="restore"))

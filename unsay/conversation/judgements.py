@@ -18,7 +18,7 @@ from unsay.operations import visibility
 from unsay.operations.commands import score_text
 from unsay.operations.lessons import Lesson
 from unsay.operations.pending import find_pending
-from unsay.operations.ratings import Rating, rated, rating_of
+from unsay.operations.ratings import Rating, rate_answer, rating_of
 from unsay.state import State
 from unsay.verdicts import Exchange, Verdict
 
@@ -94,7 +94,7 @@ def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Step
     state = yield from thread.decided()
     state = yield from thread.reached(state, (), visibility.turns_needed(state, str(turn)))
     messages, scope = visibility.turns_named(state, str(turn), _pending(state)), thread.scope()
-    update = rated(messages, scope, label, note)
+    update = rate_answer(messages, scope, label, note)
     yield from thread.write(state, scope, update)
     rating = rating_of(update["messages"][0])
     assert rating is not None  # noqa: S101 - it was just given
@@ -203,7 +203,7 @@ def remove_lesson(thread: ThreadHandle, lesson: str | int) -> Steps[Lesson]:
 def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
     state, scope = (yield from thread.decided()), thread.scope()
     lesson = kept.lesson_named(state, name)
-    yield from thread.write(state, scope, kept.changed(state, scope, lesson, text))
+    yield from thread.write(state, scope, kept.change_lesson(state, scope, lesson, text))
     return lesson if text is None else {**lesson, "text": text.strip()}
 
 

@@ -8,10 +8,10 @@ from unsay.events.event_types import planner_note
 from unsay.history.branch import Label
 from unsay.operations import delivery
 from unsay.operations.automatic import (
+    automatic_rollback,
     confirmed,
     ids_to_remove,
     keep_draft,
-    remove,
     turn_step,
     turns_after,
     without_base,
@@ -114,7 +114,7 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     if not confirmed(state, scope, request, removed_ids, best):
         return (yield from delivery.deliver_best(state, scope))
     draft = turn["rejections"][-1]["messages"]
-    update, removed = yield from remove(state, scope, "draft", request, removed_ids)
+    update, removed = yield from automatic_rollback(state, scope, "draft", request, removed_ids)
     return (yield from keep_draft(state, scope, update, request, removed, draft))
 
 
@@ -123,7 +123,7 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
         return Update()
-    update, removed = yield from remove(state, scope, "context", request, removed_ids)
+    update, removed = yield from automatic_rollback(state, scope, "context", request, removed_ids)
     branches = [*turn["branches"], *(each["branch"] for each in removed)]
     after: Turn = {**update["turn"], "branches": branches, "context_reason": request["reason"]}
     if turn["done"]:  # No answer follows, so the rollback itself is the step that an undo reverses.

@@ -133,7 +133,7 @@ def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operati
     return Operation(kind=kind, base=base, branches=list(names), ids=list(ids))
 
 
-def remove(
+def automatic_rollback(
     state: State,
     scope: Scope,
     kind: BranchKind,

@@ -108,9 +108,10 @@ def _knew_of_search(verdict: Verdict) -> bool:
 def _places_within(
     turn: Turn, draft: Sequence[AnyMessage], scope: Scope
 ) -> Iterator[tuple[str, CheckpointReason]]:
-    """Yield the places and reasons of checkpoints within a turn, oldest first, each place once.
+    """Yield the places and reasons of checkpoints within a turn, oldest first.
 
-    A place is the id of the last message before the checkpoint. All are at the draft's tool steps.
+    A place is the id of the last message before the checkpoint. All are at the draft's tool steps. A
+    place between two steps can come twice: the caller stores one checkpoint there.
     """
     wanted, tools = scope.settings.checkpoint_on, scope.services.tools
     risky = {tool.name for tool in tools if is_risky(tool)}

@@ -130,10 +130,11 @@ def ask_summarizer(
     key: str,
     tokens: int | None = None,
 ) -> Steps[Any]:
-    """Return a summarizer's reply to a request; raises the errors of `ask_model`.
+    """Return a summarizer's reply to a request.
 
     `key` names the call in its thread, and `tokens` is the longest reply; `None` takes the settings'.
-    A summarizer of the host's keeps the `max_tokens` and `temperature` that it was made with.
+    A summarizer of the host's keeps the `max_tokens` and `temperature` that it was made with. Raises
+    what `ask_model` raises, for example `BudgetExceededError` or the error of the model's client.
     """
     settings = scope.settings
     asked = ModelRequest(

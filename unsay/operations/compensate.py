@@ -166,7 +166,6 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
     """
     all_removed: dict[str, Compensation] = {}
     all_restored: dict[str, Compensation] = {}
-    # Emptied, so that no change is scheduled twice in one step.
     changes, scope.step_log.changes = scope.step_log.changes, []
     for change in changes:
         writes = [w for w in change.writes if w.type != "remove" and w.id not in change.keep]
@@ -311,7 +310,8 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     """Undo a call that is still to be undone; return the outcome, `failed` if the undo raised.
 
-    With `returned`, the call is in the transcript again: nothing runs, and the outcome says so.
+    Nothing runs if the call is in the transcript again (`returned`), was skipped, or, unless its tool
+    is idempotent, if a crash interrupted its undo: then the outcome is `unknown`.
     """
     call = entry.compensation
     if returned:

@@ -23,14 +23,14 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.forget import Cause, forget_topic
-from unsay.operations.lessons import changed, lesson_named, lessons_in
+from unsay.operations.lessons import change_lesson, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.ordered_restore import removed_branches
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
-from unsay.operations.ratings import rated, typed_rating
+from unsay.operations.ratings import rate_answer, typed_rating
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.remove import removable
-from unsay.operations.retry import edited, retried
+from unsay.operations.retry import check_retry, parse_edit
 from unsay.operations.reversal import checkpoint_step
 from unsay.operations.rollback import (
     count_turns,
@@ -148,7 +148,7 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
 
     Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo, retry or
     roll back; `ConflictError` for a retry while a question waits; and for an argument what
-    `target_of`, `edited` or `removable` raises: an unknown checkpoint or turn, or an `InputError`.
+    `target_of`, `parse_edit` or `removable` raises: an unknown checkpoint or turn, or an `InputError`.
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
@@ -160,14 +160,14 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     elif kind == "retry":
         if any(m.id in order.pending for m in questions_waiting(state["messages"])):
             raise ConflictError("A question waits for its answer: send another message first")
-        to = retried(state, order.pending, limit)
+        to = check_retry(state, order.pending, limit)
     elif kind == "remove":
         removable(state, order.argument, order.pending)  # for its errors
         to = order.argument
     elif kind == "restore":
         to = order.argument or None
     elif kind == "edit":
-        to, text = edited(state, order.argument, order.pending, limit)
+        to, text = parse_edit(state, order.argument, order.pending, limit)
         reason = f"/edit {order.argument.split()[0]}"
         return RollbackRequest(kind=kind, to=to, reason=reason, text=text)
     else:
@@ -240,7 +240,7 @@ def _rate(order: _Order, *, label: str) -> Steps[Orders]:
     yield from ()  # only a generator is a step
     number, why = typed_rating(order.argument)
     turn = visibility.turns_named(order.state, number, order.pending)
-    update = rated(turn, order.scope, label, why)
+    update = rate_answer(turn, order.scope, label, why)
     return Orders(notice=order.texts.rated[label].format(words=questions_text(turn)), update=update)
 
 
@@ -248,7 +248,7 @@ def _change_lesson(order: _Order, *, remove: bool) -> Steps[Orders]:
     yield from ()  # only a generator is a step
     number, _, text = order.argument.partition(" ")
     lesson = lesson_named(order.state, number)
-    update = changed(order.state, order.scope, lesson, None if remove else text)
+    update = change_lesson(order.state, order.scope, lesson, None if remove else text)
     template = order.texts.lesson_removed if remove else order.texts.lesson_changed
     return Orders(notice=template.format(number=number, text=text.strip()), update=update)
 

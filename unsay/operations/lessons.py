@@ -107,7 +107,7 @@ def lesson_named(state: State, name: str) -> Lesson:
     raise InputError(f"There is no lesson {name!r}; lessons() lists all lessons")
 
 
-def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:
+def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:
     """Return the update that gives a lesson another text, or with `None` removes it.
 
     The change is added to the events to log. Raises `InputError` for a text that is blank or longer
@@ -121,10 +121,10 @@ def changed(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Upd
         for each in annotation_of(answer)[LESSONS]
         if each["id"] != lesson["id"] or text is not None
     ]
-    return noted(answer, scope, **{LESSONS: listed})
+    return set_annotations(answer, scope, **{LESSONS: listed})
 
 
-def noted(answer: AnyMessage, scope: Scope, **annotations: object) -> Update:
+def set_annotations(answer: AnyMessage, scope: Scope, **annotations: object) -> Update:
     """Return the update that sets annotations of an answer; its other annotations stay.
 
     The change is added to the events to log.

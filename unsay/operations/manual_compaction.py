@@ -121,7 +121,7 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
 
 
 def _planner(scope: Scope) -> Any:
-    """Return the strategy given to the graph, without topics; `None` if none was given.
+    """Return the strategy given to the graph, without the part that selects by topic; `None` if none.
 
     It may have a summarizer of its own.
     """

@@ -330,7 +330,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
 
 
 def drop_offloaded(state: State) -> Update:
-    """Return an update without references to segments if a host removed all messages; else empty."""
+    """Return an update without offloaded checkpoints and places if a host removed all messages; else empty."""
     topics, checkpoints = state.get("topics", []), state.get("checkpoints", [])
     refers = (
         state.get("offloaded")

@@ -22,7 +22,7 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
     """Return the id of the newest branch with messages that the transcript lacks.
 
     Branches that hold only rejected drafts do not count. Raises `UnknownBranchError` if there is
-    none.
+    none, `DatabaseCorruptError` if a newer branch is damaged.
     """
     present = {message.id for message in state["messages"]}
     for ref in reversed(removed_branches(state)):
@@ -33,7 +33,10 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
 
 
 def removed_branches(state: State, what: str = "") -> list[BranchRef]:
-    """Return the references to branches that can be restored, oldest first; `what` begins their id."""
+    """Return the references to the branches that can be restored, oldest first; maybe none.
+
+    Only those whose id begins with `what` are included. Branches of commands alone are left out.
+    """
     refs = state.get("branches", [])
     return [ref for ref in refs if ref["size"] and ref["id"].startswith(what)]
 
@@ -41,8 +44,8 @@ def removed_branches(state: State, what: str = "") -> list[BranchRef]:
 def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Return the update that carries out `/restore` in a graph; the command is the whole turn.
 
-    The request's `to` is what to restore, `None` the newest branch. A notice says what returned, or
-    why nothing did.
+    The request's `to` is what to restore, `None` the newest branch. A notice says what returned. An
+    error of unsay becomes a notice too, and then nothing is changed.
     """
     turn, texts = state["turn"], scope.texts(state["messages"])
     try:

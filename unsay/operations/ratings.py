@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from unsay.errors import InputError
 from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
-from unsay.operations.lessons import LESSONS, make_lesson, noted
+from unsay.operations.lessons import LESSONS, make_lesson, set_annotations
 from unsay.runtime import Scope
 from unsay.state import Update
 
@@ -32,7 +32,7 @@ def rating_of(answer: AnyMessage) -> Rating | None:
     return rating
 
 
-def rated(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
+def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
     """Return the update that rates the answer among a turn's messages; `note` may be empty.
 
     A bad rating with a note is a lesson as well. A new rating replaces the old one and its lesson.
@@ -50,7 +50,7 @@ def rated(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update
     lessons = [each for each in annotation_of(answer).get(LESSONS, ()) if each["id"] != old]
     if label == "bad" and made["note"]:
         lessons.append(make_lesson(made["note"], answer.id or "", rejected=text_of(answer)))
-    return noted(answer, scope, **{RATING: made, LESSONS: lessons})
+    return set_annotations(answer, scope, **{RATING: made, LESSONS: lessons})
 
 
 def typed_rating(argument: str) -> tuple[str | None, str]:

@@ -10,7 +10,7 @@ from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.messages.boundaries import steps
-from unsay.operations.reversal import renumbered
+from unsay.operations.reversal import renumber_and_log
 from unsay.operations.rollback import live_branch, save_branch, settle, with_step
 from unsay.operations.visibility import turns_named
 from unsay.runtime import Scope
@@ -56,7 +56,7 @@ def remove_turn(
     change = _without_summaries(live, replace_tail(live, base, label=label, keep=keep), ids)
     refs = yield from save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
-    update["checkpoints"] = renumbered(change.live, offloaded_of(state), scope)
+    update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)
     before = state.get("compaction", Compaction())
     compaction = _without_spans(live.messages, before, ids)

@@ -39,7 +39,7 @@ AUTOMATIC = ("draft", "context")
 COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
-def source_of(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
+def branch_with(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
     """Return the branch whose id is or begins with `what`, or the newest that holds the message `what`.
 
     `None` if no branch holds the message. A text that begins with `branch-` is taken for a branch's
@@ -60,7 +60,7 @@ def restore(
     """Return the update that restores a branch, a message of one, or a compacted topic.
 
     What it removes is stored as a branch at once; `pending` messages stay. The base of the branch
-    that `source_of` finds must be loaded. `branches` are all of the thread's.
+    that `branch_with` finds must be loaded. `branches` are all of the thread's.
 
     Raises:
         UnknownBranchError: No branch, topic or removed message matches `what`; a rejected draft
@@ -69,7 +69,7 @@ def restore(
             it followed is not in the transcript.
         DatabaseCorruptError: An offloaded segment, in which `what` was searched, is damaged.
     """
-    source = source_of(branches, what)
+    source = branch_with(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
         return (yield from _put_back(state, scope, source, branches, pending))
     if topic := _topic(state, what):

@@ -39,7 +39,7 @@ ANSWERS = 4
 ANSWER_CHARS = 1_000
 
 
-def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
+def check_retry(state: State, pending: Sequence[str], limit: int) -> str | None:
     """Check that a retry is possible; return the id of the branch with an interrupted turn's question.
 
     `None` if the last question in the transcript is asked again. Raises `NothingToUndoError` if there
@@ -57,7 +57,7 @@ def retried(state: State, pending: Sequence[str], limit: int) -> str | None:
     return None
 
 
-def edited(
+def parse_edit(
     state: State, argument: str, pending: Sequence[str], limit: int
 ) -> tuple[str | None, str]:
     """Return the id of the first message of the turn that `N TEXT` names, and the new text.

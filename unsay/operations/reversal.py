@@ -122,7 +122,9 @@ def _swap_pins(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
     return Update(messages=[], pins=bounded([*kept, *move_pins(added, None)]))
 
 
-def renumbered(live: LiveBranch, offloaded: Offloaded | None, scope: Scope) -> list[Checkpoint]:
+def renumber_and_log(
+    live: LiveBranch, offloaded: Offloaded | None, scope: Scope
+) -> list[Checkpoint]:
     """Return the checkpoints with the numbers of turns that the transcript has now.
 
     Those that changed are added to the events to log.
@@ -147,7 +149,7 @@ def reversed_part(
     """
     # Where the turn had begun its topic, the next turn has done so since.
     segments = without_repeats(live.segments)
-    checkpoints = renumbered(live, offloaded_of(state), scope)
+    checkpoints = renumber_and_log(live, offloaded_of(state), scope)
     update = Update(segments=segments, checkpoints=checkpoints)
     if "compaction" in step:
         update["compaction"] = step["old_compaction"] if back else step["compaction"]

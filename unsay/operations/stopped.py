@@ -54,7 +54,7 @@ def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Step
 
     The item in the store is dropped only when the committed state shows that each of its questions
     was answered or is in a branch: a process may die after any step. Raises `DatabaseCorruptError`
-    if the item is damaged.
+    if the item, or a branch that is searched for a deleted question, is damaged.
     """
     stopped = yield from _stored(scope)
     if scope.address is None or not stopped:

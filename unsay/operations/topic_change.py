@@ -61,9 +61,9 @@ def nearest_topic(
 ) -> Steps[TopicShift]:
     """Return the shift to the earlier topic that the question means, if `shift` is a return.
 
-    With `embeddings` the topic is chosen by meaning. Without them, or with a detector of the host,
-    `shift` is returned as it is. It is also returned if the embeddings fail, and the reason is
-    reported.
+    With `embeddings` the topic is chosen by meaning. Without them, with a detector of the host, or if
+    there is only one earlier topic, `shift` is returned as it is. It is also returned if the
+    embeddings fail, and the reason is reported.
     """
     services = scope.services
     is_choice = shift.kind == "back" and len(known.others) > 1
