@@ -365,8 +365,8 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["timeline", "t"], "extra argument (t). A thread is named with --thread ID. Try '"),
-        (["threads", "t"], "extra argument (t) Try '"),
+        (["checkpoint", "a", "t"], "extra argument (t). A thread is named with --thread ID. Try '"),
+        (["threads", "t"], "extra argument (t). Try '"),
         (["schema", "zz"], "'zz' is not a command with a schema; `unsay --help` lists them"),
         (
             ["pin", "9"],

@@ -97,7 +97,7 @@ class Chat:
         if self._as_json:
             thread = {"event": "thread", "thread_id": self._conversation.thread_id}
             print_json(versioned(**thread, text="", message_id=None, data={}))
-        note(f"thread {self._conversation.thread_id}")
+        note(words.reason(f"thread {self._conversation.thread_id}"))
         if self._interactive:
             note(wrapped(words.leave, columns=columns()))
             if isinstance(self._reader, Keyboard):

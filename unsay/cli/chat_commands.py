@@ -10,6 +10,7 @@ import click
 
 from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich
+from unsay.cli.language import chosen_language, clear_loading, in_shell_language, show_loading
 from unsay.cli.loading import load_files
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose
@@ -66,14 +67,16 @@ def _chosen_thread(db: str | None) -> str | None:
     recent = [each for each in entries if each.status == "active"][:RECENT]
     if not recent:
         return None
-    words = Labels(language_of(recent[0].title))
+    words = Labels(chosen_language() or language_of(recent[0].title))
     rows = [Row(text=words.thread_new, key="n")]
     for each in recent:
         moment = each.updated_at[:16].replace("T", " ")
         rows.append(Row(text=f"{moment}  {each.turns:>3}  {each.title}"))
+    clear_loading()
     chosen = choose(words.thread_title, rows, words.list_keys)
     if chosen is None:
         raise click.Abort
+    show_loading()
     return recent[chosen - 1].thread_id if chosen else None
 
 
@@ -115,7 +118,7 @@ def say(
             _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
             return
         if thread is None:
-            note(f"thread {speaker.conversation.thread_id}")
+            note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
         images = list(attached.images.values())
         ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
         _show(speaker, words, ask, as_json=as_json)
@@ -162,9 +165,8 @@ def _show(
     def show_words(event: Event) -> None:
         screen.show(event)
         if event.reply is not None and event.reply.kind == "decision":
-            note(
-                f'decide: unsay say --thread {name} --decide approve|reject|edit:TEXT|"instructions"'
-            )
+            decide = f"unsay say --thread {name} --decide"
+            note(in_shell_language(f'decide: {decide} approve|reject|edit:TEXT|"instructions"'))
 
     try:
         if as_json:
@@ -177,5 +179,5 @@ def _show(
     except KeyboardInterrupt:
         if not as_json:
             screen.end_line()
-        note(f"stopped; `unsay say --thread {name} --resume` continues")
+        note(in_shell_language(f"stopped; `unsay say --thread {name} --resume` continues"))
         raise

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from unsay.cli.language import in_shell_language
 from unsay.cli.output import note, show
 from unsay.cli.paths import check_exists, location
 from unsay.storage.pagination import window
@@ -27,5 +28,7 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
 def nothing_text(db: str | None, asked: Mapping[str, Any]) -> str:
     """Return what to print if no thread is listed: none matches what was `asked`, or none exists."""
     if asked:
-        return "No thread matches."
-    return f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."
+        return in_shell_language("No thread matches.")
+    return in_shell_language(
+        f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."
+    )

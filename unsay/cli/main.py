@@ -15,6 +15,7 @@ from typing import Any, get_args
 import click
 
 from unsay.cli.help_text import groups, short_help
+from unsay.cli.language import show_loading
 from unsay.cli.numbers import COST, COUNT, SHARE
 from unsay.operations.command_entries import COMMANDS
 from unsay.types import EventType, RunPhase, RunStatus
@@ -94,8 +95,8 @@ def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -
     return click.Option([flag, *([into] if into else [])], help=meaning, **kind, **more)
 
 
-def _thread(note: str = "default: the last one", *, required: bool = False) -> click.Option:
-    return _option("--thread ID", f"Id of the conversation; {note}.", required=required)
+def _thread(note: str = "default: the last one") -> click.Option:
+    return _option("--thread ID", f"Id of the conversation; {note}.")
 
 
 def _labelled(what: str) -> click.Option:
@@ -165,7 +166,7 @@ PAGE = (
 )
 
 NAMED = click.Argument(["named"], metavar="[THREAD]", required=False)
-"""The id of a conversation in the place of `--thread`."""
+"""The id of a conversation instead of `--thread`, in commands without other arguments."""
 
 REPEATABLE = "Only these; repeatable."
 
@@ -285,14 +286,12 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         ),
         _thread(),
     ),
-    "same": (NAMED, _thread()),
     "judge": (
-        NAMED,
         _option("--turn N", "Only the answer of turn N.", type=COUNT),
         _thread(),
         *MODELS,
     ),
-    "bisect": (NAMED, _option("--yes", "Roll back to before the turn."), _thread(), *MODELS),
+    "bisect": (_option("--yes", "Roll back to before the turn."), _thread(), *MODELS),
     "calibrate": (
         click.Argument(["file"]),
         _option("--alarm-cost X", "Cost of a good answer that fails.", type=COST, default=1.0),
@@ -330,9 +329,9 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
         _option("--remove NAME", "Remove this label; repeatable.", multiple=True),
     ),
-    "end": (_thread("it stays readable", required=True),),
+    "end": (_thread("needed; it stays readable"),),
     "purge": (
-        _thread("deletion cannot be undone", required=True),
+        _thread("needed; deletion cannot be undone"),
         _option("--yes", "Do not ask for confirmation; required without a terminal."),
     ),
     "doctor": (),
@@ -346,20 +345,18 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
 HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
 """The module of each command; its function is named like the command."""
 
-SLOW = frozenset({"chat", "say", "retry", "edit"})
-"""Commands that load a model."""
+SLOW = frozenset({"chat", "say", "retry", "edit"})  # these load a model
+FINAL = frozenset({"end", "purge"})  # these do not take the last conversation by default
 
 
 def _run(name: str, /, **options: Any) -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         given = options[parameter.name or ""]
-        if parameter.name not in ("text", "reason", "turn") and (
-            given == "" or (isinstance(given, tuple) and "" in given)
-        ):
-            option = (
-                parameter.opts[0] if parameter.opts[0][0] == "-" else parameter.human_readable_name
-            )
+        is_empty = given == "" or (isinstance(given, tuple) and "" in given)
+        if is_empty and parameter.name not in ("text", "reason", "turn"):
+            flag = parameter.opts[0]
+            option = flag if flag[0] == "-" else parameter.human_readable_name
             raise click.UsageError(f"{option} must not be empty.", context)
     named = options.pop("named", None)
     if named is not None:
@@ -368,10 +365,11 @@ def _run(name: str, /, **options: Any) -> None:
                 "Name the conversation once: as THREAD or with --thread.", context
             )
         options["thread"] = named
+    if name in FINAL and options["thread"] is None:
+        raise click.UsageError("Missing option '--thread'.", context)
     with _keys_kept() if name == "chat" else nullcontext():
-        if name in SLOW and sys.stdout.isatty() and not options["as_json"]:
-            # The libraries of models take a second or more to load; the next line replaces this one.
-            click.echo("Loading…\r", nl=False)
+        if name in SLOW and not options["as_json"]:
+            show_loading()
         getattr(import_module(HOMES[name]), name)(**options)
 
 
@@ -382,13 +380,21 @@ def _keys_kept() -> AbstractContextManager[None]:
     return keyboard.keys_kept() if keyboard.is_rich() else nullcontext()
 
 
+def _parameters(name: str) -> list[click.Parameter]:
+    """Return the parameters of a command; its thread may be an argument if it has no other."""
+    own = list(PARAMETERS.get(name, (_thread(),)))
+    has_argument = any(isinstance(each, click.Argument) for each in own)
+    takes_thread = any("--thread" in each.opts for each in own)
+    return [*([NAMED] if takes_thread and not has_argument else []), *own, *SHARED]
+
+
 for _entry in COMMANDS:
     if _entry.module:
         cli.add_command(
             click.Command(
                 _entry.name,
                 callback=partial(_run, _entry.name),
-                params=[*PARAMETERS.get(_entry.name, (_thread(),)), *SHARED],
+                params=_parameters(_entry.name),
                 help=f"{_entry.summary}\n\n{_entry.details}".rstrip(),
             )
         )

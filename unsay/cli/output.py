@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import click
 
+from unsay.cli.language import in_shell_language
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 from unsay.operations.command_table import in_terms_of
 from unsay.types import SCHEMA_VERSION
@@ -118,32 +119,42 @@ def show_error(
     *,
     as_json: bool,
     interface: Literal["chat", "shell"] = "shell",
-    translate: Callable[[str], str] = str,
+    translate: Callable[[str], str] = in_shell_language,
 ) -> None:
     """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
 
     `interface` decides how the next step is named, such as `/undo` or `unsay undo`. `translate`
-    returns the text in the user's language. If the error has an answer that could not be saved, the
+    returns the text in the user's language, by default that of the shell. If the error has an answer that could not be saved, the
     answer is printed too.
     """
-    words = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    words = translate(typed_words(interface, words))
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        if "unexpected extra argument" in words and _takes(error.ctx, "--thread"):
-            words = f"{words}. A thread is named with --thread ID."
-        words = words if words.endswith((".", "?", ")")) else f"{words}."
-        words = f"{words} Try '{error.ctx.command_path} --help'."
+    if isinstance(error, click.ClickException):
+        words = _usage_words(error, translate)
+    else:
+        words = translate(typed_words(interface, str(error)))
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, words) if part)
     click.echo(" ".join(line.split()), err=True)
     answer = getattr(error, "answer", None)
     if answer is not None:
-        note(f"The model had answered, and the answer was not saved: {answer}")
+        note(translate(f"The model had answered, and the answer was not saved: {answer}"))
     if as_json:
         # Where standard output itself is what failed, the line above must do.
         with suppress(OSError):
             unsaved = {} if answer is None else {"answer": answer}
             print_json(versioned(error={"type": type(error).__name__, "message": words, **unsaved}))
+
+
+def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -> str:
+    """Return the text of an error that Click raised, with the help to call for a wrong usage."""
+    english = " ".join(error.format_message().split())
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return translate(english)
+    english = english if english.endswith((".", "?", "?)")) else f"{english}."
+    parts = [translate(english)]
+    if "unexpected extra argument" in english and _takes(error.ctx, "--thread"):
+        parts.append(translate("A thread is named with --thread ID."))
+    parts.append(translate(f"Try '{error.ctx.command_path} --help'."))
+    return " ".join(parts).replace("。 ", "。")
 
 
 def _takes(context: click.Context, option: str) -> bool:

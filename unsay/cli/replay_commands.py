@@ -5,6 +5,7 @@ from dataclasses import asdict
 import click
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 
+from unsay.cli.language import chosen_language
 from unsay.cli.output import call_text, print_json, usage_error
 from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
@@ -69,7 +70,7 @@ class _Page:
     def __init__(self, made: Replay, model: str | None) -> None:
         self._made = made
         self._model = model or ""
-        self._words = Labels(language_of(made.question))
+        self._words = Labels(chosen_language() or language_of(made.question))
         self._columns = room()
 
     def print(self) -> None:
@@ -127,7 +128,7 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
     """Print a turn's model calls, as text or JSON: what each was sent and lacked, its tokens."""
 
     def show() -> None:
-        words = Labels(language_of(made.question))
+        words = Labels(chosen_language() or language_of(made.question))
         head = words.context.format(turn=made.turn, question=preview(made.question))
         click.echo(click.style(block(head, indent=0), bold=True))
         for each in made.calls:

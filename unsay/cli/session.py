@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 
+from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
 from unsay.cli.output import note, show, versioned
 from unsay.cli.paths import check_exists, location
@@ -87,7 +88,7 @@ class Opened:
     @property
     def labels(self) -> Labels:
         """The texts for a person, in the language of the newest user message."""
-        return Labels(language_of_thread(self.conversation)).for_shell()
+        return Labels(chosen_language() or language_of_thread(self.conversation)).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print a command's result with the thread's id, as the function `show` does."""
@@ -123,7 +124,7 @@ def existing_thread(
                 )
             thread = entries[0].thread_id
             if not names_thread:
-                note(f"thread {thread}")
+                note(in_shell_language(f"thread {thread}"))
         yield Opened(database=database, thread_id=thread, as_json=as_json)
 
 
@@ -157,7 +158,8 @@ TICK_SECONDS = 0.1
 class Speaker:
     """A conversation that a person speaks in, made by `speaking`.
 
-    `tick` is called ten times a second during a turn. Each turn is a task on one event loop: Ctrl-C
+    `newcomer` answers commands before the first message, in the language of the shell. `tick` is
+    called ten times a second during a turn. Each turn is a task on one event loop: Ctrl-C
     cancels a task where it waits, while a blocking run ends only when its model has answered. A
     model's connections belong to that loop.
     """
@@ -165,6 +167,7 @@ class Speaker:
     database: Database
     conversation: Conversation
     twin: AsyncConversation
+    newcomer: AsyncConversation
     runner: asyncio.Runner
     settings: Settings
     tick: Callable[[], None] = lambda: None
@@ -182,8 +185,15 @@ class Speaker:
 
         `images`, `turn_id` and `answer` are those of `Conversation.say`, and so are the errors.
         """
-        events = self.twin.stream(words, images=images, turn_id=turn_id, answer=answer)
+        is_first = parse_command(words) is not None and self._is_new()
+        twin = self.newcomer if is_first else self.twin
+        events = twin.stream(words, images=images, turn_id=turn_id, answer=answer)
         self._run(_shown(events, show))
+
+    def _is_new(self) -> bool:
+        """Return whether nothing was said in the thread yet."""
+        config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
+        return not self.conversation.graph.get_state(config).values
 
     def resume(self, decision: Any, show: Show) -> None:
         """Resume a turn that stopped, and call `show` with every event; the last one has the reply.
@@ -262,12 +272,15 @@ class Speaker:
 
 
 def language_of_thread(conversation: Conversation) -> Language:
-    """Return the language of a thread's transcript; if all of it was removed, of its branches."""
+    """Return the language of a thread's transcript; if all of it was removed, of its branches.
+
+    For a thread without both it is that of the shell.
+    """
     messages = conversation.messages()
     if not messages:
         with suppress(UnknownThreadError):
             messages = [AIMessage(branch.words) for branch in conversation.branches()]
-    return newest_language(messages)
+    return newest_language(messages) if messages else shell_language()
 
 
 async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:
@@ -324,6 +337,12 @@ def speaking(
             database=database,
             conversation=conversation,
             twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
+            newcomer=AsyncConversation.open(
+                database,
+                thread=conversation.thread_id,
+                context={"language": shell_language()},
+                **models,
+            ),
             runner=runner,
             settings=settings,
         )

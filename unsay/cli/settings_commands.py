@@ -4,8 +4,10 @@ import json
 
 import click
 
+from unsay.cli.language import in_shell_language
 from unsay.cli.loading import settings_of
 from unsay.cli.output import plain, show
+from unsay.cli.terminal import padded
 from unsay.settings import SECTIONS, Settings
 
 
@@ -25,12 +27,16 @@ def settings(*, db: str | None, as_json: bool, **options: str | None) -> None:
 
     def show_sections() -> None:
         for title, kind in SECTIONS.items():
-            click.echo(click.style(title, bold=True))
+            click.echo(click.style(in_shell_language(title), bold=True))
             for row in rows:
                 if row["name"] in kind.__annotations__:
                     value = row["value"]
-                    text = "none" if value is None else json.dumps(plain(value), ensure_ascii=False)
-                    source = f"{row['source']:<12}"
+                    text = (
+                        in_shell_language("none")
+                        if value is None
+                        else json.dumps(plain(value), ensure_ascii=False)
+                    )
+                    source = padded(in_shell_language(row["source"]), 12)
                     is_set = row["source"] != "default"
                     click.echo(f"  {click.style(source, bold=is_set)} {row['name']} = {text}")
 

@@ -19,9 +19,11 @@ import click
 import httpx
 from click.shell_completion import get_completion_class
 
+from unsay.cli.language import in_shell_language
 from unsay.cli.output import print_json, show, versioned
 from unsay.cli.paths import location
 from unsay.cli.schemas import schema_of
+from unsay.cli.terminal import padded
 from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
@@ -36,6 +38,9 @@ LOCK_SECONDS = 2.0
 
 # What a server answers that cannot serve; another one may just not list its models.
 DOWN = (500, 502, 503, 504)
+
+# How a check's status is shown, and in which color.
+SIGNS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("FAILED", "red")}
 
 # Least free space, and most by which two clocks may differ before a lease could be taken wrongly.
 FREE_BYTES = 100 * 2**20
@@ -69,15 +74,12 @@ def doctor(*, db: str | None, as_json: bool) -> None:
     failed = any(each.status == "failed" for each in findings)
 
     def show_findings() -> None:
-        signs = {
-            "ok": click.style("ok      ", fg="green"),
-            "warning": click.style("warning ", fg="yellow"),
-            "failed": click.style("FAILED  ", fg="red"),
-        }
         for each in findings:
-            click.echo(f"{signs[each.status]}{each.check:<9} {each.found}")
+            word, color = SIGNS[each.status]
+            sign = click.style(padded(in_shell_language(word), 8), fg=color)
+            click.echo(f"{sign}{each.check:<9} {in_shell_language(each.found)}")
             if each.advice:
-                click.echo(f"{'':18}→ {each.advice}")
+                click.echo(f"{'':18}→ {in_shell_language(each.advice)}")
 
     show(show_findings, as_json=as_json, ok=not failed, checks=list(map(asdict, findings)))
     if failed:

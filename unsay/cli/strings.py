@@ -5,6 +5,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
+from unsay.cli.shell_texts import SHELL_TEXTS
 from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
@@ -17,6 +18,8 @@ _COMMAND = re.compile(
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Labels(Texts):
     """The texts of the command line, and all others for a person, in one language."""
+
+    refusals: Table = Table({}, {**Texts.refusals.ja, **SHELL_TEXTS})  # type: ignore[attr-defined]
 
     # A turn in the terminal.
     score: Text = Text("score {score}", "スコア {score}")

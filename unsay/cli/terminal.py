@@ -10,6 +10,7 @@ from typing import TypeVar
 import click
 from wcwidth import iter_graphemes
 
+from unsay.cli.language import in_shell_language
 from unsay.cli.output import note
 from unsay.conversation.tree import one_line, printable
 from unsay.messages.content import cells_of
@@ -203,7 +204,7 @@ def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
     If the page is empty, the text `empty` is noted.
     """
     if cursor is not None:
-        note(f"more rows: --cursor {cursor}")
+        note(in_shell_language(f"more rows: --cursor {cursor}"))
     if not page:
         note(empty)
 

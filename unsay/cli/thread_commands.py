@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from unsay.cli.chat_history import forget_thread
+from unsay.cli.language import chosen_language, in_shell_language
 from unsay.cli.list_commands import nothing_text
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
@@ -65,7 +66,7 @@ def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
 def timeline(opened: Opened, *, context: int | None) -> None:
     conversation = opened.conversation
     if context is not None:
-        note(f"thread {opened.thread_id}")
+        note(in_shell_language(f"thread {opened.thread_id}"))
         print_context(opened, conversation.context(context))
         return
     seen, totals = conversation.timeline(), conversation.tokens()
@@ -115,14 +116,14 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
     if changes:
         entry = opened.conversation.label(**changes)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
-    none = Labels(language_of(entry.title)).no_labels
+    none = Labels(chosen_language() or language_of(entry.title)).no_labels
     opened.show(lambda: "\n".join(rows) or none, **asdict(entry))
 
 
 @on_thread()
 def end(opened: Opened) -> None:
     entry = opened.conversation.end()
-    words = Labels(language_of(entry.title)).ended
+    words = Labels(chosen_language() or language_of(entry.title)).ended
     opened.show(lambda: words.format(thread=opened.thread_id), **asdict(entry))
 
 
@@ -132,7 +133,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
     with translated(opened.database.path):
         entry = drive(sessions.find_session(opened.database.store, thread))
     # The messages may be unreadable; the title is not.
-    words = Labels(language_of(entry.title if entry else ""))
+    words = Labels(chosen_language() or language_of(entry.title if entry else ""))
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise usage_error("A purge cannot be undone: confirm it with --yes.")

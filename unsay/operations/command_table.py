@@ -43,6 +43,13 @@ def chat_help(
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 
+def missing_argument(verb: str, argument: str, language: Language) -> str:
+    """Return how to type a command that needs an argument and has none; empty for all others."""
+    entry = _BY_NAME.get(verb)
+    needs = entry is not None and entry.argument and not entry.argument.startswith("[")
+    return entry.usage(language) if entry and needs and not argument else ""
+
+
 # Methods that are not commands, and the command that lists the same.
 _ELSEWHERE = {"pins": "timeline", "sessions": "threads"}
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, UnsayError
+from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
 from unsay.operations import visibility
 from unsay.operations.checkpoints_due import checkpoint_by_order
-from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of
+from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of, missing_argument
 from unsay.operations.commands import (
     ALONE,
     REFUSE,
@@ -25,7 +25,7 @@ from unsay.operations.commands import (
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.lessons import change_lesson, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
-from unsay.operations.ordered_restore import removed_branches
+from unsay.operations.ordered_restore import NOTHING_REMOVED, removed_branches
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
 from unsay.operations.ratings import rate_answer, typed_rating
 from unsay.operations.recall import finds_text, ids_of, search_command
@@ -131,6 +131,8 @@ def obey(
     verb, texts = command["verb"], texts or scope.texts(state["messages"])
     if verb in NOT_IN_GRAPH:
         return Orders(notice=texts.not_in_chat.format(verb=verb))
+    if usage := missing_argument(verb, command["argument"], texts.language):
+        raise InputError(f"The command has no argument: write {usage}")
     order = _Order(
         state=state, scope=scope, pending=pending, argument=command["argument"], texts=texts
     )
@@ -165,6 +167,8 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
         removable(state, order.argument, order.pending)  # for its errors
         to = order.argument
     elif kind == "restore":
+        if not state["messages"] and not removed_branches(state):
+            raise UnknownBranchError(NOTHING_REMOVED)
         to = order.argument or None
     elif kind == "edit":
         to, text = parse_edit(state, order.argument, order.pending, limit)

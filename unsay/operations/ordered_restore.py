@@ -17,6 +17,8 @@ from unsay.runtime import Scope
 from unsay.state import NoticeDue, RollbackRequest, State, Update, merge_messages
 from unsay.types import BranchRef
 
+NOTHING_REMOVED = "There is no removed branch to restore in this conversation"
+
 
 def newest_removed(state: State, scope: Scope) -> Steps[str]:
     """Return the id of the newest branch with messages that the transcript lacks.
@@ -29,7 +31,7 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
         (branch,) = yield from load_branches([ref["id"]], scope, [ref])
         if not present.issuperset(message.id for message in branch["messages"]):
             return branch["id"]
-    raise UnknownBranchError("There is no removed branch to restore in this conversation")
+    raise UnknownBranchError(NOTHING_REMOVED)
 
 
 def removed_branches(state: State, what: str = "") -> list[BranchRef]:

@@ -323,7 +323,7 @@ class Texts(ReasonTexts):
         for english, own in self.refusals.items():
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
-                values = [re.sub(r"^(['\"])(.*)\1$", r"「\2」", each) for each in found.groups()]
+                values = [re.sub(r"^(['\"])([^'\"]*)\1$", r"「\2」", v) for v in found.groups()]
                 return own.format(*values)
         return reason
 

@@ -1,0 +1,140 @@
+"""The command line speaks Japanese by the setting `language` or the locale."""
+
+import ast
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+import unsay
+from tests.cli.conftest import Run, Serve
+from tests.cli.scripted_conversation import ANSWERS, LISTS
+from unsay.cli.output import typed_words
+from unsay.cli.shell_texts import SHELL_TEXTS
+from unsay.cli.strings import Labels
+
+
+@pytest.fixture
+def japanese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who set the language."""
+    monkeypatch.setenv("UNSAY_LANGUAGE", "ja")
+
+
+def is_japanese(text: str) -> bool:
+    """Whether a text is Japanese, apart from commands, options, names and quotations."""
+    return bool(re.search("[ぁ-ん]", text)) and not re.search(r"[A-Za-z]{3,} [a-z]{2,} [a-z]", text)
+
+
+WRONG = """
+nosuch|threads --nope|threads --limit x|threads --limit 0|threads --status foo|threads --since now|threads --cursor x
+rate 1|rate 1 fine|undo --thread|undo one two|forget|say|say --resume hi|purge --thread x|label foo|undo --thread nope
+timeline|undo|redo|rollback|rollback 3 --turns 2|threads --db nowhere.db|say hello|schema nothing|edit x y
+diff|chat --tools x|pick|same a --thread b|checkpoint --thread nope
+"""
+
+
+@pytest.mark.usefixtures("japanese")
+@pytest.mark.parametrize(
+    "typed", [each for line in WRONG.split("\n") for each in line.split("|") if each]
+)
+def test_errors_are_japanese(run: Run, typed: str) -> None:
+    """What a person meets first is not English: wrong options, missing threads, files and keys."""
+    result = run(*typed.split())
+    assert result.exit_code
+    error = result.stderr.splitlines()[-1]
+    assert is_japanese(error.removeprefix("unsay: "))
+
+
+@pytest.mark.usefixtures("japanese")
+def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
+    """Also where the conversation is English: nothing to undo, redo, restore, pin or roll back."""
+    serve(ANSWERS)
+    assert "スコア 0.90" in run("say", LISTS, "--thread", "t").stderr
+    assert "ターン" in run("timeline").stdout
+    for typed in ("redo", "restore", "restore branch-x", "rollback nowhere", "rollback --turns 9"):
+        result = run(*typed.split())
+        assert result.stderr.startswith("スレッド t\nunsay: ")
+        assert is_japanese(result.stderr.split("unsay: ")[1])
+    run("undo")
+    assert "元に戻せる操作はもうありません" in run("undo").stderr
+
+
+@pytest.mark.usefixtures("japanese")
+def test_doctor_and_settings_are_japanese(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings, advice, sections and sources are Japanese; the JSON has its English keys."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    found = run("doctor").stdout
+    assert "失敗    model     モデルが指定されていません。" in found
+    assert all(is_japanese(line) for line in found.splitlines() if "→" in line)
+    assert '"failed"' in run("doctor", "--json").stdout
+    shown = run("settings").stdout
+    assert "予算と呼び出し" in shown
+    assert "環境変数     language" in shown
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"LANG": "ja_JP.UTF-8"}, True),
+        ({"LC_ALL": "ja_JP.UTF-8", "LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "C.UTF-8", "LANG": "ja_JP.UTF-8"}, False),
+        ({"UNSAY_LANGUAGE": "en", "LANG": "ja_JP.UTF-8"}, False),
+        ({"UNSAY_LANGUAGE": "auto", "LANG": "ja_JP.UTF-8"}, True),
+        ({"LANG": "en_US.UTF-8"}, False),
+    ],
+)
+def test_the_language_of_the_shell(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, expected: bool
+) -> None:
+    """The setting counts first, then the locale."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert expected is is_japanese(run("undo").stderr)
+
+
+def test_the_file_sets_the_language(run: Run) -> None:
+    """A `language` in unsay.toml counts as the variable does."""
+    Path("unsay.toml").write_text('language = "ja"\n')
+    assert is_japanese(run("undo").stderr)
+
+
+def _templates(folder: Path) -> set[str]:
+    """Every text in a folder's code, with `{}` for each value."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        if path.name == "shell_texts.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [
+                re.sub(r"\{\w[^{}]*\}", "{}", str(part.value))
+                if isinstance(part, ast.Constant)
+                else "{}"
+                for part in parts
+            ]
+            found.add(typed_words("shell", "".join(texts)))
+    return found
+
+
+def test_every_translated_text_exists() -> None:
+    """No translation is left over from a text that the code no longer has."""
+    package, clicks = Path(unsay.__file__).parent, Path(click.__file__).parent
+    known = "\n".join(_templates(package) | _templates(clicks))
+    longest = {
+        max(re.split(r"\{\}|--\w+|[.,:;]|a (?:whole )?number", text), key=len)
+        for text in SHELL_TEXTS
+    }
+    assert sorted(part for part in longest if part.strip() in known) == sorted(longest)
+
+
+def test_values_keep_their_quotes() -> None:
+    """A quoted name gets Japanese quotation marks, a list of names keeps its own."""
+    reason = Labels("ja").reason
+    assert "コマンド「x」はありません。" == reason("No such command 'x'.")
+    text = "Invalid value for '--status': 'x' is not one of 'active', 'ended'."
+    assert "「--status」の値「x」は使えません。次から選んでください: 'active', 'ended'。" == reason(
+        text
+    )

@@ -1,0 +1,301 @@
+"""The Japanese of what the command line says in English: errors, notes, findings of `doctor`."""
+
+from collections.abc import Mapping
+
+SHELL_TEXTS: Mapping[str, str] = {
+    # Click's own errors.
+    "No such command {}. Did you mean {}?": "コマンド{}はありません。{}のことですか?",
+    "No such command {}.": "コマンド{}はありません。",
+    "No such option {}. Did you mean {}?": "オプション{}はありません。{}のことですか?",
+    "No such command {}. (Did you mean one of: {}?)": (
+        "コマンド{}はありません。次のいずれかですか: {}。"
+    ),
+    "No such option {}. (Did you mean one of: {}?)": (
+        "オプション{}はありません。次のいずれかですか: {}。"
+    ),
+    "No such option {}.": "オプション{}はありません。",
+    "Invalid value for {}: {} is not one of {}.": "{0}の値{1}は使えません。次から選んでください: {2}。",
+    "Invalid value for {}: {} is not a label: write NAME=VALUE.": (
+        "{}の値{}はラベルではありません。名前=値 の形で指定してください。"
+    ),
+    "Missing argument {}. Choose from: {}.": "引数{}がありません。次から選んでください: {}。",
+    "Missing argument {}.": "引数{}がありません。",
+    "Missing option {}.": "オプション{}が必要です。",
+    "Option {} requires an argument.": "オプション{}には値が必要です。",
+    "Option {} does not take a value.": "オプション{}に値は指定できません。",
+    "Got unexpected extra argument ({}).": "余分な引数があります({})。",
+    "Got unexpected extra arguments ({}).": "余分な引数があります({})。",
+    "A thread is named with --thread ID.": "スレッドは --thread ID で指定します。",
+    "Try {}.": "{}で使い方を表示できます。",
+    # Options that are wrong or exclude each other.
+    "{} must not be empty.": "{}を空にすることはできません。",
+    "{} must be a whole number, got {}.": "{} には整数を指定してください(入力: {})。",
+    "{} must be a number, got {}.": "{} には数値を指定してください(入力: {})。",
+    "{} must be {} or more, got {}.": "{} には{}以上の値を指定してください(入力: {})。",
+    "{} must be {} to {}, got {}.": "{} には{}から{}までの値を指定してください(入力: {})。",
+    "Name the conversation once: as THREAD or with --thread.": (
+        "スレッドは、THREAD か --thread のどちらか一方で指定してください。"
+    ),
+    "Give exactly one of TEXT, --resume and --decide.": (
+        "TEXT、--resume、--decide のいずれか1つを指定してください。"
+    ),
+    "--turn-id needs TEXT and --thread.": "--turn-id には TEXT と --thread が必要です。",
+    "--answer needs --turn-id.": "--answer には --turn-id が必要です。",
+    "--file needs TEXT.": "--file には TEXT が必要です。",
+    "Give a message's ID or --turn, not both.": (
+        "メッセージの ID か --turn のどちらか一方を指定してください。"
+    ),
+    "Give exactly one of WHAT, --turn and --results-below.": (
+        "WHAT、--turn、--results-below のいずれか1つを指定してください。"
+    ),
+    "Give --thread or --all, not both.": ("--thread か --all のどちらか一方を指定してください。"),
+    "--verify checks the whole event log: leave the filters out.": (
+        "--verify はイベントログ全体を確認します。絞り込みの指定を外してください。"
+    ),
+    "calibrate reads FILE and no database: leave --db out.": (
+        "calibrate はデータベースを使いません。--db を外してください。"
+    ),
+    "--judge-model needs --model, whose answer it judges.": (
+        "--judge-model には、評価する回答のモデルを指定する --model が必要です。"
+    ),
+    "--payload sends no request: leave --model out.": (
+        "--payload はリクエストを送信しません。--model を外してください。"
+    ),
+    "The label {} is both set and removed: give one of the two.": (
+        "ラベル{}に設定と削除の両方が指定されています。どちらか一方にしてください。"
+    ),
+    "A purge cannot be undone: confirm it with --yes.": (
+        "削除は取り消せません。--yes を付けて実行してください。"
+    ),
+    "Give a checkpoint ({}) or a number of turns ({}), not both": (
+        "チェックポイント({})かターン数({})のどちらか一方を指定してください"
+    ),
+    "--tools {} must be MODULE:FUNCTION, such as mytools:weather": (
+        "--tools {} は、mytools:weather のように モジュール:関数 の形で指定してください"
+    ),
+    "--tools {}: {} has no {}": "--tools {}: {}に{}はありません",
+    "--tools {} cannot be imported: {}": "--tools {} を読み込めません: {}",
+    "--mcp needs the extra mcp: pip install 'unsay[mcp]'": (
+        "--mcp には追加のパッケージが必要です: pip install 'unsay[mcp]'"
+    ),
+    "--mcp: a server does not answer: {}. Run its command by hand to see why": (
+        "--mcp: サーバーが応答しません: {}。コマンドを直接実行して原因を確認してください"
+    ),
+    "--file {} is not UTF-8 text; only text and images (GIF, JPEG, PNG, WebP) can be attached": (
+        "--file {} はUTF-8のテキストではありません。添付できるのはテキストと画像(GIF、JPEG、PNG、WebP)です"
+    ),
+    "--file {} cannot be read: {}": "--file {} を読み込めません: {}",
+    "{} cannot be read: {}": "{}を読み込めません: {}",
+    "The input is not UTF-8 text: convert it to UTF-8 first": (
+        "入力がUTF-8のテキストではありません。UTF-8に変換してください"
+    ),
+    "The message is not UTF-8 text: convert it to UTF-8 first": (
+        "メッセージがUTF-8のテキストではありません。UTF-8に変換してください"
+    ),
+    "Standard input is not UTF-8 text: convert it to UTF-8 first": (
+        "標準入力がUTF-8のテキストではありません。UTF-8に変換してください"
+    ),
+    "{} is not a command with a schema; `unsay --help` lists them": (
+        "{}は、スキーマのあるコマンドではありません。`unsay --help` で一覧を表示できます"
+    ),
+    "--{} {} is not a time: give ISO 8601 with a zone, such as {}": (
+        "--{} {} は日時ではありません。{} のように、タイムゾーン付きのISO 8601で指定してください"
+    ),
+    "--cursor {} is not from this list: give the cursor of the page before, or none for the first page": (
+        "--cursor {} はこの一覧のものではありません。前のページのカーソルを指定するか、先頭のページなら省いてください"
+    ),
+    # Threads and databases that are not there.
+    "There is no database file {}: check --db, or begin one with `unsay chat --db {}`": (
+        "データベースのファイル{}がありません。--db を確認するか、`unsay chat --db {}` で作成してください"
+    ),
+    "There is no database at {} yet; `unsay chat` creates one": (
+        "データベース{}はまだありません。`unsay chat` で作成されます"
+    ),
+    "There is no thread in {} yet; `unsay chat` starts one": (
+        "{}にスレッドはまだありません。`unsay chat` で始められます"
+    ),
+    "There is no thread in {} yet; `unsay chat` starts one.": (
+        "{}にスレッドはまだありません。`unsay chat` で始められます。"
+    ),
+    "There is no thread {} in {}; {} lists all threads": (
+        "スレッド{}は{}にありません。{} で一覧を表示できます"
+    ),
+    "There is no thread {} in {}; nothing was deleted. `unsay threads` lists the threads": (
+        "スレッド{}は{}にありません。何も削除していません。`unsay threads` で一覧を表示できます"
+    ),
+    "Thread {} has no label {}; `unsay label` lists its labels": (
+        "スレッド{}にラベル{}はありません。`unsay label` で一覧を表示できます"
+    ),
+    "The thread {} was ended at {}: it can only be read. To continue, begin another thread": (
+        "スレッド{}は{}に終了しているため、閲覧のみできます。続けるには別のスレッドを始めてください"
+    ),
+    "{} is neither 'live' nor the id of a branch, a checkpoint or a thread; {} and {} list them": (
+        "{}は、live、ブランチ、チェックポイント、スレッドのいずれでもありません。{} と {} で一覧を表示できます"
+    ),
+    "{} was locked by another process for {} s: try again when that process is done. Nothing that was stored is lost": (
+        "{}は別のプロセスが{}秒間ロックしていました。そのプロセスの終了後に、もう一度実行してください。保存済みの内容は失われていません"
+    ),
+    "Another turn of the thread {} is running{} and did not end within {} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was stored": (
+        "スレッド{0}では別のターンが実行中で、{2}秒待っても終わりませんでした。終了後にもう一度試すか、UNSAY_THREAD_WAIT_SECONDS を増やしてください。何も保存していません"
+    ),
+    "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and another process took over the thread: check its timeline, then repeat this. Nothing that was stored is lost": (
+        "別のプロセスがこのスレッドを引き継ぎました。タイムラインを確認してから、もう一度実行してください。保存済みの内容は失われていません"
+    ),
+    "There is no thread {}: list the threads to see their ids, or begin this one with its first message": (
+        "スレッド{}はありません。`unsay threads` で一覧を表示するか、最初のメッセージを送って始めてください"
+    ),
+    "{} is damaged, or it is not a SQLite file ({}): restore a backup, or give another path. unsay did not change the file": (
+        "{}は壊れているか、SQLiteのファイルではありません({})。バックアップから復元するか、別のファイルを指定してください。ファイルは変更していません"
+    ),
+    "{} is a database of another program: give another path": (
+        "{}は別のプログラムのデータベースです。別のファイルを指定してください"
+    ),
+    "{} cannot be written ({}): give another path, or set UNSAY_HOME to a folder that you may write to": (
+        "{}に書き込めません({})。別の場所を指定するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
+    ),
+    "{} could not be read or written ({}){}": "{}の読み書きに失敗しました({}){}",
+    "{} is not a supported database: give a path, sqlite:///path, or postgresql://user:password@host:port/name": (
+        "{}は対応していないデータベースです。ファイルのパス、sqlite:///パス、または postgresql://ユーザー:パスワード@ホスト:ポート/名前 を指定してください"
+    ),
+    "A postgresql:// URL needs more packages ({}): pip install 'unsay[postgres]'": (
+        "postgresql:// のURLには追加のパッケージが必要です({}): pip install 'unsay[postgres]'"
+    ),
+    # Models, keys, budgets and settings.
+    "There is no model to answer with: set UNSAY_MODEL to a model's name and OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model with {}; `unsay demo` needs neither": (
+        "回答するモデルが指定されていません。UNSAY_MODEL にモデル名を、OPENAI_API_KEY(自分のサーバーなら OPENAI_BASE_URL)にキーを設定するか、--model でモデルを指定してください。`unsay demo` にはどちらも不要です"
+    ),
+    "There is no key for model {}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither": (
+        "モデル{}のキーがありません。OPENAI_API_KEY を設定するか、自分のサーバー(Ollama、vLLM、llama.cpp)なら OPENAI_BASE_URL を設定してください。`unsay demo` にはどちらも不要です"
+    ),
+    "Model {} needs a package that is not installed ({}): install `unsay[providers]`, or the package langchain-{}": (
+        "モデル{}に必要なパッケージがありません({})。`unsay[providers]` か langchain-{} をインストールしてください"
+    ),
+    "Model {} cannot be used: {}": "モデル{}は使えません: {}",
+    "The model could not be reached ({}). {}": (
+        "モデルに接続できませんでした({})。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
+    ),
+    "The model's provider failed ({}). {}": (
+        "モデルの提供元でエラーが発生しました({})。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
+    ),
+    "The provider refused the request ({}). Check the model's name, OPENAI_API_KEY and OPENAI_BASE_URL. {}": (
+        "モデルの提供元がリクエストを拒否しました({})。モデル名、OPENAI_API_KEY、OPENAI_BASE_URL を確認してください。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
+    ),
+    "The model's server sent invalid JSON ({}). {}": (
+        "モデルのサーバーの応答がJSONとして正しくありません({})。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
+    ),
+    "{} failed {} times in a row: try again in {} s, or set a fallback_model": (
+        "{}が{}回続けて失敗しました。{}秒後にもう一度試すか、fallback_model を設定してください"
+    ),
+    "The context is longer than the model's window ({}). Roll back, start a new topic, or use a model with a larger window.": (
+        "コンテキストがモデルのウィンドウより長くなっています({})。前に戻るか、新しい話題を始めるか、ウィンドウの大きいモデルを使ってください。"
+    ),
+    "The model was not asked: {}. Raise {}, set budget_mode to 'ask' or 'soft', or begin a new {}": (
+        "モデルに質問していません: {}。{} を増やすか、budget_mode を ask か soft に設定してください"
+    ),
+    "The model was not called: {}, and a person declined. The question is kept: raise the budget, then send it again": (
+        "モデルを呼び出していません: {}。許可されませんでした。質問は残っています。予算を増やしてから、もう一度送ってください"
+    ),
+    "The model returned an empty answer in {} attempts: ask again in other words, or choose another model": (
+        "モデルの回答が{}回とも空でした。言い方を変えて質問するか、別のモデルを選んでください"
+    ),
+    "The message is empty: write a text": "メッセージが空です。文を入力してください",
+    "The message has {} characters, the limit is {}: shorten it, or raise {}": (
+        "メッセージが{}文字で、上限の{}文字を超えています。短くするか、{} を増やしてください"
+    ),
+    "There is no setting for the variable {}: did you mean {}?": (
+        "{}という環境変数の設定はありません。{}のことですか?"
+    ),
+    "These settings cannot be used: {}": "設定に使えない値があります: {}",
+    "The file 'unsay.toml' cannot be read: {}": "unsay.toml を読み込めません: {}",
+    "There is no preset {}{}: write one of {}, or add it under `presets`": (
+        "プリセット{}はありません{}。{} のいずれかを指定するか、`presets` に追加してください"
+    ),
+    "This thread waits for a person's decision, on rejected drafts or a budget: {}. Nothing was changed": (
+        "判断待ちのターンがあります。`unsay say --decide approve` か `--decide reject` で決めてください。何も変更していません"
+    ),
+    "A person must confirm that these calls are undone: {}. Nothing was changed: confirm each of them and try again": (
+        "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません。チャットで実行すると確認できます"
+    ),
+    # Notes.
+    "thread {}": "スレッド {}",
+    "more rows: --cursor {}": "続きがあります: --cursor {}",
+    "No thread matches.": "条件に合うスレッドはありません。",
+    "stopped; `unsay say --thread {} --resume` continues": (
+        "停止しました。`unsay say --thread {} --resume` で再開できます"
+    ),
+    'decide: unsay say --thread {} --decide approve|reject|edit:TEXT|"instructions"': (
+        '判断してください: unsay say --thread {} --decide approve(採用)|reject(却下)|edit:修正した回答|"次の試行への指示"'
+    ),
+    "The model had answered, and the answer was not saved: {}": (
+        "モデルは回答しましたが、保存できませんでした: {}"
+    ),
+    # The sections of `unsay settings`, and where a setting comes from.
+    "Models, threads and storage": "モデル、スレッド、保存先",
+    "Context": "コンテキスト",
+    "Judging, rollbacks and topics": "評価、ロールバック、話題",
+    "Budgets and calls": "予算と呼び出し",
+    "default": "既定値",
+    "derived": "連動",
+    "environment": "環境変数",
+    "file": "ファイル",
+    "argument": "引数",
+    "preset": "プリセット",
+    "none": "なし",
+    # What `doctor` finds, and what it advises.
+    "ok": "正常",
+    "warning": "注意",
+    "FAILED": "失敗",
+    "Correct the variable or the file unsay.toml.": (
+        "環境変数またはファイル unsay.toml を修正してください。"
+    ),
+    "Set UNSAY_MODEL to a model's name, such as gpt-5-mini.": (
+        "UNSAY_MODEL にモデル名を設定してください(例: gpt-5-mini)。"
+    ),
+    "No model is named.": "モデルが指定されていません。",
+    "Set the key or the extra that the text names.": (
+        "示されたキーを設定するか、追加のパッケージをインストールしてください。"
+    ),
+    "{} (its provider's key and server are not checked)": "{}(提供元のキーとサーバーは確認しません)",
+    "OPENAI_API_KEY is set, {} characters": "OPENAI_API_KEY は設定済み({}文字)",
+    "OPENAI_API_KEY is not set; your own server may need none": (
+        "OPENAI_API_KEY は未設定(自分のサーバーなら不要な場合があります)"
+    ),
+    "OPENAI_API_KEY is not set.": "OPENAI_API_KEY が設定されていません。",
+    "Set it, or OPENAI_BASE_URL.": "設定するか、OPENAI_BASE_URL を設定してください。",
+    "Check the network and OPENAI_BASE_URL; is your server running?": (
+        "ネットワークと OPENAI_BASE_URL、サーバーが動いているかを確認してください。"
+    ),
+    "{} cannot be reached: {}": "{} に接続できません: {}",
+    "{} refuses the key ({}).": "{} がキーを拒否しました({})。",
+    "Check OPENAI_API_KEY, and that it is for this server.": (
+        "OPENAI_API_KEY がこのサーバーのものか確認してください。"
+    ),
+    "{} answers {}.": "{} の応答は {} です。",
+    "Try again later.": "しばらくしてからもう一度試してください。",
+    "{} answers": "{} は応答しています",
+    "{} (the server does not list its models)": "{}(サーバーはモデルの一覧を返しません)",
+    "The server has no {}.": "サーバーに{}がありません。",
+    "Set UNSAY_MODEL, such as: {}.": "UNSAY_MODEL を設定してください(例: {})。",
+    "Set the computer's clock: locks between computers and times of turns rely on it.": (
+        "時計を合わせてください。コンピューター間のロックとターンの日時に使われます。"
+    ),
+    "It differs from the server's by {} s.": "サーバーの時計と{}秒ずれています。",
+    "as the server's": "サーバーの時計と一致",
+    "{} does not exist yet; `unsay chat` creates it": "{} はまだありません(`unsay chat` で作成されます)",
+    "Give another with --db, or restore a backup.": (
+        "--db で別のファイルを指定するか、バックアップから復元してください。"
+    ),
+    "{}, threads: {}": "{}、スレッド {}件",
+    "{} cannot be written: {}": "{} に書き込めません: {}",
+    "Change its permissions, or set UNSAY_HOME to another folder.": (
+        "アクセス権を変更するか、別のフォルダーを UNSAY_HOME に設定してください。"
+    ),
+    "{} MB are free in {}": "空き容量が{} MBです: {}",
+    "Free some space.": "空き容量を増やしてください。",
+    "{}, {} GB free": "{}、空き{} GB",
+    "The database is locked: {}": "データベースがロックされています: {}",
+    "Another program writes to it: wait, or end that program.": (
+        "別のプログラムが書き込み中です。待つか、そのプログラムを終了してください。"
+    ),
+    "free": "ロックなし",
+}
