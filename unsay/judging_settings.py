@@ -26,7 +26,8 @@ class JudgingSettings(BaseSettings):
     """An answer below it fails and is rolled back. Source: LayerX's article on forgetting (2025)."""
 
     quality_thresholds: dict[Language, Share] = Field(default={})
-    """By language (`en`, `ja`), instead of `quality_threshold`; `unsay calibrate --write` sets them."""
+    """By language (`en`, `ja`), instead of `quality_threshold`; `unsay calibrate --write` sets them. A
+    `quality_threshold` from a stronger source, such as a run's context over the file, replaces them."""
 
     consistency_threshold: Share = 0.4
     """An answer that a judge finds less consistent with what was said fails as well. Source: own."""

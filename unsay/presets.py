@@ -246,10 +246,11 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
     return f"{place}: {fault['msg']}{hint(fault['input'], choices)}"
 
 
-def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
+def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str = "") -> None:
     """Raise `ConfigurationError` if a variable with the prefix is a misspelt setting.
 
-    Other variables are left alone, because they may belong to another program.
+    The keys of a run's context have no prefix. Other variables and keys are left alone, because
+    they may belong to another program.
     """
     known = list(names)
     for variable in sorted(variables):
@@ -258,7 +259,6 @@ def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: s
             continue
         meant = nearest(name, known, least=TYPO)
         if meant is not None:
-            raise ConfigurationError(
-                f"There is no setting for the variable {variable!r}: did you mean "
-                f"{prefix + meant.upper()!r}?"
-            )
+            kind = f"setting for the variable {variable!r}" if prefix else f"setting {variable!r}"
+            shown = prefix + meant.upper() if prefix else meant
+            raise ConfigurationError(f"There is no {kind}: did you mean {shown!r}?")

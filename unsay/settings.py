@@ -148,6 +148,9 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
 
     def _read(self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]) -> None:
         """Set the values, and keep those of each source, so that `for_run` can merge them again."""
+        preset = preset_values({**file, **variables, **given})
+        file = _without_overruled(file, {**variables, **preset, **given})
+        variables = _without_overruled(variables, {**preset, **given})
         super().__init__(**merged({**file, **variables}, given))
         self._file, self._variables, self._given = file, variables, given
 
@@ -229,17 +232,33 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         """Return the settings with a run's overrides; without any, these settings themselves.
 
         Keys that no run may override are ignored. Raises `ConfigurationError` if a value is
-        impossible or does not fit the others.
+        impossible or does not fit the others, or a key is a misspelt setting.
         """
+        if not context:
+            return self
         names = {*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW}
+        others = [key for key in context if key not in Context.__annotations__]
+        # Other keys may be a host's own, so a single word that is like a setting is no mistake.
+        refuse_misspelt([key for key in others if "_" in str(key)], names)
         known = Context.__annotations__.keys() & names
-        given = {name: context.get(name) for name in known} if context else {}
+        given = {name: context.get(name) for name in known}
         overrides = {name: value for name, value in given.items() if value is not None}
         if not overrides:
             return self
         with refusing(type(self).model_fields):
-            given = {**self._given, **without_aliases(overrides)}
+            overrides = without_aliases(overrides)
+            given = {**_without_overruled(self._given, overrides), **overrides}
             return _RunSettings(self._file, self._variables, given)
+
+
+def _without_overruled(values: dict[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a source's values without thresholds by language if a stronger source sets one for all.
+
+    Otherwise the file that `unsay calibrate` wrote would overrule an argument.
+    """
+    if "quality_threshold" not in stronger:
+        return values
+    return {name: value for name, value in values.items() if name != "quality_thresholds"}
 
 
 SECTIONS: Mapping[str, type] = MappingProxyType(

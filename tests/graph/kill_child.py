@@ -207,6 +207,7 @@ def play(asked: dict[str, Any]) -> None:
                 transcript = [f"{m.type}: {text_of(m)}" for m in conversation.messages()]
                 parts.write("record.txt", json.dumps(transcript))
         parts.write("instants.txt", str(instants.count))
+    database.close()
 
 
 def child(asked: dict[str, Any]) -> None:

@@ -180,7 +180,7 @@ class Stage(Ways):
         """The process ends."""
         self.scripted.fuse = None
         if self.memory is None:
-            self.conversation.close()
+            self.conversation._handle.database.close()
 
     def happen(self, one: Step) -> None:
         """Let one thing happen, and check what must hold afterwards."""

@@ -195,7 +195,7 @@ def test_a_stopped_turn_of_a_host_waits_after_a_command(command: str) -> None:
 
     after = say(graph, command)
 
-    assert "“two” still waits" in text_of(after["messages"][-1])
+    assert "“two” still waits: send it again" in text_of(after["messages"][-1])
     changed = {key for key in before if before[key] != after.get(key)}
     assert {"messages", "event_log"} >= changed
     graph.invoke({"messages": []}, config())
@@ -253,7 +253,9 @@ def test_a_question_beside_a_command_waits(command: str) -> None:
         {"messages": [HumanMessage("What is a list?"), HumanMessage(command)]}, config()
     )
 
-    assert "“What is a list?” still waits" in text_of(state["messages"][-1])
+    assert "“What is a list?” still waits; it is answered together" in text_of(
+        state["messages"][-1]
+    )
     assert 2 == len(model.inputs)
     say(graph, "Please.")
     assert "What is a list?\n\nPlease." == model.texts()[-1]

@@ -26,6 +26,7 @@ def conversation() -> Iterator[Conversation]:
         opened.say("Trains to Paris?")
         opened.say("How long should I stay?")
         yield opened
+    database.close()
 
 
 def test_a_preview_and_a_rollback_print_what_is_removed(conversation: Conversation) -> None:
@@ -71,7 +72,7 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
 
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
-    registry = Registry(conversation._database.store)
+    registry = Registry(conversation._handle.database.store)
     assert str(conversation.tokens()).startswith("Context: ")
     assert [line.split("  ")[2] for line in str(conversation.runs()).splitlines()] == [
         "completed"
@@ -109,9 +110,9 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
 
 def test_a_closed_conversation(conversation: Conversation) -> None:
     """It says that it is closed, and what to do; so does a registry over the same database."""
-    assert conversation._database is not None
-    registry = Registry.open(conversation._database)
-    conversation.close()
+    database = conversation._handle.database
+    registry = Registry.open(database)
+    database.close()
     reads = (registry.sessions, registry.runs, lambda: registry.purge("trip"))
     for use in (
         conversation.messages,

@@ -377,6 +377,4 @@ async def test_a_rejected_draft_is_paid_for_once(
 
     assert "Two days are enough." == reply.text
     assert ["first", "again"] == asked
-    closed = conversation.close()
-    if inspect.isawaitable(closed):
-        await closed
+    conversation._handle.database.close()

@@ -118,3 +118,19 @@ def test_the_compiled_graph(use: Callable[[Any], object], place: str, tmp_path: 
     with pytest.raises(InputError, match=f"'{path}' {CLOSED}"):
         use(graph)
     assert 1 == len(model.calls)
+
+
+def test_a_conversation_leaves_open_what_was_passed_to_it() -> None:
+    """The database of several conversations stays open when one of them, or a fork, is closed."""
+    database = open_database(":memory:")
+    options: dict[str, Any] = {"model": ScriptedChat(default="Hi"), "judge": ScriptedJudge()}
+    with Conversation.open(database, thread="a", **options) as first:
+        first.say("One")
+        first.fork(thread="b").close()
+    second = Conversation.open(database, thread="a", **options)
+    assert 2 == len(second.messages())
+
+    database.close()
+
+    with pytest.raises(InputError, match=CLOSED):
+        second.messages()

@@ -409,3 +409,41 @@ def test_each_value_has_its_source(
 def test_none_allows_no_command(name: str) -> None:
     """Also none whose name is a part of the word `none`."""
     assert not load_settings({"commands": "none"}).allows(name)
+
+
+class TestThresholdsByLanguage:
+    """`quality_thresholds` against a `quality_threshold` from another source."""
+
+    @pytest.fixture(autouse=True)
+    def _calibrated(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("unsay.toml").write_text("quality_thresholds = {ja = 0.7}\n")
+
+    def test_the_file_alone(self) -> None:
+        """A language without a threshold of its own has the common one."""
+        settings = load_settings()
+        assert (0.7, 0.5) == (settings.quality_in("ja"), settings.quality_in("en"))
+
+    def test_a_stronger_source(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The run's context, an argument and the environment overrule the file."""
+        run = load_settings().for_run(Context(quality_threshold=0.4))
+        argument = load_settings({"quality_threshold": 0.3})
+        monkeypatch.setenv("UNSAY_QUALITY_THRESHOLD", "0.2")
+        given = [each.quality_in("ja") for each in (run, argument, load_settings())]
+        assert [0.4, 0.3, 0.2] == given
+        assert "default" == argument.source_of("quality_thresholds")
+
+    def test_the_same_source(self) -> None:
+        """In one source the threshold of the language is the more exact one."""
+        both = {"quality_threshold": 0.3, "quality_thresholds": {"ja": 0.6}}
+        assert 0.6 == load_settings(both).quality_in("ja")
+
+
+def test_a_misspelt_override_of_a_run() -> None:
+    """It is refused with the right name; a host's own keys are left alone."""
+    wrong: Any = {"quality_treshold": 0.4}
+    with pytest.raises(ConfigurationError, match="did you mean 'quality_threshold'"):
+        load_settings().for_run(wrong)
+    hosts: Any = {"user_id": "ann", "label": "x", "model_name": "y", 3: "z", "thread_id": "t"}
+    settings = load_settings()
+    assert settings is settings.for_run(hosts)

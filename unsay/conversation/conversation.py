@@ -28,11 +28,14 @@ T = TypeVar("T")
 
 
 class _Opened:
-    """What `Conversation` and `AsyncConversation` share: how they are opened, and their thread."""
+    """What `Conversation` and `AsyncConversation` share: their thread, and how they are opened.
 
-    def __init__(self, handle: ThreadHandle) -> None:
+    `opened` is the database if `open` opened it; `None` if the caller or another conversation did.
+    """
+
+    def __init__(self, handle: ThreadHandle, opened: Database | None = None) -> None:
         self._handle = handle
-        self._database: Database | None = handle.database
+        self._database = opened
 
     @classmethod
     @checked
@@ -70,6 +73,7 @@ class _Opened:
         thread_id = checked_id(thread)
         services = make_services(model, title=title, **options)
         services.settings.for_run(context)  # for its errors
+        shared = isinstance(path_or_url, Database)  # then the caller opened it, and closes it
         database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
         graph = compile_graph(
             services, deltas=True, checkpointer=database.saver, store=database.store
@@ -77,7 +81,7 @@ class _Opened:
         handle = ThreadHandle(
             graph=graph, services=services, database=database, thread_id=thread_id, context=context
         )
-        return cls(handle)
+        return cls(handle, None if shared else database)
 
     @property
     def thread_id(self) -> str:

@@ -7,7 +7,7 @@ carries it out there.
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
@@ -79,7 +79,7 @@ def answer_command(
         else:
             text = yield from _shown(thread, command, texts)
         after = yield from replace(thread, writes=False).snapshot()
-        text = with_waiting(text, after.values.get("messages", []), texts) if text else text
+        text = with_waiting(text, cast("State", after.values), texts) if text else text
     except ConfirmationNeededError:
         return None
     except StorageError:

@@ -54,9 +54,9 @@ class Blocking:
         _make_methods(cls, _blocking)
 
     def close(self) -> None:
-        """Close the database; a registry closes only one that it opened itself.
+        """Close the database that `open` opened; one that was passed to it stays open.
 
-        A conversation also closes one that was passed to `open`; its forks use the same database.
+        A fork uses the database of its conversation, and leaves it open.
         """
         if self._database is not None:
             self._database.close()
@@ -78,9 +78,9 @@ class OnLoop:
         _make_methods(cls, _on_loop)
 
     async def close(self) -> None:
-        """Close the database; a registry closes only one that it opened itself.
+        """Close the database that `open` opened; one that was passed to it stays open.
 
-        A conversation also closes one that was passed to `open`; its forks use the same database.
+        A fork uses the database of its conversation, and leaves it open.
         """
         if self._database is not None:
             self._database.close()

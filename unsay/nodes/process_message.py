@@ -192,7 +192,7 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     text = f"{requested['text']} {report_text(report, texts)}".strip()
     if commands := with_hand_offs(messages, answers):
         answers = commands
-        text = with_waiting(text, messages, texts)
+        text = with_waiting(text, state, texts)
     # The id follows from the turn: a step that runs again after a crash replaces its own notice.
     last = messages[-1].id if messages else ""
     name = commands[0] if commands else turn["question_id"] or last

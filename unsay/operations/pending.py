@@ -145,12 +145,16 @@ def refused(state: State, texts: Texts, error: UnsayError) -> Update:
     return Update(notice=refusal, turn={**state["turn"], "done": True})
 
 
-def with_waiting(text: str, messages: Sequence[AnyMessage], texts: Texts) -> str:
+def with_waiting(text: str, state: State, texts: Texts) -> str:
     """Return a command's notice with a line that names the questions that still wait, if any do."""
-    waiting = [preview(text_of(question), 40) for question in questions_waiting(messages)]
+    waiting = questions_waiting(state.get("messages", []))
     if not waiting:
         return text
-    return f"{text}\n{texts.question_waits.format(words=' / '.join(waiting))}"
+    turn = state.get("turn")
+    stopped = turn and not turn["done"] and turn["question_id"] in {each.id for each in waiting}
+    line = texts.stopped_question_waits if stopped else texts.question_waits
+    words = " / ".join(preview(text_of(question), 40) for question in waiting)
+    return f"{text}\n{line.format(words=words)}"
 
 
 def _end_of_interrupted(

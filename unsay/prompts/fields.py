@@ -51,13 +51,17 @@ class Texts(ReasonTexts):
         "Your question “{words}” still waits; it is answered together with your next message.",
         "質問「{words}」は回答待ちのままです。次のメッセージと一緒に回答します。",
     )
+    stopped_question_waits: Text = Text(
+        "Your question “{words}” still waits: send it again to continue, or send another message.",
+        "質問「{words}」は回答待ちのままです。同じ質問をもう一度送ると再開します。別のメッセージを送ることもできます。",
+    )
     declined: Text = Text(
         "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
         "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",
     )
     no_answer: Text = Text(
-        "No answer was given. The question was removed.",
-        "回答はありません。質問は取り除かれました。",
+        "No answer was given. Later answers are not sent the question; to have it answered, ask it again.",
+        "回答はありません。この質問は以後モデルに送信されません。回答が必要な場合は、もう一度質問してください。",
     )
     rolled_back: Text = Text(
         "Rolled back to {where}. {changes} /undo reverses this; later, /restore brings the messages back.",
