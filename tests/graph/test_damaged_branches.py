@@ -7,7 +7,9 @@ from langchain_core.messages import RemoveMessage
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from tests.graph.kit import Numbered, config, make, say, scores, transcript
+from tests.graph.kit import Numbered, config, last_text, make, say, scores, transcript
+from unsay.operations.stopped import KEY
+from unsay.storage.items import thread_namespace
 
 
 def damage_branches(store: BaseStore) -> None:
@@ -57,3 +59,33 @@ def test_a_thread_goes_on_after_a_branch_of_an_interrupted_turn_is_damaged() -> 
     say(graph, "q3")
 
     assert ["human: q1", "human: q3"] == transcript(graph)[::2]
+
+
+def test_a_thread_goes_on_after_its_stopped_questions_are_damaged() -> None:
+    """What a stopped run stored cannot be read: the next runs are answered, and one reports it."""
+    store = InMemoryStore()
+    graph = make(Numbered(), store=store)
+    say(graph, "q1")
+    store.put(thread_namespace("stopped", "t"), KEY, {"messages": "xx"})
+
+    question = {"messages": [("user", "q2")]}
+    events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
+    again: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
+
+    assert [1, 0] == [
+        sum(e.get("unsay") == "segment_lost" for e in told) for told in (events, again)
+    ]
+    assert 6 == len(transcript(graph))
+
+
+def test_a_damaged_branch_is_not_counted_among_the_tokens() -> None:
+    """`/tokens` answers with the tokens of the branches that can be read."""
+    store = InMemoryStore()
+    graph = make(Numbered(), store=store)
+    say(graph, "q1", "q2", "/undo")
+    damage_branches(store)
+
+    answer = last_text(say(graph, "/tokens"))
+
+    assert "damaged" not in answer
+    assert "Used, at least" in answer

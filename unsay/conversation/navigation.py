@@ -13,6 +13,7 @@ from unsay.history.token_usage import tokens_of
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import calls_of, text_of
+from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.automatic import turn_step
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
@@ -31,7 +32,6 @@ from unsay.operations.rollback import (
     go_back,
     last_undone,
     live_branch,
-    load_archived_steps,
     place_name,
     redo_last,
     step_places,

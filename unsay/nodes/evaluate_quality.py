@@ -15,6 +15,7 @@ from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, spoken, with_verdict
+from unsay.operations.archived_steps import archive_steps, load_archived_steps
 from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.dispatch import messages_needed, read_orders
 from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
@@ -27,7 +28,7 @@ from unsay.operations.pending import (
     unjudged,
     with_hand_offs,
 )
-from unsay.operations.rollback import archive_steps, live_branch, load_archived_steps
+from unsay.operations.rollback import live_branch
 from unsay.operations.state_history import add_note
 from unsay.operations.stopped import branch_of_deleted, stopped_questions
 from unsay.operations.targets import target_of_context

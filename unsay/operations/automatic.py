@@ -39,8 +39,8 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
     `label` describes each. Empty without branches. Raises `ConflictError` if a branch is no longer
     kept, or the message that it followed is gone; `DatabaseCorruptError` if a branch is damaged.
     """
-    names = state["turn"]["draft_branches"]
-    branches = yield from load_branches(names, scope, state.get("branches", []))
+    branch_ids = state["turn"]["draft_branches"]
+    branches = yield from load_branches(branch_ids, scope, state.get("branches", []))
     return put_in(live_branch(state), branches, label)
 
 
@@ -108,15 +108,15 @@ def without_base(removal: Removal) -> RemovedPart:
     return cast("RemovedPart", part)
 
 
-def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operation:
+def turn_step(state: State, branches: Sequence[str], ids: Sequence[str]) -> Operation:
     """Return the step with which an undo takes back a turn and its rollbacks.
 
-    `names` are the branches that the rollbacks made, maybe none. `ids` are the messages that the
-    turn added; if they are empty, the step is the rollbacks alone.
+    `branches` are the ids of those that the rollbacks made, maybe none. `ids` are the messages that
+    the turn added; if they are empty, the step is the rollbacks alone.
     """
     turn, live = state["turn"], live_branch(state)
     kind: OperationKind = "turn" if ids else "rollback"
-    removed = [each for each in turn.get("removed", []) if each["branch"] in names]
+    removed = [each for each in turn.get("removed", []) if each["branch"] in branches]
     earlier, start = turn["pending"], turn["base"]
     # Where a rollback left a question and its tool steps waiting, they are not the turn's own.
     steps = (each for each in reversed(state.get("operations", [])) if each["kind"] == "rollback")
@@ -125,12 +125,12 @@ def turn_step(state: State, names: Sequence[str], ids: Sequence[str]) -> Operati
         start, earlier = left, earlier[: earlier.index(left) + 1]
         ids = [name for name in ids if name not in earlier]
     if not removed:
-        return Operation(kind=kind, base=start, branches=list(names))
+        return Operation(kind=kind, base=start, branches=list(branches))
     # An undo needs all messages from the first place from which one was removed.
     places = {**live.positions(), live.before: -1}
     bases = [each["base"] for each in removed if each["base"] in places]
     base = min([start, *bases], key=lambda name: places.get(name, -1))
-    return Operation(kind=kind, base=base, branches=list(names), ids=list(ids))
+    return Operation(kind=kind, base=base, branches=list(branches), ids=list(ids))
 
 
 def automatic_rollback(

@@ -38,9 +38,14 @@ class Cause:
 
 
 def forget_messages(
-    state: State, names: Collection[str], pending: Collection[str], cause: Cause, *, span: bool
+    state: State,
+    message_ids: Collection[str],
+    pending: Collection[str],
+    cause: Cause,
+    *,
+    span: bool,
 ) -> Operation:
-    """Return the step that forgets the messages with the ids `names`, with their calls and results.
+    """Return the step that forgets messages, with the other messages of their tool calls.
 
     Nothing is changed yet: `apply` does that. `cause` says why and when; a `span` is listed as one.
 
@@ -49,7 +54,7 @@ def forget_messages(
         ConflictError: All are forgotten already, or there would be too many forgotten messages.
     """
     messages = state["messages"]
-    group = [messages[index] for index in sorted(with_partners(messages, names))]
+    group = [messages[index] for index in sorted(with_partners(messages, message_ids))]
     if waiting := [m.id for m in group if m.id in pending]:
         raise InputError(
             f"Message {waiting[0]!r} waits for its answer and cannot be forgotten: undo it instead"
@@ -57,11 +62,11 @@ def forget_messages(
     ids = [m.id or "" for m in group if m.type != "system"]
     if not ids:
         raise InputError(
-            f"{sorted(names)!r} are system messages, which every context includes: forget questions, "
-            "answers or tool results"
+            f"{sorted(message_ids)!r} are system messages, which every context includes: forget "
+            "questions, answers or tool results"
         )
     hidden = _hidden_ids(state, state.get("forgotten", []))
-    new = [name for name in ids if name not in hidden]
+    new = [message_id for message_id in ids if message_id not in hidden]
     if not new:
         raise ConflictError(f"Message {ids[0]!r} is forgotten already; restore it to show it again")
     return forget_step(state, make_entry("span" if span else "message", new, cause))
@@ -88,19 +93,19 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
 
 
 def make_entry(
-    kind: ForgottenKind, names: Sequence[str], cause: Cause, seed: str = ""
+    kind: ForgottenKind, message_ids: Sequence[str], cause: Cause, seed: str = ""
 ) -> Forgotten:
     """Return the entry of forgotten messages; its id is a hash of all but the `cause`.
 
-    `names` are the messages' ids, `kind` what was forgotten, and `cause` why and when. For a topic
-    `seed` is its id, because the entry names only the topic's last messages.
+    `kind` is what was forgotten, `cause` why and when. For a topic `seed` is its id, because the
+    entry has only the topic's last messages.
     """
     # A hash and not a random id, so that a node that runs again after a crash makes the same entry.
-    parts = "\x00".join((kind, seed, *names)).encode("utf-8", "surrogatepass")
+    parts = "\x00".join((kind, seed, *message_ids)).encode("utf-8", "surrogatepass")
     return Forgotten(
         id=f"forgot-{hashlib.sha256(parts).hexdigest()[:16]}",
         kind=kind,
-        message_ids=list(names),
+        message_ids=list(message_ids),
         reason=cause.reason,
         created_at=cause.created_at,
     )

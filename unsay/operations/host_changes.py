@@ -6,7 +6,6 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, DatabaseCorruptError
 from unsay.events.transcript_replay import replay
 from unsay.history.branch import Change, Label, replace_tail
 from unsay.messages.annotations import spoken
@@ -14,7 +13,7 @@ from unsay.messages.content import Text, Thinking, parts_of, text_of
 from unsay.operations.offload import load_segments
 from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
-from unsay.operations.rollback import live_branch, load_branches, save_branch, settle, with_step
+from unsay.operations.rollback import live_branch, readable_branches, save_branch, settle, with_step
 from unsay.runtime import Scope
 from unsay.state import EventLogHead, LeftBehind, State, Update, offloaded_of, with_update
 from unsay.storage.event_log import read_events
@@ -115,14 +114,8 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     there = {message.id for message in state["messages"]}
     live = live_branch(state)
     returned = [message for message in live.messages if message.id in due["returned"]]
-    branches: list[StoredBranch] = []
-    for name in due["branches"]:
-        try:
-            branches += yield from load_branches([name], scope, state.get("branches", []))
-        except ConflictError:  # Without a store only the newest branches are kept.
-            continue
-        except DatabaseCorruptError as error:  # The thread must not stay unusable because of it.
-            scope.emit("segment_lost", error=str(error))
+    refs = state.get("branches", [])
+    branches = yield from readable_branches(due["branches"], scope, refs)
     removed = [m for branch in branches for m in branch["messages"] if m.id not in there]
     if branches:
         whole = {**branches[-1], "messages": removed, "drafts": []}

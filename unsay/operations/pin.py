@@ -22,9 +22,9 @@ def pinned_ids(state: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each["message_id"] for each in state.get("pins", []))
 
 
-def make_pin(name: str, page: str | None) -> Pin:
-    """Return a pin on the message with the id `name`; `page` is its offloaded segment, if any."""
-    return Pin(message_id=name) if page is None else Pin(message_id=name, page=page)
+def make_pin(message_id: str, page: str | None) -> Pin:
+    """Return a pin on a message; `page` is the id of its offloaded segment, `None` for the state."""
+    return Pin(message_id=message_id) if page is None else Pin(message_id=message_id, page=page)
 
 
 def bounded(pins: list[Pin]) -> list[Pin]:
@@ -36,29 +36,31 @@ def bounded(pins: list[Pin]) -> list[Pin]:
     return pins
 
 
-def leading(messages: Sequence[AnyMessage], names: Collection[str]) -> list[str]:
-    """Return the ids to pin so that contexts include the messages with the ids `names`.
+def ids_to_pin(messages: Sequence[AnyMessage], message_ids: Collection[str]) -> list[str]:
+    """Return the ids to pin so that contexts include all messages with these ids.
 
     A tool call and its results need only one pin, which covers them all: that of the first named.
     """
     led: list[str] = []
     seen: set[int] = set()
     for index, message in enumerate(messages):
-        if message.id in names and index not in seen:
+        if message.id in message_ids and index not in seen:
             led.append(message.id or "")
             seen |= with_partners(messages, {message.id or ""})
     return led
 
 
 def move_pins(
-    pins: Sequence[Pin], page: str | None, names: Collection[str | None] | None = None
+    pins: Sequence[Pin], page: str | None, message_ids: Collection[str | None] | None = None
 ) -> list[Pin]:
-    """Return all pins, with those of the messages `names` moved to the offloaded segment `page`.
+    """Return all pins, with those of the given messages moved to the offloaded segment `page`.
 
-    `None` as `names` means all pins, and `None` as `page` means the state.
+    `None` as `message_ids` means all pins, and `None` as `page` means the state.
     """
     return [
-        make_pin(each["message_id"], page) if names is None or each["message_id"] in names else each
+        make_pin(each["message_id"], page)
+        if message_ids is None or each["message_id"] in message_ids
+        else each
         for each in pins
     ]
 

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
-from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, NothingToRedoError, NothingToUndoError
+from unsay.errors import (
+    ConflictError,
+    DatabaseCorruptError,
+    NothingToRedoError,
+    NothingToUndoError,
+)
 from unsay.events import event_types
 from unsay.history.branch import (
     Change,
@@ -38,8 +42,7 @@ from unsay.operations.reversal import (
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.items import get_item, put_item, thread_namespace
-from unsay.storage.pages import Chain, make_page
+from unsay.storage.items import get_item, put_item
 from unsay.types import (
     BranchRef,
     ExpandedTopic,
@@ -49,14 +52,8 @@ from unsay.types import (
     Undone,
 )
 
-# Most steps in the state that can be undone, and most that can be redone; see `archive_steps`.
+# Most steps in the state that can be undone, and most that can be redone; see `archived_steps`.
 OPERATIONS = 1_000
-# How many steps stay in the state when older ones are moved to the store.
-NEWEST = 16
-# How many steps the state holds before that.
-MOST = 48
-# How many steps can be undone without a store.
-WITHOUT_STORE = 32
 # Most earlier topics that contexts include in full, the newest.
 EXPANDED = 4
 
@@ -143,6 +140,25 @@ def load_branches(
                 "compile the graph with a store to keep them all"
             )
         branches.append(branch)
+    return branches
+
+
+def readable_branches(
+    ids: Sequence[str], scope: Scope, refs: Sequence[BranchRef]
+) -> Steps[list[StoredBranch]]:
+    """Return those of the branches with these ids that are kept and not damaged, in this order.
+
+    A damaged one is streamed as `segment_lost`. It is for steps without which a thread would stay
+    unusable; a person who names a branch gets the error of `load_branches`.
+    """
+    branches: list[StoredBranch] = []
+    for name in ids:
+        try:
+            branches += yield from load_branches([name], scope, refs)
+        except ConflictError:
+            continue
+        except DatabaseCorruptError as error:
+            scope.emit("segment_lost", error=str(error))
     return branches
 
 
@@ -359,41 +375,3 @@ def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = No
     """Return how many answered turns a transcript has, including those of its offloaded part."""
     turns = len(answers_by_turn(messages, goes_on=offloaded is not None))
     return turns + (offloaded["turns"] if offloaded else 0)
-
-
-def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that moves the oldest steps to the store; empty for up to `MOST` steps.
-
-    The steps are stored at once. Without a store the oldest are dropped, and cannot be undone.
-    """
-    steps = state.get("operations", [])
-    if len(steps) <= MOST:
-        return Update()
-    if scope.address is None:
-        return Update(operations=steps[-WITHOUT_STORE:])
-    page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
-    yield _older_steps(*scope.address).put(page)
-    return Update(operations=steps[-NEWEST:], older_steps=page.id)
-
-
-def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that loads the newest archived steps, so that they can be undone.
-
-    It is empty if the state still has steps, if none are archived, or without a store. Raises
-    `DatabaseCorruptError` if the archived steps are damaged.
-    """
-    name = state.get("older_steps")
-    if state.get("operations") or name is None or scope.address is None:
-        return Update()
-    chain = _older_steps(*scope.address)
-    page = yield from chain.get(name)
-    return Update(operations=chain.values(page), older_steps=page.before)
-
-
-def _older_steps(store: BaseStore, thread_id: str) -> Chain:
-    return Chain(
-        store=store,
-        namespace=thread_namespace("steps", thread_id),
-        name="this thread's steps",
-        hint=", or go back to a checkpoint or by a number of turns",
-    )

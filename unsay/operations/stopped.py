@@ -11,10 +11,11 @@ from typing import cast
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
+from unsay.errors import DatabaseCorruptError
 from unsay.events.event_types import split_message
-from unsay.history.branch import Change, Label, holder_of, list_stored_branches, replace_tail
+from unsay.history.branch import Change, Label, holder_of, replace_tail
 from unsay.operations.pending import PendingInput, find_pending
-from unsay.operations.rollback import live_branch, save_branch
+from unsay.operations.rollback import live_branch, readable_branches, save_branch
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.storage.items import (
@@ -53,8 +54,8 @@ def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Step
     """Return the questions of stopped runs that still wait, or that the host deleted.
 
     The item in the store is dropped only when the committed state shows that each of its questions
-    was answered or is in a branch: a process may die after any step. Raises `DatabaseCorruptError`
-    if the item, or a branch that is searched for a deleted question, is damaged.
+    was answered or is in a branch: a process may die after any step. A damaged item is dropped; the
+    event `segment_lost` reports it.
     """
     stopped = yield from _stored(scope)
     if scope.address is None or not stopped:
@@ -64,9 +65,8 @@ def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Step
     waiting = {message.id for message in state["messages"][start:]}
     branches: list[StoredBranch] = []
     if any(each.id not in known for each in stopped):
-        refs = {ref["id"] for ref in state.get("branches", [])}
-        found = yield from list_stored_branches(*scope.address)
-        branches = [each for each in found if each["id"] in refs]
+        refs = state.get("branches", [])
+        branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
     left = [
         each
         for each in stopped
@@ -82,8 +82,16 @@ def _stored(scope: Scope) -> Steps[list[AnyMessage]]:
     if scope.address is None:
         return []
     store, thread_id = scope.address
-    item = yield get_item(store, thread_namespace("stopped", thread_id), KEY)
-    return [] if item is None else cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
+    namespace = thread_namespace("stopped", thread_id)
+    try:
+        item = yield get_item(store, namespace, KEY)
+        return (
+            [] if item is None else cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
+        )
+    except DatabaseCorruptError as error:  # The thread must not stay unusable because of it.
+        scope.emit("segment_lost", error=str(error))
+        yield drop_items(store, namespace, [KEY])
+        return []
 
 
 def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> Steps[Update]:

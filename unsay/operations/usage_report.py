@@ -10,13 +10,12 @@ from unsay.budget.limits import Gauge, check, limits_of
 from unsay.context.manifest import CallContext, manifest_in, read_manifest
 from unsay.context.topics import current_topic_id
 from unsay.effects import Steps
-from unsay.errors import ConflictError
 from unsay.history.branch import BRANCH_REFS
 from unsay.history.token_usage import PURPOSES, Spent, Tokens, key_of, tokens_in, tokens_of
 from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
-from unsay.operations.rollback import load_branches
+from unsay.operations.rollback import readable_branches
 from unsay.prompts.fields import ENGLISH, Texts
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -62,17 +61,12 @@ def _newest_context(transcript: Sequence[AnyMessage]) -> CallContext | None:
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
     """Return the tokens of the state and its kept branches, with a bounded number of reads.
 
-    Used by `/tokens`. `spent.is_whole` is false if some are not counted: offloaded segments are not
-    read, and only the newest branches are kept. In a fork the copied messages count too. Raises
-    `DatabaseCorruptError` if a branch is damaged.
+    Used by `/tokens`. `spent.is_whole` is false if some are not counted: those in offloaded
+    segments, in damaged branches, and in branches that are not kept. In a fork the copied messages
+    count too.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
-    branches = []
-    for ref in refs:
-        try:
-            branches += yield from load_branches([ref["id"]], scope, refs)
-        except ConflictError:
-            continue
+    branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
     removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]
     is_whole = offloaded_of(state) is None and len(branches) == len(refs) < BRANCH_REFS
     totals = yield from usage_of(state, scope, transcript, removed)

@@ -11,7 +11,7 @@ from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownT
 from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import answers_by_turn, in_turns, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
-from unsay.operations.pin import bounded, leading, make_pin, pinned_ids
+from unsay.operations.pin import bounded, ids_to_pin, make_pin, pinned_ids
 from unsay.operations.reversal import pin_step
 from unsay.operations.rollback import count_turns, with_step
 from unsay.operations.same_topic import same_topic_step, swap_topic
@@ -129,7 +129,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
     """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
-    names = leading(messages, message_ids) if page is None else message_ids
+    names = ids_to_pin(messages, message_ids) if page is None else message_ids
     new = [name for name in dict.fromkeys(names) if name not in known]
     if not new:
         raise ConflictError(f"Message {names[0]!r} is pinned already; unpin it to remove the pin")
