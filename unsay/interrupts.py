@@ -3,6 +3,7 @@
 Source: LangChain's human-in-the-loop requests, and the answers of the Agent Inbox.
 """
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
@@ -29,6 +30,11 @@ _KINDS: dict[str, Kind] = {
     "ignore": "reject",
     "respond": "respond",
     "response": "respond",
+}
+# Plain words of agreement and refusal that a person types.
+_WORDS: dict[str, Literal["approve", "reject"]] = {
+    **dict.fromkeys(("approve", "yes", "y", "ok", "はい", "承認", "採用"), "approve"),
+    **dict.fromkeys(("reject", "no", "n", "いいえ", "却下"), "reject"),
 }
 
 
@@ -129,18 +135,17 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Read a yes or no, in the forms of `read_decision`; raise `InputError` for any other answer."""
+    """Read a yes or no, in the forms of `read_decision`, or a word of `yes_or_no`; raise `InputError` for any other answer."""
     kind = _KINDS.get(str(_first(answer).get("type", "")))
     if kind not in ("approve", "reject"):
         raise InputError(
-            f"{answer!r} is neither yes nor no: resume with "
-            '{"decisions": [{"type": "approve" | "reject"}]}'
+            f"{_text(_first(answer)) or answer!r} is neither yes nor no: answer 'approve' or 'reject'"
         )
     return kind == "approve"
 
 
 def read_decision(answer: Any) -> Decision:
-    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, or its name.
+    """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, its name, yes or no.
 
     Raises `InputError` for any other form, and for `edit` or `respond` without words.
     """
@@ -173,13 +178,19 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
     return [kind == "approve" for kind in kinds]
 
 
+def yes_or_no(text: str) -> Literal["approve", "reject"] | None:
+    """Return the decision that a word such as `yes`, `n` or `はい` means; `None` for other texts."""
+    word = unicodedata.normalize("NFKC", text).strip().rstrip(".!。").lower()
+    return _WORDS.get(word)
+
+
 def _first(answer: Any) -> Mapping[str, Any]:
     """Return an answer's first decision as a mapping; a name becomes its `type`.
 
     Empty if the answer has another form.
     """
     if isinstance(answer, str):
-        return {"type": answer}
+        return {"type": yes_or_no(answer) or answer}
     if isinstance(answer, Mapping) and "decisions" in answer:
         answer = answer["decisions"]
     if isinstance(answer, list) and answer:

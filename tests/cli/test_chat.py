@@ -183,7 +183,7 @@ def test_a_decision_is_the_next_line(run: Run, serve: Serve) -> None:
     serve(DRAFTS, SCORES)
     result = run("chat", input=f"{NESTED}\nedit: My own words.\n{LISTS}\n")
     assert f"{CARS}\nMy own words.\n{ON_LISTS}\n" == result.stdout
-    assert "Enter approve, reject, edit:YOUR TEXT" in result.stderr
+    assert "Enter approve (or yes), reject (or no), edit:YOUR TEXT" in result.stderr
 
 
 @pytest.mark.usefixtures("asks")
@@ -257,8 +257,8 @@ def test_a_decision_that_is_yes_or_no(
     """At a budget that is used up, the chat names the two words that can be typed."""
     monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "10")
     serve(ANSWERS)
-    result = run("chat", input=f"{LISTS}\napprove\napprove\n")
-    assert "Enter approve or reject." in result.stderr
+    result = run("chat", input=f"{LISTS}\nperhaps\nyes\n{LISTS}\nはい\n")
+    assert 3 == result.stderr.count("Enter approve (or yes) or reject (or no).")
     assert "edit:" not in result.stderr
     assert ON_LISTS in result.stdout
 

@@ -13,7 +13,12 @@ from unsay.judging.topic_detector import LABEL_CHARS, label_of
         pytest.param("What is a decorator in Python?", "decorator in Python", id="english"),
         pytest.param("Hello! How do I bake bread?", "bake bread", id="a greeting first"),
         pytest.param("C++ or C#?", "C++ or C#", id="signs"),
-        pytest.param("京都の桜はいつ咲きますか?", "京都の桜はいつ咲", id="japanese"),
+        pytest.param("京都の桜はいつ咲きますか?", "京都の桜", id="japanese"),
+        pytest.param("二日で足りますか。", "二日", id="a verb at the end"),
+        pytest.param("食べたい。", "食べたい", id="only a verb"),
+        pytest.param(
+            "京都で美味しい店を予約して", "京都で美味しい店を予約", id="a noun that is done"
+        ),
         pytest.param("Pythonのリスト内包表記とは何ですか", "Pythonのリスト内包表記", id="mixed"),
         pytest.param("How are you?", "How are you?", id="no telling word: all of it"),
         pytest.param("", "", id="nothing"),

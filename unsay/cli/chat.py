@@ -20,6 +20,7 @@ from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
+from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import chat_help
@@ -87,10 +88,18 @@ class Chat:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 self._screen.end_line()
-                translate = self._screen.labels.reason
-                show_error(error, as_json=self._as_json, interface="chat", translate=translate)
+                show_error(
+                    error,
+                    as_json=self._as_json,
+                    interface="chat",
+                    translate=self._screen.labels.reason,
+                    layout=self._fitted,
+                )
             if self._interactive:
                 click.echo(err=True)
+
+    def _fitted(self, line: str) -> str:
+        return wrapped(line, columns=columns()) if self._interactive else line
 
     def _greet(self) -> None:
         words = self._screen.labels
@@ -167,6 +176,9 @@ class Chat:
     def _take(self, line: str) -> None:
         command = parse_command(line)
         deciding = self._due is not None
+        if self._due and command is None and not _is_about_draft(self._due) and not yes_or_no(line):
+            note(self._fitted(self._screen.labels.decide_yes_no))
+            return
         if command == RESUME or (deciding and command is None):
             decision = decision_of(line) if command is None else None
             self._screen.begin()
@@ -295,9 +307,10 @@ class Chat:
             print_json(event_object(event))
             return
         self._screen.show(event)
-        if self._due is not None:
+        if event.reply is not None and self._due is not None:
             words = self._screen.labels
-            note(words.decide if _is_about_draft(self._due) else words.decide_yes_no)
+            text = words.decide if _is_about_draft(self._due) else words.decide_yes_no
+            note(self._fitted(text))
 
 
 def _is_about_draft(due: Reply) -> bool:

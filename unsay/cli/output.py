@@ -120,11 +120,13 @@ def show_error(
     as_json: bool,
     interface: Literal["chat", "shell"] = "shell",
     translate: Callable[[str], str] = in_shell_language,
+    layout: Callable[[str], str] = str,
 ) -> None:
     """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
 
     `interface` decides how the next step is named, such as `/undo` or `unsay undo`. `translate`
-    returns the text in the user's language, by default that of the shell. If the error has an answer that could not be saved, the
+    returns the text in the user's language, by default that of the shell, and
+    `layout` breaks the line for a terminal. If the error has an answer that could not be saved, the
     answer is printed too.
     """
     if isinstance(error, click.ClickException):
@@ -133,7 +135,7 @@ def show_error(
         words = translate(typed_words(interface, str(error)))
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, words) if part)
-    click.echo(" ".join(line.split()), err=True)
+    click.echo(layout(" ".join(line.split())), err=True)
     answer = getattr(error, "answer", None)
     if answer is not None:
         note(translate(f"The model had answered, and the answer was not saved: {answer}"))

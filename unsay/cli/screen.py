@@ -158,7 +158,7 @@ class Screen:
             self.note(self._status(reply))
         if reply.request is not None:
             for action in reply.request.get("action_requests", ()):
-                self.note(action["description"])
+                self.note(self.labels.reason(action["description"]))
 
     def end_line(self) -> None:
         """End the draft that is on the screen; it can no longer be struck out."""

@@ -22,6 +22,7 @@ from unsay.effects import drive
 from unsay.errors import InputError, UnknownThreadError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads, load_pending_input
+from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import language_of, newest_language, text_of
 from unsay.operations.commands import parse_command
@@ -369,8 +370,8 @@ def readable(words: str) -> str:
 def decision_of(words: str) -> dict[str, Any]:
     """Return what a turn is resumed with for a decision that a person typed.
 
-    `approve`, `reject` and `edit:ANSWER` are decisions. All other words, also none, are
-    instructions for another attempt.
+    `approve`, `reject`, words such as `yes`, and `edit:ANSWER` are decisions. All other words, also
+    none, are instructions for another attempt.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}
@@ -378,8 +379,8 @@ def decision_of(words: str) -> dict[str, Any]:
     {'decisions': [{'type': 'respond', 'message': 'shorter, please'}]}
     """
     said = words.strip()
-    if said in ("approve", "reject"):
-        return {"decisions": [{"type": said}]}
+    if kind := yes_or_no(said):
+        return {"decisions": [{"type": kind}]}
     if said.startswith("edit:"):
         action = {"name": "deliver_answer", "args": {"answer": said.removeprefix("edit:").strip()}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}

@@ -162,13 +162,14 @@ class Labels(Texts):
 
     # The chat.
     decide: Text = Text(
-        "Enter approve, reject, edit:YOUR TEXT, or instructions for the next attempt.",
-        "approve(採用)、reject(却下)、edit:修正した回答、または次の試行への指示を入力してください。",
+        "Enter approve (or yes), reject (or no), edit:YOUR TEXT, or instructions for the next attempt.",
+        "approve または「はい」(採用)、reject または「いいえ」(却下)、edit:修正した回答、または次の試行への指示を入力してください。",
     )
     choice_text: Text = Text("YOUR TEXT", "修正した回答")
     choice_instructions: Text = Text("instructions", "指示")
     decide_yes_no: Text = Text(
-        "Enter approve or reject.", "approve(承認)または reject(却下)を入力してください。"
+        "Enter approve (or yes) or reject (or no).",
+        "approve または「はい」(承認)、reject または「いいえ」(却下)を入力してください。",
     )
     asked: Text = Text("removed question: “{question}”", "取り除いた質問: 「{question}」")
     stopped: Text = Text("Stopped. What came stays above.", "停止しました。")

@@ -189,10 +189,26 @@ _SENTENCE_END = re.compile(r"[.!?。！？\n]")
 _TOKEN = re.compile(r"[\u3400-\u9fff々]+|[\u30a0-\u30ff]+|[^\W_\u3040-\u30ff\u3400-\u9fff々]+[+#]*")
 
 
+# Hiragana behind a word's stem in Chinese characters, and not a particle or a copula. After a single
+# character more of them are endings: 話す, 見た.
+_STEM = re.compile(r"[\u3400-\u9fff々]+")
+_PARTICLES = "はがをにでとものへやかなだよね"
+_ENDING = re.compile(rf"(?![{_PARTICLES}さしすせじずたま])[ぁ-ん]|し[いくかけ]")
+_ENDING_OF_ONE = re.compile(rf"(?![{_PARTICLES}])[ぁ-ん]")
+
+
+def _is_cut(sentence: str, word: re.Match[str]) -> bool:
+    """Return whether a Japanese word goes on in hiragana after the match, as in 咲 of 咲きます."""
+    ending = _ENDING_OF_ONE if len(word.group()) == 1 else _ENDING
+    return bool(_STEM.fullmatch(word.group()) and ending.match(sentence, word.end()))
+
+
 def label_of(question: str) -> str:
     """Return a label for a question: its first sentence from the first content word to the last.
 
-    If no sentence has a content word, the label is the question. It is shortened to `LABEL_CHARS`.
+    A Japanese verb or adjective at its end is left out, or if it is alone taken to the sentence's
+    end. If no sentence has a content word, the label is the question. It is shortened to
+    `LABEL_CHARS`.
 
     >>> label_of("Please tell me about Python list comprehensions.")
     'Python list comprehensions'
@@ -202,5 +218,7 @@ def label_of(question: str) -> str:
     for sentence in _SENTENCE_END.split(question[:2_000]):
         telling = [found for found in _TOKEN.finditer(sentence) if terms(found.group())]
         if telling:
-            return preview(sentence[telling[0].start() : telling[-1].end()], LABEL_CHARS)
+            whole = [word for word in telling if not _is_cut(sentence, word)]
+            end = whole[-1].end() if whole else len(sentence)
+            return preview(sentence[telling[0].start() : end], LABEL_CHARS)
     return preview(question, LABEL_CHARS)

@@ -23,6 +23,9 @@ class ReasonTexts(RollbackTexts):
             ),
             "The conversation has no turns yet: ask a question first": "まだターンがありません。先に質問してください",
             "This conversation has no turns to roll back yet": "ロールバックできるターンがまだありません",
+            "{} is neither yes nor no: answer 'approve' or 'reject'": (
+                "{}は承認でも却下でもありません。approve(承認)か reject(却下)で答えてください"
+            ),
             "The command has no argument: write {}": "次の形で入力してください: {}",
             "There is no removed branch to restore in this conversation": (
                 "復元できるブランチはありません"
