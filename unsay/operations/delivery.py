@@ -107,8 +107,8 @@ def keep_unsaved(
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     """Return the update that ends a turn with the answer that an earlier run could not save.
 
-    `None` if there is no such answer. A flagged answer can raise `ConflictError`, as `at_turn_start`
-    does.
+    `None` if no answer is kept. For a flagged answer the update first puts back what the turn's
+    rollbacks removed; raises `ConflictError` if that is not possible.
     """
     place = place_of_question(state, scope)
     if place is None:

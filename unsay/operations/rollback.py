@@ -110,7 +110,7 @@ def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Step
 
 
 def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where a turn is found that leaves the state, so that a repeated request finds its answer.
+    """Store where to find turns that leave the state: a repeated request then gets its old answer.
 
     `places` has, by the id of the turn's user message, the id of its branch, or of the new message
     that asks the question again. Without a store nothing is stored.
