@@ -68,6 +68,15 @@ def test_the_table_of_stream_events_is_fresh() -> None:
     )
 
 
+def test_the_tables_of_methods_are_fresh() -> None:
+    """`docs/api.md` has what the code says of each method."""
+    page = runpy.run_path(str(ROOT / "docs" / "generate_methods.py"))["page"]
+
+    assert page() == (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), (
+        "run python docs/generate_methods.py"
+    )
+
+
 def test_the_picture_of_the_layers_is_fresh() -> None:
     """`docs/layers.svg` is what the import contract and the packages' docstrings give now."""
     draw = runpy.run_path(str(ROOT / "docs" / "draw_layers.py"))["draw"]

@@ -58,8 +58,37 @@ def check_call(
                 f"{', '.join(sorted(annotations))}{settings}"
             )
         if not fits(value, annotations[name]):
-            raise error(f"{verb}: {name} must be {_described(annotations[name])}, got {value!r}")
+            positional = [each.name for each in parameters[: len(tuple(args))]]
+            meant = _meant(value, annotations, name, positional)
+            raise error(
+                f"{verb}: {name} must be {described(annotations[name])}, got {shown(value)}{meant}"
+            )
         check_text(value, f"{verb}: {name}")
+
+
+def _meant(
+    value: Any, annotations: Mapping[str, Any], name: str, positional: Collection[str]
+) -> str:
+    """Return what the caller may have meant, for the end of an error; empty if that is not known.
+
+    A single item instead of a list, or the value of the only other parameter that takes it.
+    """
+    if fits([value], annotations[name]) and not fits(object(), annotations[name]):
+        return f"; put it in a list: {name}=[…]"
+    others = [each for each, kind in annotations.items() if each != name and _takes(value, kind)]
+    if name in positional and len(others) == 1:
+        return f" (did you mean {others[0]}={value!r}?)"
+    return ""
+
+
+def _takes(value: Any, annotation: Any) -> bool:
+    """Return whether a value fits an annotation that not every value fits."""
+    return fits(value, annotation) and not fits(object(), annotation)
+
+
+def shown(value: Any) -> str:
+    """Return a value for an error: a function by its name, anything else as in code."""
+    return value.__name__ if inspect.isroutine(value) else repr(value)
 
 
 def _in_call(parameter: inspect.Parameter) -> str:
@@ -71,11 +100,11 @@ def _in_call(parameter: inspect.Parameter) -> str:
     )
 
 
-def _described(annotation: Any) -> str:
+def described(annotation: Any) -> str:
     """Return a type as it is written in code, without module names."""
     if get_origin(annotation) in (Union, UnionType):
         return " | ".join(
-            "None" if each is type(None) else _described(each) for each in get_args(annotation)
+            "None" if each is type(None) else described(each) for each in get_args(annotation)
         )
     return re.sub(r"\b[a-z_.]+\.", "", inspect.formatannotation(annotation))
 
@@ -95,7 +124,7 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
         signature.bind(*[None] * count, **given)
     except TypeError as error:
         raise ConfigurationError(
-            f"{name} is called with {takes}, and {function!r} does not take that: {error}"
+            f"{name} is called with {takes}, and {shown(function)} does not take that: {error}"
         ) from None
 
 
@@ -109,7 +138,7 @@ def check_returns(function: Callable[..., Any], name: str, *, may_yield: bool = 
     yields = inspect.isgeneratorfunction(inner) and not may_yield
     if yields or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(
-            f"{name}={function!r} is a generator: use return instead of yield; it may be async"
+            f"{name}={shown(function)} is a generator: use return instead of yield; it may be async"
         )
 
 

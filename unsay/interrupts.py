@@ -147,7 +147,7 @@ def read_permission(answer: Any) -> bool:
 def read_decision(answer: Any) -> Decision:
     """Read a decision: `{"decisions": [{"type": …}]}`, a list, one answer, its name, yes or no.
 
-    Raises `InputError` for any other form, and for `edit` or `respond` without words.
+    Raises `InputError` for any other form, and for `edit` or `respond` without a text.
     """
     first = _first(answer)
     kind = _KINDS.get(str(first.get("type", "")))
@@ -158,7 +158,9 @@ def read_decision(answer: Any) -> Decision:
         )
     text = _text(first)
     if kind in ("edit", "respond") and not text.strip():
-        raise InputError(f"A decision to {kind} needs words: {answer!r} has none")
+        name = "answer" if kind == "edit" else "message"
+        form = f'{{"type": "{kind}", "{name}": "…"}}'
+        raise InputError(f"A decision to {kind} needs the text, as in {form}: {answer!r} has none")
     return Decision(kind=kind, text=text)
 
 

@@ -148,7 +148,7 @@ def check_model(model: ModelLike | None, name: str) -> None:
             f"{name}={model!r} is empty: give a model's name, such as 'gpt-4.1-mini', or leave it out"
         )
     if callable(model) and not isinstance(model, Runnable):
-        check_arity(model, 1, name, "the messages")
+        check_arity(model, 1, name, "one argument, the messages")
     graph = inner_of(model) if isinstance(model, Runnable) else None
     if isinstance(graph, Pregel):
         graphs: list[Any] = [graph, *(each for _, each in graph.get_subgraphs(recurse=True))]

@@ -1,6 +1,5 @@
 """Runtime: `Services`, what a compiled graph has, and `Scope`, what one step of it may use."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -45,7 +44,7 @@ from unsay.tokens.counter import Encoder
 from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
 from unsay.topic_shift import TopicDetector
-from unsay.tracing import labeled, with_handler
+from unsay.tracing import labeled, log_failure, with_handler
 from unsay.types import Language, PendingCompensation, Provider
 
 
@@ -84,7 +83,6 @@ Part = Literal["answerer", "judge_forms", "judge_panel", "summarizer", "titler",
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: the parent of our own agent's run inside."""
 
-LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -337,11 +335,7 @@ class Scope:
 
         The `error`, which is not raised, is logged as a warning and streamed as the `event`.
         """
-        reason = f"{type(error).__name__}: {error}"[:500]
-        LOG.warning(
-            "event=%s thread=%r reason=%r a part of yours failed", event, self.thread_id, reason
-        )
-        self.emit(event, error=reason)
+        self.emit(event, error=log_failure(event, self.thread_id, error))
 
     def resolve(self, part: Part) -> Call:
         """Return a call whose result is that attribute of `services`, which is made on first use.

@@ -170,7 +170,10 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     def _fit_together(self) -> Self:
         costs = (self.session_budget_cost, self.task_budget_cost, self.agent_budget_cost)
         if any(cost is not None for cost in costs) and not self.prices:
-            raise ValueError("a budget of cost needs prices; give those of the models")
+            raise ValueError(
+                "a budget of cost needs the prices of a million tokens of each model: add prices = "
+                '{"gpt-4.1-mini" = {input = …, output = …}}'
+            )
         quality = max(self.quality_threshold, *self.quality_thresholds.values(), 0.0)
         if quality > self.checkpoint_threshold:
             if "checkpoint_threshold" in self.model_fields_set:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
-from unsay.arguments import configured
+from unsay.arguments import configured, shown
 from unsay.effects import run_on_own_loop
 from unsay.errors import ConfigurationError
 
@@ -238,7 +238,7 @@ def _check(function: Callable[..., Any], target: Any) -> None:
         filled = param.default is not param.empty or known is None or param.name in known
         if param.kind is not param.VAR_KEYWORD and not (named and filled):
             raise ConfigurationError(
-                f"{function!r} has a parameter {str(param)!r} that no call of the tool fills: use "
+                f"{shown(function)} has a parameter {str(param)!r} that no call of the tool fills: use "
                 f"{', '.join(map(repr, sorted(known or WHOLE)))}, by name"
             )
 

@@ -2,12 +2,15 @@
 
 import atexit
 import logging
+import os
+import sysconfig
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from queue import Full, Queue
 from threading import Thread
+from traceback import walk_tb
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +39,27 @@ EXIT_SECONDS = 5.0
 """How long Python waits at exit for scores that are not sent yet."""
 
 LOG = logging.getLogger(__name__)
+
+_FOREIGN = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), os.path.dirname(__file__))
+"""Folders of code that is not the user's."""
+
+
+def log_failure(event: str, thread_id: str | None, error: Exception) -> str:
+    """Log that a part which the user gave failed, with the place in the user's code.
+
+    Returns the reason: the error's class and message, at most 500 characters.
+    """
+    reason = f"{type(error).__name__}: {error}"[:500]
+    frames = [(f.f_code.co_filename, line) for f, line in walk_tb(error.__traceback__)]
+    own = [f"{name}:{line}" for name, line in frames if not name.startswith(_FOREIGN)]
+    LOG.warning(
+        "event=%s thread=%r reason=%r at=%r a judge, detector or other part that you gave failed",
+        event,
+        thread_id,
+        reason,
+        own[-1] if own else "",
+    )
+    return reason
 
 
 def with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:

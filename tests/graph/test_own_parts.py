@@ -204,6 +204,8 @@ def checked(events: list[dict[str, Any]], part: str, failure: str, text: str) ->
     else:
         assert f"event={EVENTS[part]}" in text
         assert REASONS[failure] in text
+    if failure == "raises":
+        assert f"at='{__file__}:" in text
     assert told
     assert REASONS[failure] in told[0]
 
@@ -375,7 +377,7 @@ class Short:
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        pytest.param("judge", lambda: 0.9, "judge is called with the messages", id="judge"),
+        pytest.param("judge", lambda: 0.9, "judge is called with one argument", id="judge"),
         pytest.param("judge", lambda a, b: 0.9, "the messages", id="judge of two"),
         pytest.param("judge", 5, "judge must be", id="no judge"),
         pytest.param("judge", OwnStrategy, "is a class", id="a class as a judge"),

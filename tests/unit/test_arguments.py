@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -209,6 +210,20 @@ def test_names_that_mean_something_else(name: str) -> None:
         assert "reserved" in conversation.say(f"/checkpoint {name}").text
 
 
+def judge_of_two(question: str, answer: str) -> float:
+    """A judge that cannot be called with the messages."""
+    return float(question == answer)
+
+
+def opened() -> Conversation:
+    """A conversation with one turn."""
+    conversation = Conversation.open(
+        ":memory:", model=ScriptedChat(default="Hi"), judge=ScriptedJudge()
+    )
+    conversation.say("Hello")
+    return conversation
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -246,6 +261,41 @@ def test_names_that_mean_something_else(name: str) -> None:
             lambda: Settings(quality_threshold=0.9, checkpoint_threshold=0.5),
             "cannot be used: quality_threshold 0.9 must not be above checkpoint_threshold 0.5",
             id="two values",
+        ),
+        pytest.param(
+            lambda: Settings(session_budget_cost=1),
+            r'add prices = \{"gpt-4.1-mini" = \{input = …, output = …\}\}',
+            id="a budget without prices",
+        ),
+        pytest.param(
+            lambda: opened().rollback(1),  # type: ignore[arg-type]
+            r"to must be str \| None, got 1 \(did you mean turns=1\?\)",
+            id="the value of another parameter",
+        ),
+        pytest.param(
+            lambda: opened().say("Hi", documents="One text."),
+            r"got 'One text.'; put it in a list: documents=\[…\]",
+            id="one item for a list",
+        ),
+        pytest.param(
+            lambda: build_graph(judge=judge_of_two),
+            "one argument, the messages, and judge_of_two does not take that",
+            id="a function by its name",
+        ),
+        pytest.param(
+            lambda: ScriptedChat(replies=["Hi"]),  # type: ignore[arg-type]
+            r"replies must be Mapping\[str, .*got \['Hi'\]",
+            id="a scripted reply",
+        ),
+        pytest.param(
+            lambda: opened().edit(1, ""),
+            "The new text of turn 1 is empty",
+            id="an empty text",
+        ),
+        pytest.param(
+            lambda: Registry.open(":memory:").sessions(since=datetime(2026, 1, 31)),
+            "since=.* has no zone",
+            id="a time without a zone",
         ),
     ],
 )

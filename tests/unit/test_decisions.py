@@ -172,7 +172,7 @@ def test_what_is_no_decision_is_refused(answer: Any) -> None:
 )
 def test_a_decision_that_needs_words_needs_words(kind: str, words: dict[str, Any]) -> None:
     """To edit or to respond without words is refused, wherever they are missing."""
-    with pytest.raises(InputError, match=f"A decision to {kind} needs words"):
+    with pytest.raises(InputError, match=f"A decision to {kind} needs the text, as in"):
         read_decision({"type": kind, **words})
 
 

@@ -1,5 +1,6 @@
 """Sessions: threads that begin, are active, and may end."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -146,6 +147,7 @@ def filled(store: BaseStore) -> BaseStore:
         ({"labels": {"none": "yes"}}, ""),
         ({"since": at(7)}, "987"),
         ({"until": at(2)}, "10"),
+        ({"since": datetime.fromisoformat(at(7))}, "987"),
         ({"since": "2026-01-01T09:00:03+09:00", "until": "2026-01-01T00:00:05Z"}, "43"),
     ],
     ids=str,

@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
 from unsay.agent_state import report_unkept
-from unsay.arguments import configured
+from unsay.arguments import configured, shown
 from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Composed, Strategy, check_strategy
 from unsay.effects import Steps, adrive, drive, utc_now
@@ -257,7 +257,7 @@ def _tool_of(function: Callable[..., Any]) -> BaseTool:
         return tool(function)
     except ValueError as error:
         raise ConfigurationError(
-            f"{function!r} cannot be a tool: {error} The docstring is what the model reads of it."
+            f"{shown(function)} cannot be a tool: {error} The docstring is what the model reads of it."
         ) from error
 
 

@@ -307,8 +307,8 @@ class RunFilters(TypedDict, total=False):
     phase: RunPhase | None
     labels: Mapping[str, str] | None
     parent_run_id: str | None
-    since: str | None
-    until: str | None
+    since: str | datetime | None
+    until: str | datetime | None
     cursor: str | None
     limit: int
 
@@ -326,7 +326,7 @@ def list_runs(
         thread_id: `None` means all threads.
         **filters: `status`: one, or several of which any matches. `phase`. `labels`: all of them must
             match. `parent_run_id`: only runs that this run started. `since` (included) and `until`
-            (excluded): when a run started, ISO 8601 with a zone. `cursor`: that of the page before.
+            (excluded): when a run started, a `datetime` or ISO 8601, with a zone. `cursor`: that of the page before.
             `limit`: 1 to 1,000, by default 50. `None` sets no filter.
 
     Raises:

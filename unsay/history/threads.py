@@ -244,8 +244,8 @@ def search_sessions(
     *,
     status: SessionStatus | None = None,
     labels: Mapping[str, str] | None = None,
-    since: str | None = None,
-    until: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
@@ -257,8 +257,8 @@ def search_sessions(
         store: The store of the threads.
         status: `None` means any.
         labels: All of them must match.
-        since: Earliest beginning of a session, included. ISO 8601 with a zone.
-        until: Latest beginning of a session, excluded. ISO 8601 with a zone.
+        since: Earliest beginning of a session, included; a `datetime` or ISO 8601, with a zone.
+        until: Latest beginning of a session, excluded, in the same forms.
         cursor: The cursor of the page before; `None` for the first page.
         limit: 1 to 1,000.
 

@@ -71,10 +71,12 @@ def parse_edit(
         MessageTooLongError: The text is over `limit`.
     """
     number, _, text = argument.partition(" ")
-    if not number.isdecimal() or not text.strip():
+    if not number.isdecimal():
         raise InputError(
             f"{argument!r} is not a turn and a text: write a turn number N and the text"
         )
+    if not text.strip():
+        raise InputError(f"The new text of turn {number} is empty: write the text after the number")
     messages = turns_named(state, number, pending)
     asked = [message for message in messages if message.type == "human"]
     if not any(is_question(message) for message in asked):

@@ -103,6 +103,7 @@ class ReasonTexts(RollbackTexts):
             "Message {} is pinned already; {} it to remove the pin": "すでにピン留めされています",
             "Message {} is forgotten already; {} it to show it again": "すでに送信対象から外れています",
             "Not pinned: {}; {}": "ピン留めされていません",
+            "The new text of turn {} is empty: write the text after the number": "ターン{}の新しい質問を、番号のあとに入力してください",
             "{} is not a turn and a text: write a turn number N and the text": "{}には、ターン番号と新しい質問を入力してください",
             "Turn {} cannot be removed alone: {}": "ターン{}だけを取り除くことはできません。/rollback で前に戻ってください",
             "{} is not a name for a checkpoint: use 1 to 64 printable characters, and do not begin with a slash": (

@@ -84,8 +84,8 @@ def window(
     kind: str,
     *,
     labels: Mapping[str, str] | None = None,
-    since: str | None,
-    until: str | None,
+    since: str | datetime | None,
+    until: str | datetime | None,
     cursor: str | None,
     limit: int,
 ) -> Window:
@@ -211,21 +211,25 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-def _bound(name: str, text: str | None) -> datetime | None:
-    """Return the time in a text; `None` for `None`.
+def _bound(name: str, given: str | datetime | None) -> datetime | None:
+    """Return a time, or the time in a text; `None` for `None`.
 
-    Raises `InputError` unless the text is ISO 8601 with a zone. `name` is the argument's name, for
-    the message.
+    Raises `InputError` unless it has a zone, and a text is ISO 8601. `name` is the argument's name,
+    for the message.
     """
-    if text is None:
+    if given is None:
         return None
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise InputError(f"{name}={given!r} has no zone: give one, such as tzinfo=UTC")
+        return given
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(given)
     except (TypeError, ValueError):
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InputError(
-            f"{name}={text!r} is not a time: give ISO 8601 with a zone, such as "
+            f"{name}={given!r} is not a time: give ISO 8601 with a zone, such as "
             "2026-01-31T09:00:00+09:00 or 2026-01-31T00:00:00Z"
         )
     return moment

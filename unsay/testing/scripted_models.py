@@ -26,7 +26,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
-from unsay.arguments import configurable, fits
+from unsay.arguments import configurable, described, fits
 from unsay.errors import ConfigurationError
 from unsay.presets import hint
 from unsay.testing.scripts import (
@@ -73,7 +73,8 @@ class Scripted(BaseChatModel):
                 )
             annotation = cls.model_fields[name].annotation
             if annotation is not None and not fits(value, annotation):
-                raise ConfigurationError(f"{cls.__name__}: {name} cannot be {value!r}")
+                kind = described(annotation)
+                raise ConfigurationError(f"{cls.__name__}: {name} must be {kind}, got {value!r}")
         return given
 
     @property
