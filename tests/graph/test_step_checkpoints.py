@@ -10,6 +10,7 @@ from tests.graph.kit import config, make, said, say, scores, transcript, whole
 from unsay import risky
 from unsay.conversation.conversation import Conversation
 from unsay.errors import InputError
+from unsay.messages.annotations import is_answer
 from unsay.messages.boundaries import safe_indices
 from unsay.messages.validation import validate
 from unsay.testing import ScriptedChat
@@ -283,3 +284,42 @@ def test_the_first_task_has_a_checkpoint_where_a_host_asks_for_it() -> None:
     assert [] == talk.messages()
     talk.undo()
     assert 2 == len(talk.messages())
+
+
+TASK_STARTS = {
+    "by default a good score only": ({}, "score", [1, 2, 3]),
+    "the first task too": ({"checkpoint_on": ["task_start"]}, "task_start", [0]),
+}
+
+
+@pytest.mark.parametrize(("settings", "reason", "turns"), TASK_STARTS.values(), ids=TASK_STARTS)
+@pytest.mark.parametrize("front", ["conversation", "graph"])
+def test_a_start_is_no_target_of_a_bare_rollback(
+    front: str, settings: dict[str, Any], reason: str, turns: list[int]
+) -> None:
+    """Each bare rollback takes back one turn of three, also where the only checkpoint is the start."""
+
+    def model(_: list[AnyMessage]) -> str:
+        return "An answer about what was asked, long enough."
+
+    texts = [f"Tell me about the move, part {number}." for number in range(3)]
+    if front == "graph":
+        graph = make(model, settings=settings)
+        made = say(graph, *texts)["checkpoints"]
+        left = [len(answers(say(graph, "/rollback")["messages"])) for _ in texts]
+    else:
+        talk = Conversation.open(":memory:", model=model, judge=scores(), settings=settings)
+        for text in texts:
+            talk.say(text)
+        made = talk.checkpoints()
+        left = []
+        for _ in texts:
+            talk.rollback()
+            left.append(len(answers(talk.messages())))
+    assert [(reason, turn) for turn in turns] == [(each["reason"], each["turn"]) for each in made]
+    assert [2, 1, 0] == left
+
+
+def answers(messages: list[AnyMessage]) -> list[AnyMessage]:
+    """The answers of a model, without replies to commands."""
+    return [message for message in messages if is_answer(message)]
