@@ -27,7 +27,8 @@ class JudgingSettings(BaseSettings):
 
     quality_thresholds: dict[Language, Share] = Field(default={})
     """By language (`en`, `ja`), instead of `quality_threshold`; `unsay calibrate --write` sets them. A
-    `quality_threshold` from a stronger source, such as a run's context over the file, replaces them."""
+    `quality_threshold` from a stronger source, such as a run's context over the file, replaces them.
+    `checkpoint_threshold` stays, and of the answers that reach it only those that pass become one."""
 
     consistency_threshold: Share = 0.4
     """An answer that a judge finds less consistent with what was said fails as well. Source: own."""

@@ -174,7 +174,9 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
                 "a budget of cost needs the prices of a million tokens of each model: add prices = "
                 '{"gpt-4.1-mini" = {input = …, output = …}}'
             )
-        quality = max(self.quality_threshold, *self.quality_thresholds.values(), 0.0)
+        # Those of languages are not compared: only an answer that passes becomes a checkpoint, and
+        # what Japanese answers need must not keep English ones from becoming checkpoints.
+        quality = self.quality_threshold
         if quality > self.checkpoint_threshold:
             if "checkpoint_threshold" in self.model_fields_set:
                 raise ValueError(

@@ -136,6 +136,7 @@ def reversible(
     )
 
     def decorate(target: T) -> T:
+        _check_tool(target)
         for function in (undo, describe):
             if callable(function):
                 _check(function, target)  # here, so that no rollback is the first to fail
@@ -148,11 +149,11 @@ def reversible(
 def risky(target: T) -> T:
     """Mark a tool as risky: a checkpoint is made before each step that calls it.
 
-    The argument is a function or a LangChain tool, which is returned. `checkpoint_on` must have
-    `risky`, as it has by default.
+    The argument is a function, a method or a LangChain tool, which is returned. A method is marked
+    for all objects of its class. `checkpoint_on` must have `risky`, as it has by default.
 
     Raises:
-        ConfigurationError: The argument is neither.
+        ConfigurationError: The argument is none of these.
 
     Example:
         >>> @risky
@@ -162,7 +163,8 @@ def risky(target: T) -> T:
         >>> is_risky(drop)
         True
     """
-    _attach(target, RISKY, value=True)
+    # A bound method takes no attributes, and has those of its function.
+    _attach(target.__func__ if inspect.ismethod(target) else target, RISKY, value=True)
     return target
 
 
@@ -172,13 +174,18 @@ def is_risky(target: Any) -> bool:
 
 
 def _attach(target: Any, name: str, *, value: Any) -> None:
+    _check_tool(target)
     # A LangChain tool is a pydantic model, which refuses new attributes.
-    try:
-        object.__setattr__(target, name, value)
-    except AttributeError as error:
+    object.__setattr__(target, name, value)
+
+
+def _check_tool(target: Any) -> None:
+    """Raise `ConfigurationError` unless the target is a function or a LangChain tool."""
+    if not (isinstance(target, BaseTool) or inspect.isfunction(target)):
         raise ConfigurationError(
-            f"{target!r} is not a tool: decorate a function or a LangChain tool"
-        ) from error
+            f"{target!r} is not a tool: decorate a function or a LangChain tool, such as `tool(…)` "
+            "makes of a method"
+        )
 
 
 def _holders(target: Any) -> tuple[Any, ...]:

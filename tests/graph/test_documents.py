@@ -5,6 +5,7 @@ from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
 from unsay.conversation.conversation import Conversation
+from unsay.errors import ConflictError
 from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat
 
@@ -133,3 +134,21 @@ def test_a_documents_picture_reaches_the_model() -> None:
     assert CAPITAL in words["text"]
     assert picture == shown
     assert {"type": "text", "text": QUESTION} == asked
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_pin_on_an_irrelevant_document_is_refused(language: str) -> None:
+    """The error says why; a pin of the whole turn leads to its other messages, by a command as well."""
+    asked = {"en": QUESTION, "ja": "オーストラリアの首都はどこですか？"}[language]
+    talk = Conversation.open(":memory:", model=ScriptedChat(default=GOOD), judge=judge)
+    talk.say(asked, documents=[RECIPE, CAPITAL])
+    recipe, capital, _, answer = (m.id for m in talk.messages())
+    with pytest.raises(ConflictError, match="was judged irrelevant"):
+        talk.pin(recipe)
+    assert [capital, answer] == [each["message_id"] for each in talk.pin(turn=1)]
+
+    graph = make(ScriptedChat(default=GOOD), judge)
+    found = [HumanMessage(RECIPE, name="document", id="d1"), HumanMessage(asked, id="q1")]
+    graph.invoke({"messages": found}, config())
+    pinned = [each["message_id"] for each in say(graph, "/pin")["pins"]]
+    assert (2, "q1") == (len(pinned), pinned[0])

@@ -1,5 +1,6 @@
 """Checkpoints within a turn: after tool steps, before risky tools and after errors; tasks of a host."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,9 +8,9 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import config, make, said, say, scores, transcript, whole
-from unsay import risky
+from unsay import reversible, risky
 from unsay.conversation.conversation import Conversation
-from unsay.errors import InputError
+from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer
 from unsay.messages.boundaries import safe_indices
 from unsay.messages.validation import validate
@@ -107,6 +108,44 @@ def test_a_risky_tool_has_a_checkpoint_before_it_by_default(front: str) -> None:
         before, reasons = state["messages"], state["checkpoints"]
     (made,) = [each for each in reasons if each["reason"] == "risky"]
     assert "tool: check: 7" == said([m for m in before if m.id == made["message_id"]])[0]
+
+
+class Files:
+    """An object whose method is a tool."""
+
+    def wipe(self) -> str:
+        """Delete everything."""
+        return "gone"
+
+    def __call__(self) -> str:
+        """Delete everything."""
+        return "gone"
+
+
+def test_a_risky_method_has_its_checkpoint() -> None:
+    """A method of an object is marked like a function."""
+    call = {"name": "wipe", "args": {}, "id": "call"}
+
+    def script(messages: list[AnyMessage]) -> AIMessage:
+        done = messages[-1].type == "tool"
+        return AIMessage("All is in order now.") if done else AIMessage("", tool_calls=[call])
+
+    tools = [risky(Files().wipe)]
+    graph = make(ScriptedChat(script=script), tools=tools)
+    reasons = [each["reason"] for each in say(graph, "Tidy up.")["checkpoints"]]
+    assert "risky" in reasons
+
+
+@pytest.mark.parametrize("mark", [risky, reversible(undo=None)], ids=["risky", "reversible"])
+@pytest.mark.parametrize(
+    "target",
+    [Files(), Files, object(), partial(Files().wipe), len, "wipe", None],
+    ids=["object with a call", "class", "object", "partial", "builtin", "name", "nothing"],
+)
+def test_what_is_no_tool_is_not_marked(mark: Any, target: Any) -> None:
+    """It would never be called as a tool, so marking it has no effect that anybody could see."""
+    with pytest.raises(ConfigurationError, match="is not a tool: decorate a function"):
+        mark(target)
 
 
 def test_a_risky_first_step_has_its_checkpoint_at_the_question() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
+from unsay.judging.vocabulary import sentences
 from unsay.verdicts import Exchange, LocalCheck
 
 LABELLED = (
@@ -490,6 +491,20 @@ def test_an_answer_may_stay_with_the_earlier_topic() -> None:
     answer = "Ten countries share the Danube, and most of them have capitals or ports along it."
     found = prejudge(Exchange(question="Why is that?", answer=answer, earlier=earlier))
     assert "off_topic" not in found.signals
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("What?! I did not know. Really?", ["What?!", "I did not know.", "Really?"]),
+        ("No way!!! Why?...", ["No way!!!", "Why?..."]),
+        ("本当ですか！？すごい。はい", ["本当ですか！？", "すごい。", "はい"]),
+        ("そう……。次", ["そう……。", "次"]),
+    ],
+)
+def test_a_sentence_ends_once(text: str, parts: list[str]) -> None:
+    """Several signs at the end of a sentence are one end, in both languages."""
+    assert parts == sentences(text)
 
 
 def test_a_later_answer_in_other_words_is_only_read() -> None:

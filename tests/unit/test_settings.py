@@ -350,6 +350,14 @@ def test_a_raised_quality_threshold_raises_the_other_one() -> None:
     assert 0.95 == run.checkpoint_threshold
 
 
+@pytest.mark.parametrize("given", [{}, {"checkpoint_threshold": 0.8}], ids=["default", "given"])
+def test_a_threshold_of_one_language_leaves_the_other_alone(given: dict[str, Any]) -> None:
+    """A high one for Japanese does not raise the threshold of checkpoints, which is for both."""
+    settings = load_settings({"quality_thresholds": {"ja": 0.95}, **given})
+    assert 0.8 == settings.checkpoint_threshold
+    assert [0.5, 0.95] == [settings.quality_in("en"), settings.quality_in("ja")]
+
+
 SOURCES = ("argument", "environment", "file", "preset", "run")
 
 

@@ -51,7 +51,8 @@ def pin(
 ) -> Steps[tuple[Pin, ...]]:
     """Pin a message: always include it in the context, with its tool calls and results.
 
-    The pin has no effect on an irrelevant document, and while a rollback has the message removed.
+    The pin has no effect while a rollback has the message removed. Of a whole turn, irrelevant
+    documents are not pinned.
 
     Args:
         thread: The thread.
@@ -66,8 +67,8 @@ def pin(
         UnknownBranchError: The message is not in the transcript.
         UnknownTurnError: No answered turn has this number.
         InputError: It is a command or a notice.
-        ConflictError: It is pinned already, it is forgotten, there are 64 pins, or a decision is
-            pending.
+        ConflictError: It is pinned already, it is forgotten, it is an irrelevant document or search
+            result, there are 64 pins, or a decision is pending.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     page = None

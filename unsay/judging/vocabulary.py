@@ -241,7 +241,7 @@ def _meets(unit: Unit, known: frozenset[str]) -> bool:
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 FENCED = re.compile(r"^[ ]{0,3}```.*?(?:^[ ]{0,3}```|\Z)", re.MULTILINE | re.DOTALL)
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])|\n+")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])(?![.。…！？!?])|\n+")
 _TERMINAL = re.compile(
     r"(?:[.!?。！？…;；～〜♪☆★)）\]】」』”\"'’`>|}*_~#=$\-―—0-9０-９%％°℃/]|(?:です|ます|ました|ません|でした|ください|でしょう)|[^\w\s,、，（(「『\[{+&:：])\Z"
 )

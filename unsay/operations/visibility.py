@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.exclusions import forgotten_ids
+from unsay.context.exclusions import forgotten_ids, irrelevant_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownTurnError
 from unsay.events.event_types import NewEvent
-from unsay.messages.annotations import answers_by_turn, in_turns, spoken
+from unsay.messages.annotations import answers_by_turn, in_turns, is_irrelevant, spoken
 from unsay.operations.forget import Cause, apply, forget_messages
 from unsay.operations.pin import bounded, ids_to_pin, make_pin, pinned_ids
 from unsay.operations.reversal import pin_step
@@ -125,12 +125,16 @@ def join_topics(state: State, scope: Scope) -> Update:
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
     """Return the update that pins messages of the state, or of an offloaded segment.
 
-    `page` is the segment's id; `None` is the state. A tool call and its results get one pin. Raises
-    `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
+    `page` is the segment's id; `None` is the state. A tool call and its results get one pin, and an
+    irrelevant document gets none. Raises `ConflictError` if all are pinned already, one is
+    forgotten, or there are too many pins.
     """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
-    names = ids_to_pin(messages, message_ids) if page is None else message_ids
-    new = [name for name in dict.fromkeys(names) if name not in known]
+    # An irrelevant document is in no context, so its pin could not lead to its question.
+    useless = irrelevant_ids(messages)
+    sent = [message for message in messages if message.id not in useless]
+    names = list(dict.fromkeys(ids_to_pin(sent, message_ids) if page is None else message_ids))
+    new = [name for name in names if name not in known]
     if not new:
         raise ConflictError(f"Message {names[0]!r} is pinned already; unpin it to remove the pin")
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
@@ -146,10 +150,11 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
     """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
 
     Raises `UnknownBranchError` if neither has it, `InputError` for a command or notice,
-    `ConflictError` for a forgotten one, `DatabaseCorruptError` for a damaged segment.
+    `ConflictError` for a forgotten one or an irrelevant document, `DatabaseCorruptError` for a
+    damaged segment.
     """
     if any(message.id == message_id for message in state["messages"]):
-        _check_spoken(state["messages"], message_id)
+        _check_sent(state["messages"], message_id)
         return None
     page = None
     if scope.address is not None:
@@ -159,17 +164,22 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
             f"Message {message_id!r} is not in the transcript; timeline() lists its messages"
             f"{_turn_hint(message_id)}"
         )
-    _check_spoken(page.messages, message_id)
+    _check_sent(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
         raise ConflictError(f"Message {message_id!r} is forgotten: restore it first, then pin it")
     return page.id
 
 
-def _check_spoken(messages: Sequence[AnyMessage], message_id: str) -> None:
+def _check_sent(messages: Sequence[AnyMessage], message_id: str) -> None:
     if message_id not in {message.id for message in spoken(messages)}:
         raise InputError(
             f"Message {message_id!r} is a command or a notice, which no model is sent: pin a "
             "question or an answer"
+        )
+    if any(message.id == message_id and is_irrelevant(message) for message in messages):
+        raise ConflictError(
+            f"Message {message_id!r} was judged irrelevant, and contexts leave it out also with a "
+            "pin: send its text in a question instead"
         )
 
 
