@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.postgres.conftest import Machine
-from unsay.conversation.conversation import Registry
+from unsay.conversation.conversation import Conversation, Registry
 from unsay.errors import (
     ConfigurationError,
     DatabaseTooNewError,
@@ -20,6 +20,7 @@ from unsay.errors import (
 )
 from unsay.graph.builder import can_replay_deltas
 from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat
 
 pytestmark = pytest.mark.full
 
@@ -208,6 +209,34 @@ def test_a_closed_database_says_so(url: str) -> None:
 
     with pytest.raises(InputError, match="was closed: open it again"):
         opened.store.put(("unsay", "branches", "t"), "a", {})
+
+
+def test_a_conversation_whose_database_was_closed_locks_nothing(url: str) -> None:
+    """Its verbs say so, and another process can write to the thread."""
+    database = open_database(url)
+    conversation = Conversation.open(database, thread="t", model=ScriptedChat(default="Yes."))
+    conversation.say("Is it late?")
+    database.close()
+
+    with pytest.raises(InputError, match="was closed: open it again"):
+        conversation.say("And now?")
+    with Conversation.open(url, thread="t", model=ScriptedChat(default="No.")) as other:
+        assert "No." == other.say("Still?").text
+
+
+def test_a_database_that_is_closed_in_the_middle_of_a_turn_says_so(url: str) -> None:
+    """The thread is free, and the answer that was paid for is not asked for again."""
+    database = open_database(url)
+
+    def closes(_: object) -> str:
+        database.close()
+        return "Yes."
+
+    conversation = Conversation.open(database, thread="t", model=closes)
+    with pytest.raises(InputError, match="was closed: open it again"):
+        conversation.say("Is it late?")
+    with Conversation.open(url, thread="t", model=ScriptedChat(default="No.")) as other:
+        assert "Yes." == other.resume().text
 
 
 def test_a_registry_over_postgres(url: str) -> None:

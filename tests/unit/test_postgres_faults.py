@@ -43,10 +43,19 @@ def test_a_lost_connection_says_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "broken"), [("08006", True), ("57P01", True), ("57014", False), ("22012", False)]
+    ("code", "broken"),
+    [
+        ("08006", True),
+        ("57P01", True),
+        ("57P05", True),
+        ("25P03", True),
+        ("25P02", False),
+        ("57014", False),
+        ("22012", False),
+    ],
 )
 def test_which_codes_end_a_connection(code: str, broken: bool) -> None:  # noqa: FBT001 - a table
-    """Class 08 and the server's own end do."""
+    """Class 08, the server's own end, and its timeouts of idle connections do."""
     assert broken == is_broken(code)
 
 

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from unsay.errors import ConflictError, UnknownBranchError
+from unsay.errors import ConflictError, DatabaseCorruptError, UnknownBranchError
 from unsay.history.branch import (
     BRANCH_REFS,
     INLINE_BRANCHES,
@@ -274,3 +274,9 @@ def test_a_branch_is_found_by_the_beginning_of_its_id(
     else:
         with pytest.raises(found, match=name):
             find_stored_branch(known, name)
+
+
+def test_a_branch_without_its_messages_is_damaged() -> None:
+    """A store without checksums can give back an item that lost a part."""
+    with pytest.raises(DatabaseCorruptError, match="A stored branch"):
+        unpack({"id": "a"})

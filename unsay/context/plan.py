@@ -226,7 +226,7 @@ class PlanContext:
         return {self.messages[index].id for index in with_partners(self.messages, pins)}
 
     def keep(self, *problems: Exception) -> Plan:
-        """Return the plan that changes nothing, with the `problems` that are the reason."""
+        """Return the plan that changes nothing; `problems` are errors that are the reason, if any."""
         return Plan(after=self, problems=problems)
 
     def leave_out(

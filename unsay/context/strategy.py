@@ -97,7 +97,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def planning_interval(strategy: Strategy) -> PerTurn:
-    """Return the `per_turn` of a strategy; `True` (before every call) if it has none."""
+    """Return the `per_turn` of a strategy; `True` (also before every model call) if it has none."""
     return getattr(strategy, "per_turn", True)
 
 

@@ -63,10 +63,10 @@ def lay_out(
 ) -> list[AnyMessage]:
     """Return the messages of a plan with summaries of topics, recalled messages and hints.
 
-    `summaries` are texts of topics, by the id of the message that they precede; if that message is
+    `summaries` are texts of topics, by the id of the message that they precede; if that one is
     not shown, they come first. Documents come before their question. `recalled` quotes earlier
     messages and precedes the newest question and its documents. `hints` are added to the end of
-    that question, or to a system message if there is no question.
+    that question; without one, to the system message, which is made if it is missing.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
     view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))

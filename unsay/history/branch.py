@@ -18,6 +18,7 @@ from unsay.storage.items import (
     get_items,
     packed,
     put_items,
+    reading,
     thaw_messages,
     thread_namespace,
 )
@@ -279,7 +280,9 @@ def pack(branch: StoredBranch) -> dict[str, Any]:
 
 def unpack(value: dict[str, Any]) -> StoredBranch:
     """Return the branch that `pack` returned; `DatabaseCorruptError` if it is damaged."""
-    return cast("StoredBranch", {**value, **{key: thaw_messages(value[key]) for key in _MESSAGES}})
+    with reading("A stored branch"):
+        messages = {key: thaw_messages(value[key]) for key in _MESSAGES}
+    return cast("StoredBranch", {**value, **messages})
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:

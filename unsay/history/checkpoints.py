@@ -226,10 +226,10 @@ def renumbered(
 def metadata_of(
     checkpoints: Sequence[Checkpoint], messages: Sequence[AnyMessage], offloaded: Offloaded | None
 ) -> dict[str, Any]:
-    """Return `checkpoint_metadata`, which describes the last checkpoint in the transcript.
+    """Return the state's `checkpoint_metadata`: it describes the last checkpoint in the transcript.
 
-    Empty without one. Its `message_count` is the number of messages up to the checkpoint, `None` if
-    its message is offloaded.
+    Empty without a checkpoint. `message_count` is the number of messages up to it, with the
+    offloaded ones; `None` if its own message is offloaded.
     """
     if not checkpoints:
         return {}

@@ -95,8 +95,8 @@ def advance(
 ) -> Run:
     """Return a copy of a run with a new status or phase; repeating the change has no effect.
 
-    `None` keeps the status, and keeps the phase or, if the status does not have it, takes a
-    default.
+    `None` keeps the status, and keeps the phase if the status has it, else takes a default. An
+    earlier error is dropped. A failed or canceled run that goes on is another attempt.
 
     Raises:
         RunConflictError: The status cannot follow, or the phase is not one of the status.
@@ -134,7 +134,7 @@ def advance(
 def resume(run: Run, *, now: str) -> Run:
     """Return a copy of a run that continues, also of one that a crashed process left running.
 
-    It is another attempt unless it was paused or pending. `RunConflictError` if it is completed.
+    Its `attempt` is 1 more unless it was paused or pending. `RunConflictError` if completed.
     """
     if run.status != "running":
         return advance(run, now=now, status="running")

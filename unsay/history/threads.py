@@ -186,9 +186,11 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 
 
 def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
-    """Return the messages that were accepted and not yet answered; empty if there are none.
+    """Return the input that was stored before its turn began, documents first; it may be empty.
 
-    Raises `DatabaseCorruptError` if they are damaged.
+    It is cleared when the turn ends or waits for a decision, or when a later verb finds it in the
+    transcript. So an unanswered question can be in the transcript alone: look there too. Raises
+    `DatabaseCorruptError` if it is damaged.
     """
     item = yield get_item(store, THREADS, thread_id)
     kept = None if item is None else item.value.get("pending_input")

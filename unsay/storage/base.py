@@ -68,7 +68,7 @@ class Database:
 
     @property
     def leases(self) -> Leases:
-        """The leases, which decide who may write to a thread; they belong to its checkpointer."""
+        """The leases of its checkpointer, which decide who may write to a thread."""
         return leases_of(self.saver)
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ def make_page(head: Head, events: Sequence[Event]) -> Page:
 
 
 def head_of(page: Page) -> Head:
-    """Return the end of the event log whose newest page is `page`."""
+    """Return the `Head`, that is the end, of the event log whose newest page is `page`."""
     return Head(page_id=page.id, count=page.facts["count"])
 
 

@@ -82,7 +82,7 @@ class Chain:
         return put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page. A body that is stored separately (`apart`) is not read: use `body` for it.
+        """Read one page. With `apart` it comes without its body, which the method `body` reads.
 
         Raises the chain's `error` if the page is missing or was changed.
         """

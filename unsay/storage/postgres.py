@@ -107,9 +107,10 @@ class PostgresLeases(Leases):
         """Remove a lease and free its lock; on an event loop, do not wait until it is freed."""
         super().forget(lease)
         lease.ended = True
-        done = self._freeing.submit(self._free, lease)
-        if not on_loop():
-            done.result()
+        with suppress(RuntimeError):  # closed: the lock ended with its connection
+            done = self._freeing.submit(self._free, lease)
+            if not on_loop():
+                done.result()
 
     def close(self) -> None:
         """End the connection that holds the locks, and with it every lease."""
@@ -154,11 +155,10 @@ class Server:
     def reach(self, work: Callable[[], T]) -> T:
         """Return what `work` returns; run it once more if its connection was lost.
 
-        Errors of Postgres become errors of unsay.
+        Errors of Postgres become errors of unsay. What writes uses `write`, which checks leases.
         """
-        # Work can be repeated after a lost commit: every row is written under a fixed id.
         with _translated(self.path):
-            try:
+            try:  # work can be repeated after a lost commit: rows are written under fixed ids
                 return work()
             except psycopg.OperationalError as error:
                 if not _is_lost(error):
@@ -187,8 +187,7 @@ class _Pooled:
 
     def __init__(self, server: Server, **options: Any) -> None:
         super().__init__(server.pool, **options)  # type: ignore[call-arg]
-        # LangGraph's lock would let one call through at a time; here each has its own connection.
-        self.lock = nullcontext()
+        self.lock = nullcontext()  # LangGraph's would let one call through at a time
         self.server, self.location = server, server.path
 
     @contextmanager
@@ -251,17 +250,20 @@ class Session:
     """The connection that holds the locks of all leases; it is opened on first use."""
 
     def __init__(self, url: str, path: str) -> None:
-        self._url = url
-        self._path = path
+        self._url, self._path = url, path
         self._connection: Connection | None = None
+        self._is_closed = False
         self._mutex = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> Any:
         """Return the first row of a query, or `None`; the first call opens the connection.
 
         If the connection was lost, the query is run again on a new one, which has no locks.
+        Raises `InputError` after `close`.
         """
         with self._mutex, _translated(self._path):
+            if self._is_closed:
+                raise PoolClosed
             connection = self._connection
             if connection is not None and not connection.closed:
                 try:
@@ -282,8 +284,9 @@ class Session:
                 self._connection.execute(query, values)
 
     def close(self) -> None:
-        """Close the connection, if it was opened."""
+        """Close the connection, if it was opened; no other is opened later."""
         with self._mutex:
+            self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
 
@@ -295,7 +298,7 @@ class PostgresDatabase(Database):
     server: Server
 
     def close(self) -> None:
-        """Give up all leases and close all connections."""
+        """Give up all leases and close all connections; a second call changes nothing."""
         self.leases.close()
         self.server.pool.close()
 
@@ -315,7 +318,6 @@ class PostgresDatabase(Database):
         No query finds deleted rows. Their bytes can remain in the free space of the tables until
         new rows overwrite them, and in the write-ahead log, on replicas and in backups. Only the
         server's operator can remove those, from the tables with `VACUUM FULL`, which locks them.
-
         Source: PostgreSQL, VACUUM; own measurement of the files.
         """
 
@@ -371,9 +373,8 @@ def connect(url: str, path: str) -> Connection:
 
 def _is_lost(error: psycopg.OperationalError) -> bool:
     """Return whether an error means that the connection ended, so that a new one can help."""
-    if isinstance(error, PoolTimeout | PoolClosed):
-        return False
-    return error.sqlstate is None or is_broken(error.sqlstate)
+    of_pool = isinstance(error, PoolTimeout | PoolClosed)
+    return not of_pool and (error.sqlstate is None or is_broken(error.sqlstate))
 
 
 @contextmanager

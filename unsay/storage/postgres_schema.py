@@ -101,9 +101,9 @@ def erase(connection: Any, thread_id: str) -> Purged:
 
 
 def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
-    """Return whether all tables have their newest version.
+    """Return whether all tables have their newest version; `False` if one is missing or older.
 
-    Raises `DatabaseTooNewError` or `DatabaseTooOldError` for another layout of unsay's own tables.
+    Raises `DatabaseTooNewError` or `DatabaseTooOldError` if unsay's tables have another layout.
     """
     version_of = {
         table: _one(connection, query)
@@ -203,8 +203,8 @@ REFUSALS = {
 
 def is_broken(code: str) -> bool:
     """Return whether an error code means that the connection ended."""
-    # Class 08, and 57P01 to 57P03. Source: PostgreSQL, appendix A.
-    return re.fullmatch(r"08...|57P0[123]", code) is not None
+    # Class 08, 57P01 to 57P05, and the timeouts of class 25. Source: PostgreSQL, appendix A.
+    return re.fullmatch(r"08...|57P0[1-5]|25P0[34]", code) is not None
 
 
 def unreadable(path: str) -> ConfigurationError:

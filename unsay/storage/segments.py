@@ -41,7 +41,7 @@ class OffloadedSegment:
 
     @property
     def head(self) -> Offloaded:
-        """The reference to this segment and all older ones, which the state keeps."""
+        """The reference to this segment and all older ones; the state keeps it as `offloaded`."""
         older = self.before or Offloaded(page_id="", last="", messages=0, turns=0)
         head = Offloaded(
             page_id=self.id,

@@ -90,7 +90,7 @@ class CompressedSerializer(JsonPlusSerializer):
         return f"{kind}{COMPRESSED}", zlib.compress(data, level=1)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, compressed or not; `DatabaseCorruptError` if it is damaged."""
+        """Return the value of data, compressed or not; `DatabaseCorruptError` if it cannot be decoded."""
         kind, packed = data
         with reading("A checkpoint"):
             if kind.endswith(COMPRESSED):
@@ -116,7 +116,7 @@ class CheckedSerializer(CompressedSerializer):
         )
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value, with or without a checksum; `DatabaseCorruptError` if it is damaged."""
+        """Return the value of data with or without a checksum; `DatabaseCorruptError` if damaged."""
         with reading("A checkpoint"):
             kind, packed = data[0].partition(ANNOTATION_SIGN)[0], data[1]
             if kind.endswith(CHECKED):
