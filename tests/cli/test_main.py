@@ -9,8 +9,10 @@ import pytest
 
 from tests.cli.conftest import Run
 from unsay.cli.main import HOMES, PARAMETERS, cli
+from unsay.conversation.conversation import Conversation
 from unsay.operations.command_entries import COMMANDS
 from unsay.operations.command_table import SLASH_COMMANDS
+from unsay.testing import ScriptedChat, ScriptedJudge
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
@@ -69,6 +71,30 @@ def test_what_must_be_instant_loads_nothing_heavy(
     )
     assert "loaded:" == done.stderr.splitlines()[-1].strip()
     assert done.stdout or arguments == ["nonsense"]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        ["--status", "ended"],
+        ["--label", "project=kyoto"],
+        ["--since", "2100-01-01T00:00:00Z"],
+        ["--until", "2000-01-01T00:00:00Z"],
+    ],
+    ids=lambda each: each[0],
+)
+def test_a_filter_that_matches_nothing_loads_nothing_heavy(home: Path, filters: list[str]) -> None:
+    """Also where there are threads; without a filter they are listed."""
+    model = ScriptedChat(default="Two days.")
+    path = home / "unsay.db"
+    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("How long for Kyoto?")
+    probe = [sys.executable, "-c", PROBE, "threads", "--json"]
+    found = subprocess.run([*probe, *filters], capture_output=True, text=True, check=True)
+    listed = subprocess.run(probe, capture_output=True, text=True, check=True)
+    assert [] == json.loads(found.stdout)["threads"]
+    assert "loaded:" == found.stderr.splitlines()[-1].strip()
+    assert ["t"] == [each["thread_id"] for each in json.loads(listed.stdout)["threads"]]
 
 
 def test_the_page_of_commands_is_fresh() -> None:

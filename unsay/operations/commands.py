@@ -214,7 +214,8 @@ def branches_text(branches: Sequence[BranchRef], texts: Texts) -> str:
             id=each["id"],
             kind=texts.branch_kinds.get(each["kind"], each["kind"]),
             size=each["size"],
-            reason=preview(each["reason"], 40),
+            # A reason that only repeats the kind says nothing.
+            reason="" if each["reason"] == "rollback" else preview(each["reason"], 40),
         ).rstrip()
         for each in branches
         if each["size"]

@@ -1,23 +1,28 @@
-"""A look into a SQLite file without opening it as a database of unsay, which takes a second."""
+"""Reads the list of threads without opening the file as a database of unsay, which takes a second."""
 
+import json
 import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 # The prefix of the entries of threads in LangGraph's table `store`.
 THREAD_ENTRIES = "unsay.threads"
 
 
-def has_no_threads(path: Path) -> bool:
-    """Return whether a SQLite file does not exist or lists no thread.
+def lists_none(path: Path, wanted: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Return whether a SQLite file does not exist, or lists no thread that is `wanted`.
 
-    `False` if it lists a thread, cannot be read or is not a database of unsay. It is not changed.
+    `wanted` takes an entry as plain JSON. `False` if there is one, or if the file or an entry cannot
+    be read. The file is not changed.
     """
     if not path.exists():
         return True
-    query = "SELECT 1 FROM store WHERE prefix = ? LIMIT 1"
+    query = "SELECT value FROM store WHERE prefix = ?"
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            return file.execute(query, (THREAD_ENTRIES,)).fetchone() is None
-    except sqlite3.Error:
+            entries = file.execute(query, (THREAD_ENTRIES,))
+            return not any(wanted(json.loads(value)) for (value,) in entries)
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError):
         return False
