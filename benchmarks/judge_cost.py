@@ -100,7 +100,8 @@ def played(cases: Sequence[Case], numbers: Sequence[int]) -> list[tuple[str, boo
             question, answer, kind = asked(number, cases), cases[number].exchange.answer, ""
             if place >= JUDGED and place % EVERY == 0:
                 name = names[number // EVERY % len(names)]
-                bad = CORRUPTIONS[name](cases, number)
+                # An echo has the question as it is asked, with its number.
+                bad = question if name == "echo" else CORRUPTIONS[name](cases, number)
                 answer, kind = (answer, "") if bad is None else (bad, name)
             replies[question], calls = answer, judge.calls
             try:

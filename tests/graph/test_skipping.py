@@ -185,10 +185,36 @@ def test_a_judge_of_your_own_reads_each_answer(language: str) -> None:
 
 def test_a_doubt_below_a_hint_is_read_too() -> None:
     """An answer that the experts doubt a little gives the judge no hint, and is not skipped."""
-    found = PreVerdict(score=0.9, decided=False, reason="", doubt=SURE_BELOW)
+    found = PreVerdict(score=0.9, decided=False, reason="", doubt=SURE_BELOW["en"])
     exchange = Exchange(question=QUESTION, answer=PLAIN)
 
     assert not is_plainly_good(exchange, found)
-    assert is_plainly_good(exchange, replace(found, doubt=SURE_BELOW - 0.01))
+    assert is_plainly_good(exchange, replace(found, doubt=SURE_BELOW["en"] - 0.01))
     assert not is_plainly_good(exchange, replace(found, doubt=0.0, signals=("off_topic",)))
     assert not is_plainly_good(replace(exchange, found_nothing=True), replace(found, doubt=0.0))
+
+
+@pytest.mark.parametrize(
+    ("question", "elsewhere", "fitting"),
+    [
+        pytest.param(
+            "Book the hotel for four nights.",
+            "Which movie would you like?",
+            "How many rooms would you like?",
+            id="en",
+        ),
+        pytest.param(
+            "ホテルを四泊予約してください。", "どの映画にしますか?", "何部屋必要ですか?", id="ja"
+        ),
+    ],
+)
+def test_a_short_answer_about_another_service_is_read(
+    question: str, elsewhere: str, fitting: str
+) -> None:
+    """So is one that only repeats the question; another short answer may be skipped."""
+    found = PreVerdict(score=0.9, decided=False, reason="", doubt=0.0)
+
+    def skips(answer: str) -> bool:
+        return is_plainly_good(Exchange(question=question, answer=answer), found)
+
+    assert [True, False, False] == [skips(answer) for answer in (fitting, elsewhere, question)]

@@ -10,7 +10,17 @@ from typing import get_args
 
 from unsay.judging.experts import HINT_FROM, doubts
 from unsay.judging.signals import RULES, Signal
-from unsay.judging.vocabulary import normal, overlap, sentences, squeezed, stops_short, width
+from unsay.judging.topic_cues import services_in
+from unsay.judging.vocabulary import (
+    JAPANESE,
+    normal,
+    overlap,
+    sentences,
+    squeezed,
+    stops_short,
+    width,
+)
+from unsay.types import Language
 from unsay.verdicts import Exchange, LocalCheck, PreVerdict
 
 # Score of an answer that an expert doubts, and the reasons.
@@ -20,9 +30,10 @@ DOUBTS: Mapping[LocalCheck, str] = {
     "truncation": "The answer may stop in the middle of a sentence.",
     "repetition": "The answer resembles an earlier answer.",
 }
-# Doubt of the experts below which an answer is plainly good, lower than for a hint: .97 of corrupted
-# answers are above it, and .05 of good ones. Source: own, `recall_sure` of `benchmarks/judging.py`.
-SURE_BELOW = 0.2
+# Doubt of the experts below which an answer is plainly good, by language, lower than for a hint: .98 of
+# corrupted answers are above it, and .08 of good ones; of short answers .93 and .16. Lower bars cost more
+# than 20 % on small talk. Source: own, `recall_sure` and `read_share` of `benchmarks/judging.py`.
+SURE_BELOW: Mapping[Language, float] = {"en": 0.17, "ja": 0.2}
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
@@ -130,10 +141,19 @@ def is_plainly_good(exchange: Exchange, found: PreVerdict) -> bool:
     """Return whether `found`, the verdict of `prejudge`, leaves no doubt that an answer is good.
 
     `False` after tool calls or searches that found nothing, and if the judge must label the topic:
-    `prejudge` cannot judge these. The judge may skip a plainly good answer.
+    `prejudge` cannot judge these. Also `False` for an answer that only repeats the question, or that
+    names a service, such as a hotel, where the conversation is about other ones. The judge may skip a
+    plainly good answer.
     """
     unseen = exchange.calls or exchange.found_nothing or exchange.topics
-    return not (unseen or found.decided or found.signals) and found.doubt < SURE_BELOW
+    language: Language = "ja" if JAPANESE.search(exchange.question + exchange.answer) else "en"
+    if unseen or found.decided or found.signals or found.doubt >= SURE_BELOW[language]:
+        return False
+    question, answer = normal(exchange.question), normal(exchange.answer)
+    before = [normal(text) for pair in exchange.earlier for text in pair]
+    asked, offered = services_in((question, *before)), services_in((answer,))
+    elsewhere = asked and offered and not asked & offered
+    return not (elsewhere or squeezed(question) == squeezed(answer))
 
 
 def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
