@@ -242,7 +242,7 @@ def test_commands_leave_no_trace_in_a_chat(run: Run, serve: Serve) -> None:
     assert not any(word in shown for word in ("help", "usage", "rolback", "Not sent"))
 
 
-@pytest.mark.parametrize("word", ["exit", "quit", "EXIT"])
+@pytest.mark.parametrize("word", ["exit", "quit", "EXIT", "終了"])
 def test_a_word_leaves_the_chat(run: Run, serve: Serve, word: str) -> None:
     """`exit` and `quit` alone are not sent to the model; within a message they are."""
     server = serve({**ANSWERS, "How do I": "Press Escape, then type the command and Enter."})

@@ -86,7 +86,9 @@ def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
     graph = make(model, settings=limits, checkpointer=saver, store=store)
     run(graph, "First question, please?")
     run(graph, "Second question, please?")
-    with pytest.raises(BudgetExceededError, match=r"session budget: 200 \+ \d+ of 750 tokens"):
+    with pytest.raises(
+        BudgetExceededError, match=r"session budget: 200 used, \d+ for this call, limit 750 tokens"
+    ):
         run(graph, "Third question, please?")
     assert 2 == len(model.inputs)
 
@@ -119,7 +121,7 @@ def test_a_warning_names_the_limits(opened: Opening) -> None:
     conversation.say("And now?")
     (warned,) = [each for each in conversation.stream("And then?") if each.kind == "budget_warning"]
 
-    assert warned.text.startswith("session budget: 200 + ")
+    assert warned.text.startswith("session budget: 200 used, ")
     assert ["session"] == [each["layer"] for each in warned.data["limits"]]
     assert warned.data["usage"] >= 0.8
 
@@ -297,7 +299,9 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
         settings={"task_budget_tokens": 1_300, "budget_mode": "hard", **FREE},
     )
     conversation.say("How many legs does a spider have?")
-    with pytest.raises(BudgetExceededError, match=r"task budget: 1000 \+ \d+ of 1300 tokens"):
+    with pytest.raises(
+        BudgetExceededError, match=r"task budget: 1000 used, \d+ for this call, limit 1300 tokens"
+    ):
         conversation.say("And how many has a fly?")
     conversation.say("NEW: how is the weather?")
 
@@ -325,7 +329,7 @@ def test_without_a_store_a_budget_lives_as_long_as_its_process() -> None:
     limits = {"session_budget_tokens": 650, "budget_mode": "hard", **FREE}
     graph = make(Metered(), settings=limits, store=None)
     run_blocking(graph, "First question, please?")
-    with pytest.raises(BudgetExceededError, match=r"session budget: 100 \+"):
+    with pytest.raises(BudgetExceededError, match=r"session budget: 100 used"):
         run_blocking(graph, f"Second question, please? {'Really. ' * 40}")
 
 

@@ -9,6 +9,7 @@ from tests.graph.back_kit import JAPANESE
 from tests.graph.kit import Numbered, config, make, say, scores, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.svg import mimebundle
+from unsay.messages.content import preview, text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 ENGLISH = ("one question", "two questions", "three questions")
@@ -47,10 +48,12 @@ def test_the_chat_lists_how_to_restore(conversation: Conversation) -> None:
     nothing = conversation.say("/branches").text, conversation.say("/restore").text
     assert "/restore" not in nothing[0]
     assert nothing[1].startswith(("Nothing was changed: There is no", "何も変更していません: 復元"))
+    removed = conversation.messages()[-2]
     conversation.rollback(turns=1)
     *rows, hint = conversation.say("/branches").text.splitlines()
     assert 1 == len(rows)
     assert "person" not in rows[0]
+    assert preview(text_of(removed), 40) in rows[0]
     assert "/restore" in hint
 
 

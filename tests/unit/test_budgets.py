@@ -153,7 +153,7 @@ def test_costs_are_limited_beside_tokens() -> None:
     assert "refused" == check(held, limits, Amount(micros=101), place=PLACE).outcome
     assert "granted" == check(held, limits, Amount(micros=100), place=PLACE).outcome
     assert ["micros"] == [gauge.unit for gauge in found.exceeded]
-    assert "session budget: 0 + 0.000501 of 0.0005 in cost" == str(found.exceeded[0])
+    assert "session budget: 0 used, 0.000501 for this call, limit 0.0005" == str(found.exceeded[0])
 
 
 def test_a_held_call_counts_until_it_is_known() -> None:
@@ -223,8 +223,8 @@ def test_a_refusal_says_what_to_do() -> None:
     """It names each limit with its numbers, and the settings that raise it."""
     found = check(spent((600, PLACE)), HARD, tokens(1), place=PLACE)
     said = (
-        "The model was not asked: task budget: 600 + 1 of 600 tokens; agent budget: 600 + 1 of 300 "
-        "tokens. Raise agent_budget_tokens and task_budget_tokens, set budget_mode to 'ask' or "
+        "The model was not asked: task budget: 600 used, 1 for this call, limit 600 tokens; agent "
+        "budget: 600 used, 1 for this call, limit 300 tokens. Raise agent_budget_tokens and task_budget_tokens, set budget_mode to 'ask' or "
         "'soft', or begin a new task"
     )
 

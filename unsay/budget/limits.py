@@ -98,9 +98,10 @@ class Gauge:
 
     def __str__(self) -> str:
         if self.unit == "tokens":
-            return f"{self.layer} budget: {self.used} + {self.asked} of {self.limit} tokens"
-        used, asked, limit = (n / MICROS for n in (self.used, self.asked, self.limit))
-        return f"{self.layer} budget: {used:g} + {asked:g} of {limit:g} in cost"
+            used, asked, limit = f"{self.used}", f"{self.asked}", f"{self.limit} tokens"
+        else:
+            used, asked, limit = (f"{n / MICROS:g}" for n in (self.used, self.asked, self.limit))
+        return f"{self.layer} budget: {used} used, {asked} for this call, limit {limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ RESUME = Command(verb="resume", argument="")
 LEAVE = Command(verb="exit", argument="")
 
 # Words that leave the chat, as in other programs; the model is not sent them.
-LEAVING = frozenset({"exit", "quit"})
+LEAVING = frozenset({"exit", "quit", "終了"})
 
 QUESTION_CHARS = 60
 

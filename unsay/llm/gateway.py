@@ -55,7 +55,10 @@ def explain(error: Exception) -> UnsayError | None:
         )
     classes = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(status, int) or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
-        return ModelUnavailableError(f"The model could not be reached ({quoted}). {_KEPT}")
+        return ModelUnavailableError(
+            f"The model could not be reached ({quoted}). Check its server and the network; "
+            f"`unsay doctor` tries the server. {_KEPT}"
+        )
     retryable = getattr(error, "is_retryable", None)
     if isinstance(retryable, bool):
         kind = ModelUnavailableError if retryable else ModelRefusedError

@@ -22,7 +22,7 @@ from unsay.operations.pin import pinned_ids
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings
 from unsay.state import Command, State
-from unsay.types import BranchRef, Checkpoint, Forgotten
+from unsay.types import BranchRef, Checkpoint, Forgotten, StoredBranch
 
 # Verbs of texts that are answered and not carried out: one that resembles a command, a command
 # beside another text in one input, and a command that is not allowed here.
@@ -31,6 +31,8 @@ _ANSWERED = frozenset({SUGGEST, ALONE, REFUSE})
 # Least resemblance of a typed word and the command that it is taken for: `udno` has 0.75.
 RESEMBLES = 0.75
 WORD_CHARS = 20
+# Kinds of branches that a judge's reason describes.
+_JUDGED = frozenset({"draft", "rejected", "context"})
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
 # A command after the end of a sentence; only the end of a line is searched for one, since the
@@ -203,24 +205,34 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
     return "\n".join(lines) or texts.no_checkpoints
 
 
-def branches_text(branches: Sequence[BranchRef], texts: Texts) -> str:
+def branches_text(
+    branches: Sequence[BranchRef], stored: Sequence[StoredBranch], texts: Texts
+) -> str:
     """Return the branches that hold messages, one per line, or a text that says there are none.
 
-    One that holds nothing but commands and their notices is left out. The last line names the
+    One that holds nothing but commands and their notices is left out. A line has the branch's first
+    words if the branch is one of `stored`, and why a judge rejected it. The last line names the
     command that restores one.
     """
+    words = {each["id"]: _first_words(each) for each in stored}
     lines = [
         texts.branch_row.format(
             id=each["id"],
             kind=texts.branch_kinds.get(each["kind"], each["kind"]),
             size=each["size"],
-            # A reason that only repeats the kind says nothing.
-            reason="" if each["reason"] == "rollback" else preview(each["reason"], 40),
+            words=words.get(each["id"]) or preview(each["reason"], 40),
+            reason=preview(each["reason"], 40) if each["kind"] in _JUDGED else "",
         ).rstrip()
         for each in branches
         if each["size"]
     ]
     return "\n".join([*lines, texts.restore_hint]) if lines else texts.no_branches
+
+
+def _first_words(branch: StoredBranch) -> str:
+    """Return the beginning of a branch's first question; without one, of its first draft."""
+    questions = [message for message in branch["messages"] if is_question(message)]
+    return "".join(preview(text_of(each), 40) for each in [*questions, *branch["drafts"]][:1])
 
 
 def score_text(score: float | None) -> str:

@@ -37,6 +37,7 @@ from unsay.operations.rollback import (
     last_operation,
     last_undone,
     live_branch,
+    readable_branches,
     step_places,
     with_step,
 )
@@ -267,6 +268,12 @@ def _recall(order: _Order) -> Steps[Orders]:
     return Orders(notice=finds_text(matches, order.argument, order.texts), update=update)
 
 
+def _branches(order: _Order) -> Steps[Orders]:
+    refs = order.state.get("branches", [])
+    stored = yield from readable_branches([ref["id"] for ref in refs], order.scope, refs)
+    return Orders(notice=branches_text(refs, stored, order.texts))
+
+
 def _tokens(order: _Order) -> Steps[Orders]:
     totals = yield from current_usage(order.state, order.scope)
     return Orders(notice=usage_text(totals, order.texts))
@@ -285,7 +292,6 @@ _ROLLBACKS = {
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
     "timeline": _timeline,
-    "branches": lambda o: branches_text(o.state.get("branches", []), o.texts),
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
     "lessons": lambda o: lessons_text(lessons_in(o.state["messages"]), o.texts),
     "help": lambda o: chat_help(o.texts.language, allows=o.scope.settings.allows),
@@ -311,6 +317,7 @@ _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {
     "unlearn": partial(_change_lesson, remove=True),
     "recall": _recall,
     "tokens": _tokens,
+    "branches": _branches,
 }
 
 # How many of the newest turns other commands need.

@@ -167,7 +167,8 @@ class Texts(ReasonTexts):
         "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
     )
     branch_row: Text = Text(
-        "{id}  {kind}  messages: {size}  {reason}", "{id}  {kind}  メッセージ: {size}件  {reason}"
+        "{id}  {kind}  messages: {size}  “{words}”  {reason}",
+        "{id}  {kind}  メッセージ: {size}件  「{words}」  {reason}",
     )
     no_branches: Text = Text("There are no branches yet.", "ブランチはまだありません。")
     restore_hint: Text = Text(

@@ -25,8 +25,8 @@ class RollbackTexts(ModelTexts):
         "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。/restore {branch} で、以降の会話を残したまま復元できます。",
     )
     judge_skipped: Text = Text(
-        "the local checks found nothing to doubt, so the judge was not asked",
-        "簡易チェックで疑わしい点がなかったため、モデルによる評価を省きました",
+        "the local checks found nothing to doubt, so the judge was not asked (judge_share = 1 always asks)",
+        "簡易チェックで疑わしい点がなかったため、モデルによる評価を省きました(judge_share = 1 で毎回評価します)",
     )
     removal_reason: Text = Text("Reason: {reason}", "その理由: {reason}")
     undo_hint: Text = Text("/undo reverses this.", "/undo で取り消せます。")
