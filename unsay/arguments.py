@@ -210,9 +210,9 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Return whether a value has the annotated type.
+    """Return whether a value has the annotated type; a boolean is no number, a text no sequence.
 
-    Of a `Literal` only the type of its words is checked, of a protocol nothing.
+    For a `Literal`, values of the same type as its words fit; for a protocol, all values do.
     """
     kind, args = get_origin(annotation) or annotation, get_args(annotation)
     if kind in (Union, UnionType):

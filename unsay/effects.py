@@ -78,7 +78,7 @@ def user_call(
 
 
 async def _direct(function: Callable[..., Any], *args: Any) -> Any:
-    """Call, in the event loop's own thread, a function that does not block; return its result."""
+    """Call a function in the event loop's own thread and return its result; it must not block."""
     return function(*args)
 
 

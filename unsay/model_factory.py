@@ -161,10 +161,10 @@ def check_model(model: ModelLike | None, name: str) -> None:
 
 
 def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return the model inside LangChain's wrappers; a runnable that is not one is returned itself.
+    """Return the model inside LangChain's wrappers; a runnable without wrappers is returned itself.
 
-    Wrappers are bound arguments, retries, a sequence (its first part), fallbacks (the main one), a
-    configurable model (its default), and a parallel with one part.
+    Wrappers are bound arguments, retries, a sequence (its first part), fallbacks (the main one),
+    a configurable model (its default), and a parallel with one part.
     """
     while True:
         if isinstance(runnable, RunnableBindingBase):

@@ -216,8 +216,8 @@ def offers(tools: Iterable[BaseTool], name: str) -> bool:
 def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call's arguments and the defaults of those that it left out, for its undo.
 
-    Only defaults that are text, numbers, booleans or `None` are added, since the others cannot be
-    stored.
+    Only defaults that are text, numbers, booleans or `None` are added: others cannot be stored.
+    If the tool's parameters are a JSON schema, as on an MCP server, no defaults are added.
     """
     schema = target.args_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):

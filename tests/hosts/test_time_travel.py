@@ -28,6 +28,7 @@ from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.types import StoredBranch
 
+ASKED: Any = {"messages": [("user", "another")]}
 MISSING = "1f000000-0000-6000-8000-000000000000"
 
 
@@ -122,6 +123,27 @@ def test_going_on_from_an_earlier_turn_keeps_the_later_ones(graph: HostGraph) ->
     assert [*turn(1), *turn(2), *turn(3)] == [
         line for line in transcript(graph) if line in [*turn(1), *turn(2), *turn(3)]
     ]
+
+
+FROM_AN_ID: dict[str, Any] = {
+    "invoke": lambda graph, place: graph.invoke(ASKED, place),
+    "stream": lambda graph, place: list(graph.stream(ASKED, place)),
+    "update": lambda graph, place: graph.update_state(place, ASKED),
+}
+
+
+@pytest.mark.parametrize("way", FROM_AN_ID)
+def test_an_id_alone_names_a_state(graph: HostGraph, way: str) -> None:
+    """A host may leave out the empty namespace, as LangGraph's documentation does."""
+    for number in range(3):
+        say(graph, f"q{number}")
+    checkpoint_id = end_of(graph, 1)["configurable"]["checkpoint_id"]
+
+    FROM_AN_ID[way](graph, at(checkpoint_id))
+
+    said_now = [m.text for m in graph.get_state(config()).values["messages"] if m.type == "human"]
+    assert ["q0", "another"] == said_now
+    assert 1 == len(kept(graph)), "the later turns are a branch"
 
 
 def test_a_regenerated_answer_keeps_the_old_one(graph: HostGraph) -> None:

@@ -325,7 +325,11 @@ def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
 def _with_branch(
     live: LiveBranch, branch: StoredBranch, branches: Sequence[StoredBranch]
 ) -> LiveBranch:
-    """Return the transcript up to a branch's place, if that is found, and the branch with its drafts."""
+    """Return the transcript up to the place of a branch, and then the branch with its drafts.
+
+    If its place is in another one of `branches`, that one is put back first. If none has it, the
+    messages are those of this branch alone.
+    """
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [other for other in branches if other["id"] != branch["id"]]
         holder = holder_of(others, branch["base"])

@@ -275,7 +275,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 def remove(
     thread: ThreadHandle, turn: int, *, confirm: Confirm | None = None
 ) -> Steps[RollbackResult]:
-    """Take one turn out of the transcript, and keep the later ones; `undo` puts it back.
+    """Take one turn out, undo its tool calls, and keep the later turns; `undo` puts the turn back.
 
     Args:
         thread: The thread.
@@ -378,8 +378,8 @@ def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
         words: What to search for; with `embeddings`, also what means the same.
 
     Returns:
-        At most 20 messages in the transcript's order, each with its turn's number and the reason;
-        empty if nothing matches.
+        At most 20 messages in the transcript's order, each with its turn's number and why it
+        matched; empty if nothing matches.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.

@@ -42,8 +42,8 @@ NAME_CHARS = 200
 def checked_id(name: str | None, thing: str = "thread", example: str = "") -> str:
     """Return an id unchanged, or a new random one for `None`.
 
-    Raises `InvalidNameError` unless it has 1 to 200 printable characters. In the error `thing` says
-    what the id names, and `example` adds a hint.
+    Raises `InvalidNameError` unless it has 1 to 200 printable characters, not only spaces. In the
+    error `thing` says what the id names, and `example` is added at the end.
     """
     if name is None:
         return str(uuid4())
@@ -290,7 +290,7 @@ class ThreadHandle:
         return (yield from self.known())
 
     def run_options(self) -> dict[str, Any]:
-        """Return LangGraph's options for a run, with this conversation's overrides."""
+        """Return LangGraph's options for a run, which is one commit, with this conversation's overrides."""
         # A turn is one commit: its question is stored as pending input, its tool steps in the store.
         return {"durability": "exit", "context": self.context}
 

@@ -325,11 +325,11 @@ def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[An
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
-    """Run the graph on an input to the end of its turn, list the thread, and return the reply.
+    """Run the graph on an input until its turn ends or waits for a person; return the reply.
 
-    `value` is a state, a LangGraph command, or `None` to resume. `turn_id` is the id that the
-    caller gave to the message; `None` if it gave none. Errors of the run, such as `ModelError`, are
-    raised.
+    The thread's entry in the list of threads is updated. `value` is a state, a LangGraph
+    command, or `None` to resume. `turn_id` is the id that the caller gave to the message; `None`
+    if it gave none. Errors of the run, such as `ModelError`, are raised.
     """
     graph: Any = thread.graph
     options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}

@@ -284,7 +284,7 @@ def rollback(
 
 
 def compaction(topic: Topic) -> NewEvent:
-    """Return the event that replaces a topic by its summary in contexts."""
+    """Return the event of a topic that was left: in contexts its summary replaces its messages."""
     summary = {"summary": topic["summary"], "through": topic["summarized_through"]}
     return NewEvent("compaction", {"topic_id": topic["id"], "label": topic["label"], **summary})
 

@@ -208,7 +208,7 @@ def _last_search(
 
 
 def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
-    """Return a search by the first tool that needs nothing but a query; `None` without such a tool.
+    """Return a search by the first tool marked `retrieval` that needs only a query; else `None`.
 
     It has the tool's name, no arguments, and the name of the argument for the query.
     """

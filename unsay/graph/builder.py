@@ -73,7 +73,10 @@ def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
 
 
 def _history_survives(saver: BaseCheckpointSaver[Any], thread_id: str) -> bool:
-    """Write three deltas to a scratch thread, and return whether all of them are read back."""
+    """Write three deltas to a scratch thread, and return whether all are read back in order.
+
+    Raises the checkpointer's errors; `NotImplementedError` if it has no blocking methods.
+    """
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     for step in range(3):
         config = saver.put(

@@ -39,9 +39,9 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
     """Make the latest term's state the newest, and keep a late writer's messages as a branch.
 
     A term is the number of a lease; each new owner gets a higher one. Nothing is written if the
-    newest state shows that no late writer can have written. If one still may, and has not, the
-    newest state is copied before a run, unless it waits for a decision: what is written too late
-    does not reach the copy.
+    newest state shows that no late writer can have written. Before a run, if one still may but
+    has not, the newest state is copied, so that what it writes too late does not reach the copy.
+    A state that waits for a decision is not copied.
 
     Args:
         place: The thread; the caller holds its lock and lease.

@@ -126,11 +126,13 @@ def place_of(
     if not isinstance(saver, BaseCheckpointSaver) or "thread_id" not in place or not outside:
         return None
     _check_thread_id(place["thread_id"])
+    # LangGraph's update of a named state needs the key, which a host may leave out.
+    named_fully: RunnableConfig = {**full, "configurable": {**place, "checkpoint_ns": ""}}
     return Place(
         graph=graph,
         services=services,
         saver=saver,
-        config=full,
+        config=named_fully,
         thread_id=str(place["thread_id"]),
         named=place.get("checkpoint_id"),
     )

@@ -19,7 +19,7 @@ class JudgeForm:
 
     @property
     def name(self) -> str:
-        """Suffix of the key that identifies a call of the judge in this form.
+        """Suffix of the key under which a budget reserves a call of the judge in this form.
 
         It has `-plain` without structured output, and `-steady` at temperature 0; else it is empty.
         """

@@ -212,7 +212,10 @@ def _ending(exchange: Exchange) -> dict[str, float]:
 
 
 def _repeated(exchange: Exchange) -> dict[str, float]:
-    """Return measurements of how much the answer repeats the earlier answer most like it."""
+    """Return how much the answer repeats the question and the earlier answer most like it, by name.
+
+    Without an earlier answer, all that compares with one is 0.
+    """
     question, answer = normal(exchange.question), normal(exchange.answer)
     letters, runs = squeezed(answer)[:READ_AGAIN], _runs(answer)
     found = [

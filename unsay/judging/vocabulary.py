@@ -199,7 +199,7 @@ def overlap(exchange: Exchange) -> Overlap:
 
 @lru_cache(maxsize=64)
 def without_copies(question: str, answer: str) -> str:
-    """Return an answer without the sentences that it copies from the question.
+    """Return an answer without the sentences that it copies from the question; short ones stay.
 
     An answer of nothing but copies is returned whole.
     """

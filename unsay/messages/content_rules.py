@@ -79,7 +79,7 @@ def _is_blank(block: Mapping[str, Any], dialect: Dialect, *, tool: bool) -> bool
 
 @rule
 def texts_with_files(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
-    """User messages in a row that have a file have text, too."""
+    """A user message that has a file, or another user message in the same row, has text."""
     # Results and system messages do not end a run of user messages.
     turns = ((i, m) for i, m in enumerate(messages) if role_of(m) not in ("tool", "system"))
     for human, run in groupby(turns, key=lambda each: role_of(each[1]) == "human"):
@@ -343,5 +343,5 @@ def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) ->
 
 
 def _is_dropped(message: BaseMessage, kind: str, dialect: Dialect) -> bool:
-    """Return whether LangChain leaves an assistant's block of this type out of the request."""
+    """Return whether LangChain does not send blocks of type `kind` in this assistant message."""
     return kind in dialect.dropped and not (dialect.strict and _written_by(message) in dialect.own)

@@ -104,9 +104,10 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """Return the prices of a model; the date or version in its name may be missing in the table.
+    """Return the prices of a model; the table may lack the end of its name: a date or `@VERSION`.
 
-    `None` if the table does not have it or `model` is `None`. With `needed` (for a cost budget)
+    A date is `-20250101`, `-2025-01-01` or `-latest`. `None` if the table does not have it, also
+    for other ends such as `-0613`, or if `model` is `None`. With `needed` (for a cost budget)
     that raises `ConfigurationError`.
     """
     name = model or ""
