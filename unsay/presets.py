@@ -258,7 +258,10 @@ def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: s
         if not variable.upper().startswith(prefix) or name in known:
             continue
         meant = nearest(name, known, least=TYPO)
+        if meant is not None and not prefix:
+            raise ConfigurationError(f"There is no setting {variable!r}: did you mean {meant!r}?")
         if meant is not None:
-            kind = f"setting for the variable {variable!r}" if prefix else f"setting {variable!r}"
-            shown = prefix + meant.upper() if prefix else meant
-            raise ConfigurationError(f"There is no {kind}: did you mean {shown!r}?")
+            raise ConfigurationError(
+                f"There is no setting for the variable {variable!r}: did you mean "
+                f"{prefix + meant.upper()!r}?"
+            )
