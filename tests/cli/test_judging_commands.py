@@ -216,6 +216,19 @@ def test_bisect_without_a_judge_finds_nothing(
     assert "passes again" not in seen.stderr
 
 
+@pytest.mark.parametrize("command", ["judge", "bisect"])
+def test_without_a_model_no_turn_is_judged(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """One error says what to do, instead of one verdict without a score for each turn."""
+    asked(run, serve)
+    monkeypatch.delenv("UNSAY_MODEL", raising=False)
+    monkeypatch.delenv("UNSAY_JUDGE_MODEL", raising=False)
+    refused = run(command, "t")
+    assert (1, "") == (refused.exit_code, refused.stdout)
+    assert 1 == refused.stderr.count("There is no model")
+
+
 @pytest.mark.parametrize("command", ["judge", "bisect", "same"])
 def test_a_thread_is_named_once(run: Run, command: str) -> None:
     """As an argument or with the option, and an unknown one is not found."""

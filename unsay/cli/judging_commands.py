@@ -17,6 +17,7 @@ from unsay.cli.terminal import aligned
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.judgements import JudgedTurn
 from unsay.errors import InputError
+from unsay.graph.builder import make_services
 from unsay.judging.calibration import (
     ALARM_SHARE,
     Calibration,
@@ -117,6 +118,8 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
 def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
     names = {"model": model, "judge_model": judge_model}
     settings = load_settings({name: given for name, given in names.items() if given is not None})
+    if settings.judging == "model" and settings.judge_model is None:
+        _ = make_services(settings=settings).model  # for its error, once instead of for each turn
     return Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
 
 
