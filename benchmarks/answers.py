@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from report import unreadable
+
 from unsay.verdicts import Exchange
 
 EARLIER = 3
@@ -88,7 +90,7 @@ def cases(path: Path) -> Iterator[Case]:
                 if line.strip():
                     yield from _answers(json.loads(line))
             except (AttributeError, LookupError, TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {number}: {error!r}; see --help") from error
+                raise unreadable(path, number, error) from error
 
 
 def _answers(row: Mapping[str, Any]) -> Iterator[Case]:

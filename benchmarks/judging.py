@@ -265,7 +265,9 @@ def measure(path: Path, lengths: Sequence[int] = ()) -> Figures:
     """
     found = list(cases(path))
     if not found:
-        raise ValueError(f"{path}: no answers; see --help")
+        raise ValueError(
+            f"{path}: no answers to questions of the role 'user'; --help has the format"
+        )
     labelled = [case for case in found if case.votes is not None]
     figures = against_votes(labelled) if labelled else against_corruption(found)
     asked = [case for case in found if case.exchange.question and case.exchange.answer]

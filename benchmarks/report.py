@@ -164,6 +164,16 @@ def loaded(name: str) -> Embeddings:
     return made
 
 
+def unreadable(path: Path, number: int, error: Exception) -> ValueError:
+    """Return the error for a line of a file that is not of the format, from 1, with what is wrong."""
+    wrong = str(error).partition("\n")[0]
+    if isinstance(error, KeyError):
+        wrong = f"{error} is missing"
+    elif isinstance(error, AttributeError | TypeError):
+        wrong = f"a value has another type than the format asks for ({error})"
+    return ValueError(f"{path}, line {number}: {wrong}; --help has the format")
+
+
 def plain(figures: Figures) -> dict[str, Any]:
     """Figures as JSON values, rounded."""
     return {
@@ -208,6 +218,9 @@ def run(
         return 2
     try:
         files = {str(path): measure(path) for path in options.files}
+    except UnicodeDecodeError as error:
+        print(f"A file is not UTF-8 text: {error}; convert it first.", file=sys.stderr)
+        return 2
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2

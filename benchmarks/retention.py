@@ -20,6 +20,8 @@ as many recents are kept, and so on. A view takes at most a share of the convers
   default settings, whatever share of the tokens this is; `live_tokens` are those of the quotation.
 - `cpu_ms_per_question`: processor time of one recall, the index standing.
 
+Intervals are of 95 %, by conversation; one conversation has none.
+
 Evidence that names no turn is passed over, and so is a question that is left without any.
 With `--embeddings MODULE:NAME`, a LangChain `Embeddings` or what makes one, recall goes by meaning
 as well.
@@ -39,7 +41,7 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from report import Figure, Figures, loaded, run
+from report import Figure, Figures, loaded, resampled, run, unreadable
 from views import LIVE_BARS, RECALL_TOKENS
 
 from unsay.context.plan import PlanContext
@@ -135,9 +137,7 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
             _ = [(each["id"], each["speaker"], each["text"]) for each in row["turns"]]
             _ = [(each["question"], each["evidence"]) for each in row["qa"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path}, line {number}: {error!r} in {line[:60]!r}; see --help"
-        ) from error
+        raise unreadable(path, number, error) from error
     return dict(row)
 
 
@@ -293,39 +293,47 @@ def _held(question: Question, shown: set[str]) -> float:
     return len(question.evidence & shown) / len(question.evidence)
 
 
-def measure(made: Sequence[Answered]) -> dict[str, Figure]:
-    """Give the figures of a file's questions."""
-    names = [f"{rule}_at_{share}" for rule in RULES for share in SHARES]
-    figures = {name: _mean([each.kept[name] for each in made]) for name in names}
-    figures["live_recall"] = _mean([each.kept["live_recall"] for each in made])
-    figures["live_tokens"] = _mean([each.live_tokens for each in made])
-    figures["cpu_ms_per_question"] = _mean([1000 * each.seconds for each in made])
+def measure(talks: Sequence[Sequence[Answered]]) -> dict[str, Figure]:
+    """Give the figures of a file's questions; `talks` has those of each conversation."""
+    names = [*(f"{rule}_at_{share}" for rule in RULES for share in SHARES), "live_recall"]
+    found = {name: [[each.kept[name] for each in talk] for talk in talks] for name in names}
+    found["live_tokens"] = [[each.live_tokens for each in talk] for talk in talks]
+    figures = {name: _mean(values) for name, values in found.items()}
+    seconds = [each.seconds for talk in talks for each in talk]
+    figures["cpu_ms_per_question"] = Figure(value=1000 * fmean(seconds), items=len(seconds))
     return figures
 
 
-def _mean(values: Sequence[float]) -> Figure:
-    """Give the mean of some values, and their number."""
-    return Figure(value=fmean(values) if values else None, items=len(values))
+def _mean(talks: Sequence[Sequence[float]]) -> Figure:
+    """Give the mean of the values of some conversations, with its interval, and their number."""
+
+    def mean(sample: Sequence[Sequence[float]]) -> float:
+        return fmean(value for talk in sample for value in talk)
+
+    return Figure(value=mean(talks), items=sum(map(len, talks)), interval=resampled(talks, mean))
 
 
 def table(rows: Mapping[str, Figures]) -> str:
     """Give the figures as a table for people: a line for each rule of each file."""
-    lines = [f"{'':<24}" + "".join(f"{share.replace('_', '.') + ' %':>10}" for share in SHARES)]
+    lines = [f"{'':<16}" + "".join(f"{share.replace('_', '.') + ' %':>20}" for share in SHARES)]
     for name, figures in rows.items():
         items = figures["recall_at_10"].items
         cpu = _cell(figures["cpu_ms_per_question"], 1)
         lines.append(f"{name} ({items} questions, {cpu} ms each)")
         for rule in RULES:
             cells = (_cell(figures[f"{rule}_at_{share}"], 100) for share in SHARES)
-            lines.append(f"  {rule:<22}" + "".join(f"{cell:>10}" for cell in cells))
+            lines.append(f"  {rule:<14}" + "".join(f"{cell:>20}" for cell in cells))
         held, tokens = _cell(figures["live_recall"], 100), _cell(figures["live_tokens"], 1)
         lines.append(f"  as the live context cuts it: {held} % in {tokens} recalled tokens")
     return "\n".join(lines)
 
 
 def _cell(figure: Figure, times: int) -> str:
-    """Give a value, or a dash."""
-    return "-" if figure.value is None else f"{times * figure.value:.1f}"
+    """Give a value with its interval, or a dash."""
+    if figure.value is None:
+        return "-"
+    bounds = [f"{times * bound:.1f}" for bound in figure.interval or ()]
+    return f"{times * figure.value:.1f}" + (f" ({'-'.join(bounds)})" if bounds else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -343,8 +351,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _figures(path: Path, *, embeddings: Embeddings | None) -> dict[str, Figure]:
-    """Give a file's figures."""
-    return measure([each for talk in talks(path) for each in answers(talk, embeddings)])
+    """Give a file's figures.
+
+    Raises:
+        ValueError: The file has no question with evidence, or a line is not of the format.
+    """
+    found = [list(answers(talk, embeddings)) for talk in talks(path)]
+    asked = [talk for talk in found if talk]
+    if not asked:
+        raise ValueError(f"{path}: no question has evidence; --help has the format")
+    return measure(asked)
 
 
 if __name__ == "__main__":

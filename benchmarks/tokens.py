@@ -17,6 +17,8 @@ vocabulary. NAME is `o200k`, `cl100k`, `claude` (of the second generation) or `d
   estimated tokens of the first half. What is learned should not be worse.
 - `seed_error`: the mean error of the rule of thumb, four characters a token, on `o200k`.
 - `megabytes_per_second`: of processor time, the estimate of all the file's words.
+
+Intervals are of 95 %, by conversation or text.
 """
 
 import json
@@ -29,7 +31,7 @@ from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
-from report import Figure, Figures, run
+from report import Figure, Figures, resampled, run, shown, unreadable
 from seed_estimate import seed_estimate
 from vocabularies import Encoder, encoders
 
@@ -76,7 +78,7 @@ def _row(path: Path, number: int, line: str) -> Conversation:
             return convert_to_messages(row["messages"])
         return [_said(each, row) for each in row.get("utts") or row["turns"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}, line {number}: {error!r}; see --help") from error
+        raise unreadable(path, number, error) from error
 
 
 def _said(utterance: Mapping[str, Any], row: Mapping[str, Any]) -> BaseMessage:
@@ -98,8 +100,14 @@ def _messages(text: str) -> Conversation:
 
 
 def measure(path: Path) -> dict[str, Figure]:
-    """Give the figures of one file."""
+    """Give the figures of one file.
+
+    Raises:
+        ValueError: The file has no words, or a line is not of the format.
+    """
     said = conversations(path)
+    if not any(text_of(message).strip() for messages in said for message in messages):
+        raise ValueError(f"{path}: no words to count; --help has the format")
     figures: dict[str, Figure] = {}
     for name, encode in real().items():
         truth = [TokenCounter(encode=encode).count(messages) for messages in said]
@@ -160,8 +168,10 @@ def _summed(errors: Sequence[float]) -> dict[str, Figure]:
 
 
 def _mean(errors: Sequence[float]) -> Figure:
-    mean = sum(map(abs, errors)) / len(errors) if errors else None
-    return Figure(value=mean, items=len(errors))
+    def mean(sample: Sequence[float]) -> float | None:
+        return sum(map(abs, sample)) / len(sample) if sample else None
+
+    return Figure(value=mean(errors), items=len(errors), interval=resampled(errors, mean))
 
 
 def _speed(said: Sequence[Conversation]) -> Figure:
@@ -180,17 +190,12 @@ def _speed(said: Sequence[Conversation]) -> Figure:
 def table(rows: Mapping[str, Figures]) -> str:
     """Give the figures as tables for people: the default's, then every vocabulary's."""
     width = max(len(name) for name in rows)
-    lines = [" " * width + "".join(f"  {name:>20}" for name in FIGURES)]
+    lines = [" " * width + "".join(f"  {name:>24}" for name in FIGURES)]
     for name, figures in rows.items():
         cells = [figures[key] for key in FIGURES if key in figures]
-        lines.append(f"{name:<{width}}" + "".join(f"  {_cell(cell):>20}" for cell in cells))
+        lines.append(f"{name:<{width}}" + "".join(f"  {shown(cell):>24}" for cell in cells))
     rest = [(key, figure) for key, figure in rows["overall"].items() if key not in FIGURES]
-    return "\n".join([*lines, "", *(f"{key:<28}  {_cell(figure)}" for key, figure in rest)])
-
-
-def _cell(figure: Figure) -> str:
-    value = "-" if figure.value is None else f"{figure.value:.3f}"
-    return f"{value} ({figure.items})"
+    return "\n".join([*lines, "", *(f"{key:<28}  {shown(figure)}" for key, figure in rest)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
-from report import Figure, Figures, loaded, resampled, run, share_in, shown
+from report import Figure, Figures, loaded, resampled, run, share_in, shown, unreadable
 
 from unsay.effects import drive
 from unsay.judging.topic_detector import LexicalDetector, likeliest_return
@@ -142,12 +142,14 @@ def conversations(path: Path) -> Iterator[list[Utterance]]:
                 if line.strip():
                     yield _utterances(json.loads(line))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {number}: {error!r}; see --help") from error
+                raise unreadable(path, number, error) from error
 
 
 def _utterances(row: dict[str, Any]) -> list[Utterance]:
     """Give a row's utterances with the number of their subject."""
     kinds = row.get("kind") or [""] * len(row["utts"])
+    if len(row["shift"]) != len(row["utts"]) or len(kinds) != len(row["utts"]):
+        raise ValueError("'shift' and 'kind' need one entry for each of the 'utts'")
     subjects = [0]
     said: list[Utterance] = []
     for utterance, shift, kind in zip(row["utts"], row["shift"], kinds, strict=True):
@@ -299,9 +301,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _figures(path: Path, *, embeddings: Embeddings | None) -> dict[str, Figure]:
-    """A file's figures."""
+    """Return a file's figures.
+
+    Raises:
+        ValueError: The file has no decisions, or a line is not of the format.
+    """
     detector = LexicalDetector()
-    return measure([list(decisions(said, detector, embeddings)) for said in conversations(path)])
+    talks = [list(decisions(said, detector, embeddings)) for said in conversations(path)]
+    if not any(talks):
+        raise ValueError(
+            f"{path}: no conversation has two turns of the role 'user'; --help has the format"
+        )
+    return measure(talks)
 
 
 if __name__ == "__main__":

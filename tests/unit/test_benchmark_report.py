@@ -65,3 +65,33 @@ def test_the_mean_over_files_has_an_interval(report: ModuleType) -> None:
     assert (pytest.approx(0.5 - 0.1 / 2**0.5), pytest.approx(0.5 + 0.2 / 2**0.5)) == found.interval
     bare = {"share": report.Figure(value=0.5, items=10)}
     assert report.overall([file, bare])["share"].interval is None
+
+
+@pytest.mark.parametrize("name", ["judging", "topics", "retention", "tokens"])
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        pytest.param(b"", "; --help has the format", id="empty"),
+        pytest.param(b"[1]\n", "line 1: a value has another type", id="no-object"),
+        pytest.param(b"{\n", "line 1: ", id="no-json"),
+        pytest.param(b'{"id": "a"}\n', "is missing", id="no-turns"),
+        pytest.param(b'{"id": "\xe9"}\n', "is not UTF-8", id="not-utf-8"),
+    ],
+)
+def test_a_file_without_figures_is_refused(
+    report: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    held: bytes,
+    said: str,
+) -> None:
+    """It ends with status 2 and one line that says what is wrong, also with `--json`."""
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(held)
+
+    status = importlib.import_module(name).main([str(file), "--json"])
+
+    seen = capsys.readouterr()
+    assert (2, "", 1) == (status, seen.out, len(seen.err.splitlines()))
+    assert said in seen.err

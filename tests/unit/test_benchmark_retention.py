@@ -115,6 +115,21 @@ def test_the_live_context_has_its_own_figure(
     assert "as the live context cuts it: 100.0 % in" in capsys.readouterr().out
 
 
+def test_several_conversations_give_intervals(
+    retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each share has the interval of its conversations; a single conversation has none."""
+    shorter = {**conversation(), "qa": conversation()["qa"][:2]}
+    one = figures(retention, str(written(tmp_path / "1.jsonl", shorter)), capsys=capsys)
+    two = figures(
+        retention, str(written(tmp_path / "2.jsonl", shorter, conversation())), capsys=capsys
+    )
+    assert "interval" not in one["sliding_at_10"]
+    low, high = two["sliding_at_10"]["interval"]
+    assert low <= two["sliding_at_10"]["value"] <= high
+    assert "interval" in two["live_recall"]
+
+
 def test_recall_finds_what_a_window_has_lost(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
