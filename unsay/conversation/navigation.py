@@ -295,7 +295,7 @@ def remove(
     scope = thread.scope(confirm)
     pending = find_pending(state["messages"], state.get("turn"))
     waiting = [message.id or "" for message in state["messages"][pending.start :]]
-    update = yield from remove_turn(state, scope, str(turn), waiting, f"removal of turn {turn}")
+    update = yield from remove_turn(state, scope, str(turn), waiting, f"/remove {turn}")
     return (yield from settle(thread, state, scope, update, event="remove"))
 
 

@@ -243,18 +243,19 @@ def score_text(score: float | None) -> str:
 def forgotten_text(state: State, texts: Texts) -> str:
     """Return what is forgotten, one entry per line, newest last, or a text that says there is none.
 
-    An entry is one message, several messages, a topic, or tool results.
+    An entry is one message, several messages, a topic, or tool results. The last line names the
+    command that shows one to the model again.
     """
     lines = [
         texts.forgotten_line.format(
             id=each["id"],
-            kind=each["kind"],
+            kind=texts.forgotten_kinds[each["kind"]],
             words=words_of(state, each),
             reason=each["reason"],
         )
         for each in state.get("forgotten", [])
     ]
-    return "\n".join(lines) or texts.no_forgotten
+    return "\n".join([*lines, texts.forgotten_hint]) if lines else texts.no_forgotten
 
 
 def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:

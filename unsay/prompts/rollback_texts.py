@@ -51,6 +51,17 @@ class RollbackTexts(ModelTexts):
             "thread": ("fork", "分岐"),
         }
     )
+    forgotten_kinds: Table = Table.of(
+        {
+            "message": ("message", "メッセージ"),
+            "span": ("messages", "複数のメッセージ"),
+            "topic": ("topic", "話題"),
+            "tool_results": ("tool results", "ツールの結果"),
+        }
+    )
+    forgotten_hint: Text = Text(
+        "/restore ID lets the model see it again.", "/restore ID で再びモデルに送信します。"
+    )
     history: Table = Table.of(
         {
             "judged": ("Judged the added answers.", "追加された回答を評価"),
