@@ -110,7 +110,8 @@ def rollback_request(
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     """Return the request that asks a person whether a call may exceed a budget."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
-    description = texts.ask_budget.format(limits="; ".join(map(str, over.exceeded)))
+    limits = texts.budgets("; ".join(map(str, over.exceeded)))
+    description = texts.ask_budget.format(limits=limits)
     return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
 
 

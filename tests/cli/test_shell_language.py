@@ -123,11 +123,10 @@ def test_every_translated_text_exists() -> None:
     """No translation is left over from a text that the code no longer has."""
     package, clicks = Path(unsay.__file__).parent, Path(click.__file__).parent
     known = "\n".join(_templates(package) | _templates(clicks))
-    longest = {
-        max(re.split(r"\{\}|--\w+|[.,:;]|a (?:whole )?number", text), key=len)
-        for text in SHELL_TEXTS
-    }
-    assert sorted(part for part in longest if part.strip() in known) == sorted(longest)
+    parts = re.compile(r"\{\}|--\w+|[.,:;]|a (?:whole )?number")
+    pieces = {text: sorted(parts.split(text), key=len)[-2:] for text in SHELL_TEXTS}
+    left_over = [t for t, two in pieces.items() if not any(p.strip() in known for p in two if p)]
+    assert [] == left_over
 
 
 def test_values_keep_their_quotes() -> None:
@@ -138,3 +137,15 @@ def test_values_keep_their_quotes() -> None:
     assert "「--status」の値「x」は使えません。次から選んでください: 'active', 'ended'。" == reason(
         text
     )
+
+
+def test_budgets_are_japanese(serve: Serve, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A used-up budget is named in the language of the question, in the decision and the error."""
+    monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "10")
+    serve({"京都": "京都は二日で十分です。"})
+    asked = run("chat", input="京都は何日必要ですか?\nいいえ\n").stderr
+    assert re.search(r"セッションの予算: 使用済み0 \+ 今回\d+、上限10トークン", asked)
+    monkeypatch.setenv("UNSAY_BUDGET_MODE", "hard")
+    monkeypatch.setenv("UNSAY_LANGUAGE", "ja")
+    refused = run("say", "京都は何日必要ですか?").stderr
+    assert "モデルに質問していません: セッションの予算: 使用済み0" in refused

@@ -101,7 +101,7 @@ class Screen:
             "messages_removed": lambda _: self.note(self.labels.question_removed),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
             "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
-            "budget_warning": lambda event: self._fill(self.labels.budget_warning, event.data),
+            "budget_warning": self._budget_warning,
         }
 
     @property
@@ -249,6 +249,10 @@ class Screen:
             words = self.labels
             texts = {"new": words.new_topic, "back": words.back_to_topic, "same": words.same_topic}
             self._fill(texts[event.data["kind"]], event.data)
+
+    def _budget_warning(self, event: Event) -> None:
+        text = self.labels.budgets(event.data["text"])
+        self.note(self.labels.budget_warning.format(text=text))
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":

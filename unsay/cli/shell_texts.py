@@ -202,6 +202,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "The message has {} characters, the limit is {}: shorten it, or raise {}": (
         "メッセージが{}文字で、上限の{}文字を超えています。短くするか、{} を増やしてください"
     ),
+    "There is no setting {}: did you mean {}?": "設定{}はありません。{}のことですか?",
     "There is no setting for the variable {}: did you mean {}?": (
         "{}という環境変数の設定はありません。{}のことですか?"
     ),

@@ -329,8 +329,8 @@ class Texts(ReasonTexts):
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
                 values = [re.sub(r"^(['\"])([^'\"]*)\1$", r"「\2」", v) for v in found.groups()]
-                return own.format(*values)
-        return reason
+                return self.budgets(own.format(*values))
+        return self.budgets(reason)
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
         """Return sentences with the numbers of messages removed and restored, and of turns left.

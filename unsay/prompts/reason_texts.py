@@ -1,9 +1,20 @@
 """The Japanese of reasons that the code gives in English: refusals of commands and verdicts."""
 
+import re
 from dataclasses import dataclass
 
 from unsay.prompts.base import Table, Text
 from unsay.prompts.rollback_texts import RollbackTexts
+
+# A budget and a call, as `Gauge` prints them.
+_GAUGE = re.compile(r"(session|task|agent) budget: (\S+) \+ (\S+) of (\S+) (tokens|in cost)")
+_JAPANESE = {
+    "session": "セッション",
+    "task": "タスク",
+    "agent": "エージェント",
+    "tokens": "トークン",
+    "in cost": "(費用)",
+}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -199,3 +210,13 @@ class ReasonTexts(RollbackTexts):
             "the model returned nothing": "モデルが何も返しませんでした。",
         },
     )
+
+    def budgets(self, text: str) -> str:
+        """Return a text in which budgets, as `Gauge` prints them, are in the catalogue's language."""
+
+        def in_japanese(found: re.Match[str]) -> str:
+            layer, used, asked, limit, unit = found.groups()
+            head = f"{_JAPANESE[layer]}の予算: 使用済み{used} + 今回{asked}"
+            return f"{head}、上限{limit}{_JAPANESE[unit]}"
+
+        return _GAUGE.sub(in_japanese, text) if self.language == "ja" else text
