@@ -48,6 +48,10 @@ def test_ratings_are_printed_as_json_lines_and_read_again(run: Run, serve: Serve
         "Imported 2 ratings."
         in run("ratings", "--import", "ratings.jsonl", "--thread", "copy").stdout
     )
+    everywhere = [json.loads(row)["thread"] for row in run("ratings", "--all").stdout.splitlines()]
+    assert [2, 2] == [everywhere.count(each) for each in ("copy", rows[0]["thread"])]
+    for other in (["--thread", "copy"], ["--import", "ratings.jsonl"]):
+        assert 2 == run("ratings", "--all", *other).exit_code
 
 
 def test_an_old_thread_is_judged_and_bisected(run: Run, serve: Serve) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from unsay.cli.output import note, print_json, show, usage_error
-from unsay.cli.session import Opened, on_thread
+from unsay.cli.session import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import Conversation, Registry
 from unsay.conversation.judgements import JudgedTurn
 from unsay.errors import InputError
 from unsay.graph.builder import make_services
@@ -33,6 +33,8 @@ from unsay.judging.heuristics import prejudge
 from unsay.messages.content import language_of
 from unsay.operations.commands import lessons_text, score_text
 from unsay.settings import load_settings
+from unsay.storage.base import Database
+from unsay.storage.pagination import MOST
 from unsay.types import Language
 from unsay.verdicts import Exchange
 
@@ -65,14 +67,39 @@ def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
     opened.show(lambda: opened.labels.rated[label].format(words=question), rating=made)
 
 
-@on_thread()
-def ratings(opened: Opened, *, source: str | None) -> None:
-    if source is None:
-        for row in opened.conversation.ratings():
-            print_json(row)
+def ratings(
+    *, thread: str | None, everywhere: bool, source: str | None, db: str | None, as_json: bool
+) -> None:
+    if everywhere and thread is not None:
+        raise usage_error("Give --thread or --all, not both.")
+    if everywhere and source is not None:
+        raise usage_error("Give --import or --all, not both.")
+    if everywhere:
+        with listed_database(db) as database:
+            for each in _thread_ids(database):
+                _print_ratings(Conversation.open(database, thread=each))
         return
-    count = opened.conversation.import_ratings(_rows(source))
-    opened.show(lambda: opened.labels.imported.format(count=count), imported=count)
+    with existing_thread(db, thread, as_json=as_json) as opened:
+        if source is None:
+            _print_ratings(opened.conversation)
+            return
+        count = opened.conversation.import_ratings(_rows(source))
+        opened.show(lambda: opened.labels.imported.format(count=count), imported=count)
+
+
+def _thread_ids(database: Database) -> list[str]:
+    """Return the ids of all threads, the last begun first."""
+    registry, found, cursor = Registry.open(database), list[str](), None
+    while True:
+        page = registry.sessions(limit=MOST, cursor=cursor)
+        found += [each.thread_id for each in page.sessions]
+        if (cursor := page.cursor) is None:
+            return found
+
+
+def _print_ratings(conversation: Conversation) -> None:
+    for row in conversation.ratings():
+        print_json(row)
 
 
 @on_thread()

@@ -281,9 +281,8 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _thread(),
     ),
     "ratings": (
-        _option(
-            "--import FILE", "Give these ratings to the turns of the conversation.", into="source"
-        ),
+        _option("--import FILE", "Give these ratings to the conversation's turns.", into="source"),
+        _option("--all", "Print the ratings of all conversations.", into="everywhere"),
         _thread(),
     ),
     "judge": (

@@ -48,6 +48,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Give exactly one of WHAT, --turn and --results-below.": (
         "WHAT、--turn、--results-below のいずれか1つを指定してください。"
     ),
+    "Give --import or --all, not both.": ("--import か --all のどちらか一方を指定してください。"),
     "Give --thread or --all, not both.": ("--thread か --all のどちらか一方を指定してください。"),
     "--verify checks the whole event log: leave the filters out.": (
         "--verify はイベントログ全体を確認します。絞り込みの指定を外してください。"

@@ -275,7 +275,7 @@ COMMANDS = (
         "ratings",
         "judging",
         "Print the rated turns as JSON Lines.",
-        details="With --import FILE the ratings of such a file are given to the turns of this conversation.",
+        details="--all prints those of all conversations, for `unsay calibrate`. With --import FILE the ratings of such a file are given to the turns of this conversation.",
     ),
     CommandEntry(
         "judge",
