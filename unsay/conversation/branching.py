@@ -255,8 +255,6 @@ def _abandoned(
     transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
 ) -> Iterable[Branch]:
     """Yield the branches with messages that the transcript lacks, each once, the newest first."""
-    # A redo can restore what several branches hold; a branch is listed while it has something that
-    # the transcript lacks.
     present = {key_of(message) for message in transcript}
     seen: set[tuple[object, ...]] = set()
     for branch in reversed(branches):
@@ -327,8 +325,7 @@ def _with_branch(
 ) -> LiveBranch:
     """Return the transcript up to the place of a branch, and then the branch with its drafts.
 
-    If its place is in another one of `branches`, that one is put back first. If none has it, the
-    messages are those of this branch alone.
+    A place in another one of `branches` is put back first; without a place the branch is alone.
     """
     if branch["base"] is not None and branch["base"] not in live.positions():
         others = [other for other in branches if other["id"] != branch["id"]]
