@@ -1,5 +1,6 @@
 """A damaged branch is lost, but the thread that needs it goes on."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import Numbered, config, last_text, make, say, scores, transcript
+from unsay import Conversation
+from unsay.errors import DatabaseCorruptError
 from unsay.operations.stopped import KEY
 from unsay.storage.items import thread_namespace
+from unsay.testing import ScriptedChat
 
 
 def damage_branches(store: BaseStore) -> None:
@@ -89,3 +93,25 @@ def test_a_damaged_branch_is_not_counted_among_the_tokens() -> None:
 
     assert "damaged" not in answer
     assert "Used, at least" in answer
+
+
+def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The others are listed and restored; the damaged one says so when it is named."""
+    chat = ScriptedChat(default="It is an answer.")
+    with Conversation.open(tmp_path / "t.db", thread="t", model=chat) as conversation:
+        conversation.say("q1")
+        conversation.rollback(turns=1)
+        damage_branches(conversation.graph.store)
+        damaged = conversation.branches()
+        conversation.say("q2")
+        whole = conversation.rollback(turns=1).branch
+
+        assert ["live"] == [branch.id for branch in damaged]
+        assert ["live", whole] == [branch.id for branch in conversation.branches()]
+        assert "a damaged branch is left out" in caplog.text
+        lost = conversation.graph.store.search(("unsay", "branches", "t"), limit=100)
+        (name,) = [item.key for item in lost if item.key != whole]
+        with pytest.raises(DatabaseCorruptError):
+            conversation.restore(name)
+        conversation.restore(whole)
+        assert "q2" == conversation.messages()[0].text

@@ -241,7 +241,7 @@ def _branch(
 ) -> Branch:
     """Return the list entry of a branch; `named` has the fields that its messages do not show."""
     shown = [*spoken(messages), *drafts]
-    first = next((m for m in shown if is_question(m)), shown[0] if shown else None)
+    first = next((m for m in shown if is_question(m)), next(iter(shown), None))
     return Branch(
         **named,
         turns=count_turns(messages),
@@ -255,11 +255,11 @@ def _abandoned(
     transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
 ) -> Iterable[Branch]:
     """Yield the branches with messages that the transcript lacks, each once, the newest first."""
+    # A redo can restore a part of a branch, which is listed while the transcript lacks the rest.
     present = {key_of(message) for message in transcript}
     seen: set[tuple[object, ...]] = set()
     for branch in reversed(branches):
-        shown = [*spoken(branch["messages"]), *branch["drafts"]]
-        keys = tuple(key_of(message) for message in shown)
+        keys = tuple(map(key_of, [*spoken(branch["messages"]), *branch["drafts"]]))
         if branch["kind"] == "order" or present.issuperset(keys) or keys in seen:
             continue
         seen.add(keys)
@@ -305,7 +305,7 @@ def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     if name == LIVE:
         return live
     if name.startswith(BRANCH_PREFIX):
-        branches = yield from list_stored_branches(*handle.address)
+        branches = yield from list_stored_branches(*handle.address, named=name)
         return _with_branch(live, find_stored_branch(branches, name), branches)
     try:
         checkpoint = find_checkpoint(live.checkpoints, name)
@@ -327,13 +327,13 @@ def _with_branch(
 
     A place in another one of `branches` is put back first; without a place the branch is alone.
     """
-    if branch["base"] is not None and branch["base"] not in live.positions():
+    base = branch["base"]
+    if base is not None and base not in live.positions():
         others = [other for other in branches if other["id"] != branch["id"]]
-        holder = holder_of(others, branch["base"])
+        holder = holder_of(others, base)
         if holder is None:
             return replace(live, messages=(*branch["messages"], *branch["drafts"]))
         live = _with_branch(live, holder, others)
-    base = branch["base"] if branch["base"] is None or branch["base"] in live.positions() else None
     whole = replace_tail(live, base, [branch], label=COMPARED).live
     return replace(whole, messages=(*whole.messages, *branch["drafts"]))
 
@@ -341,9 +341,7 @@ def _with_branch(
 def restore(
     handle: ThreadHandle, what: str | None = None, *, confirm: Confirm | None = None
 ) -> Steps[RollbackResult]:
-    """Restore a branch, one of its messages, a summarized topic, or what was forgotten.
-
-    `undo` takes this back.
+    """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it.
 
     Args:
         handle: The thread.
@@ -366,7 +364,7 @@ def restore(
     what = what or (yield from newest_removed(state, scope))
     if (result := (yield from remember(handle, state, what))) is not None:
         return result
-    branches = yield from list_stored_branches(*handle.address)
+    branches = yield from list_stored_branches(*handle.address, named=what)
     if (source := branch_with(branches, what)) is not None:
         state = yield from handle.reached(state, {source["base"]})
     update = yield from restoring.restore(state, scope, what, branches)
@@ -392,7 +390,8 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
     messages: list[AnyMessage] = []
     if message_ids:
         if from_.startswith(BRANCH_PREFIX):
-            branch = find_stored_branch((yield from list_stored_branches(*handle.address)), from_)
+            branches = yield from list_stored_branches(*handle.address, named=from_)
+            branch = find_stored_branch(branches, from_)
             messages = [*branch["messages"], *branch["drafts"]]
         else:
             messages = (yield from _reader(handle, from_).whole())["messages"]

@@ -15,12 +15,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot, StateUpdate
 
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError
 from unsay.graph.time_travel import END_NODE, Place, due_again
 from unsay.history.branch import Label
 from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import message_body, write_ahead
-from unsay.operations.rollback import load_branches
+from unsay.operations.rollback import readable_branches
 from unsay.operations.stopped import keep_beside
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -138,13 +137,10 @@ def _keep_late(
 def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
     """Return the bodies (`message_body`) of all messages in the branches that a state lists.
 
-    Empty if one of the branches is no longer kept, which can happen without a store.
+    Branches that are damaged or no longer kept are left out.
     """
     refs = state.get("branches", [])
-    try:
-        branches = yield from load_branches([ref["id"] for ref in refs], scope, refs)
-    except ConflictError:  # Without a store only the newest branches are kept.
-        return set()
+    branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
     return {message_body(message) for branch in branches for message in branch["messages"]}
 
 

@@ -1,16 +1,17 @@
 """Branches: removing the end of a transcript, putting it back, and storing what was removed."""
 
 import hashlib
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore, Item, SearchItem
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError
+from unsay.errors import ConflictError, DatabaseCorruptError
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.storage.items import (
     freeze_messages,
@@ -24,6 +25,8 @@ from unsay.storage.items import (
 )
 from unsay.storage.pagination import read_items
 from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch, Topic
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,12 +298,25 @@ def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> Store
     return next(held, None)
 
 
-def list_stored_branches(store: BaseStore, thread_id: str) -> Steps[list[StoredBranch]]:
+def list_stored_branches(
+    store: BaseStore, thread_id: str, *, named: str | None = None
+) -> Steps[list[StoredBranch]]:
     """Read all stored branches of a thread, oldest first; empty if there are none.
 
-    Raises `DatabaseCorruptError` if one is damaged.
+    A damaged one is left out and logged as a warning. If its id begins with `named`, which a person
+    gave, `DatabaseCorruptError` is raised instead.
     """
-    found = yield from read_items(store, branches_namespace(thread_id), lambda i: unpack(i.value))
+
+    def read(item: SearchItem) -> StoredBranch | None:
+        try:
+            return unpack(item.value)
+        except DatabaseCorruptError as error:
+            if named and item.key.startswith(named):
+                raise
+            LOG.warning("branch=%r reason=%r a damaged branch is left out", item.key, str(error))
+            return None
+
+    found = yield from read_items(store, branches_namespace(thread_id), read)
     return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))
 
 

@@ -77,5 +77,5 @@ def _restored(
     if scope.address is None:
         branches = [ref["body"] for ref in refs if "body" in ref]
     else:
-        branches = yield from list_stored_branches(*scope.address)
+        branches = yield from list_stored_branches(*scope.address, named=what)
     return (yield from restore(state, scope, what, branches, pending))
