@@ -61,7 +61,12 @@ def _section(entry: CommandEntry) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     shared = {"--db PATH", "--json"}
     records = [each.get_help_record(context) for each in command.params]
-    rows = [(f"`{name}`", words) for name, words in filter(None, records) if name not in shared]
+    # The summary explains an argument without words of its own.
+    rows = [
+        (f"`{name}`", words)
+        for name, words in filter(None, records)
+        if words and name not in shared
+    ]
     words = f"{entry.summary} {entry.details}".strip()
     head = f"### {entry.name}\n\n```text\n{usage}\n```\n\n{words}\n"
     return f"{head}\n{_table(('option', 'meaning'), rows)}" if rows else head
