@@ -45,7 +45,7 @@ from unsay.tokens.encodings import encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
 from unsay.topic_shift import TopicDetector
 from unsay.tracing import labeled, log_failure, with_handler
-from unsay.types import Language, PendingCompensation, Provider
+from unsay.types import Language, PendingCompensation, Provider, StoredBranch
 
 
 @dataclass(slots=True)
@@ -55,8 +55,9 @@ class StepLog:
     Each `Scope` has a log. Operations add to it, and it is read when the step is committed.
     `new_events` come before the events of the step's own messages, `later_events` behind them.
     `returned` has the ids of messages that are in the event log already, `changes` what left the
-    transcript or returned to it, `pending_compensations` the stored calls to undo, and `spent` the
-    tokens of calls, by purpose. `calls` is for a thread without a store: a hash
+    transcript or returned to it, `branches` the branches to store, by id, `turn_places` where turns
+    are that left the state (see `put_places`), `pending_compensations` the stored calls to undo, and
+    `spent` the tokens of calls, by purpose. `calls` is for a thread without a store: a hash
     of each tool call of the draft, by the key of `Compensation`. `summaries_paused` says that a
     summary failed in this turn or a short time ago, `summary_failed` that one failed in this step.
     """
@@ -65,6 +66,8 @@ class StepLog:
     later_events: list[NewEvent] = field(default_factory=list)
     returned: set[str] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
+    branches: dict[str, StoredBranch] = field(default_factory=dict)
+    turn_places: dict[str, str] = field(default_factory=dict)
     pending_compensations: list[PendingCompensation] = field(default_factory=list)
     spent: dict[str, Tally] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)

@@ -15,8 +15,8 @@ from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
 from unsay import reversible
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
-from unsay.errors import ConflictError, ModelUnavailableError
-from unsay.history.branch import Label
+from unsay.errors import ConfirmationNeededError, ConflictError, ModelUnavailableError
+from unsay.history.branch import Label, list_stored_branches
 from unsay.history.compensations import list_entries
 from unsay.messages.annotations import is_notice
 from unsay.operations.rollback import go_back
@@ -402,7 +402,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         state = drive(inner.known())
         scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
         cause = Label(kind="person", reason="r", created_at=scope.now())
-        update = drive(go_back(state, scope, state["messages"][1].id, cause, ()))
+        update = go_back(state, scope, state["messages"][1].id, cause, ())
         report = drive(inner.alone(inner.write(state, scope, update)))
 
         assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
@@ -624,3 +624,58 @@ def test_an_idempotent_undo_is_made_again_after_signal_9(tmp_path: Path) -> None
 
     assert [["undone"]] == after["events"]
     assert ["5 receipt 5"] == refunds(tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["rollback", "remove", "undo", "redo", "restore"])
+def test_a_refused_verb_leaves_no_branch(tmp_path: Path, verb: str) -> None:
+    """A verb that needs a confirmation stores nothing before it has one."""
+
+    def act(conversation: Conversation) -> None:
+        if verb == "remove":
+            conversation.remove(2)
+        elif verb == "restore":
+            conversation.restore(swapped)
+        elif verb == "rollback":
+            conversation.rollback(turns=2)
+        else:
+            getattr(conversation, verb)()
+
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        swapped = ""
+        if verb == "restore":  # it swaps the answers of the question that was asked again
+            conversation.say("Hello you")
+            conversation.edit(2, "dear")
+            swapped = next(b.id for b in conversation.branches() if b.kind == "edit")
+        else:
+            conversation.say("dear")
+        if verb == "redo":
+            conversation.rollback(turns=1, confirm=lambda _: False)
+            conversation.undo()
+        before = stored_branches(conversation)
+        with pytest.raises(ConfirmationNeededError):
+            act(conversation)
+
+        assert before == stored_branches(conversation)
+
+
+def stored_branches(conversation: Conversation) -> list[tuple[str, str]]:
+    """Each branch of the store: its kind and its id."""
+    found = drive(list_stored_branches(*conversation._handle.address))
+    return [(each["kind"], each["id"]) for each in found]
+
+
+@pytest.mark.parametrize(
+    "command", ["/rollback 2", "/remove 2", "/undo", "/retry", "/edit 2 Hello"]
+)
+def test_a_command_stores_no_branch_before_the_decision(tmp_path: Path, command: str) -> None:
+    """While a person is asked about a command's effects, no branch of it is listed."""
+    with opened(tmp_path) as conversation:
+        conversation.say("Hello")
+        conversation.say("dear")
+        before = stored_branches(conversation)
+        assert "decision" == conversation.say(command).kind
+        assert before == stored_branches(conversation)
+
+        conversation.resume("approve")
+        assert 1 <= len(stored_branches(conversation)) - len(before)

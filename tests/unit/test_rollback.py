@@ -30,6 +30,7 @@ from unsay.history.branch import Label, LiveBranch, branches_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
+from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import (
     OPERATIONS,
     count_changes,
@@ -410,7 +411,9 @@ def test_a_person_goes_back(*, stored: bool) -> None:
     """Record, checkpoints, topics and score are as they were there; the rest is kept."""
     store = InMemoryStore() if stored else None
     state = full(pending=True)
-    update = drive(go_back(state, scope(store), "a1", PERSON, ["p"]))
+    here = scope(store)
+    update = go_back(state, here, "a1", PERSON, ["p"])
+    drive(write_ahead(state, here, update))
     done = after(state, update)
     (ref,) = update["branches"]
 
@@ -438,7 +441,7 @@ def test_an_undo_brings_it_all_back(*, stored: bool) -> None:
     """What a rollback took returns before the pending question, and the step is used up."""
     here = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
-    back = after(state, drive(go_back(state, here, "a1", PERSON, ["p"])))
+    back = after(state, go_back(state, here, "a1", PERSON, ["p"]))
     again = after(back, drive(undo_last(back, here, ["p"], "/undo")))
 
     for key in ("messages", "checkpoints", "segments", "operations", "current_topic"):
@@ -467,13 +470,13 @@ def test_only_a_persons_order_can_be_undone_by_itself(kind: Any) -> None:
     """What the graph takes back on its own belongs to its turn."""
     cause = Label(kind=kind, reason="", created_at=NOW)
 
-    assert "operations" not in drive(go_back(full(), scope(), "a1", cause, []))
+    assert "operations" not in go_back(full(), scope(), "a1", cause, [])
 
 
 def test_going_nowhere_changes_nothing() -> None:
     """A rollback to the current position is no step and makes no branch."""
     state = full()
-    update = drive(go_back(state, scope(InMemoryStore()), "a3", PERSON, []))
+    update = go_back(state, scope(InMemoryStore()), "a3", PERSON, [])
 
     assert ([], []) == (update["messages"], update["branches"])
     assert "operations" not in update
@@ -481,7 +484,7 @@ def test_going_nowhere_changes_nothing() -> None:
 
 def test_a_rollback_to_the_start_forgets_topic_and_score() -> None:
     """An empty transcript has neither."""
-    done = after(full(), drive(go_back(full(), scope(), None, PERSON, [])))
+    done = after(full(), go_back(full(), scope(), None, PERSON, []))
 
     assert ([], [], [], "", None) == (
         done["messages"],
@@ -498,7 +501,7 @@ def test_steps_are_bounded() -> None:
     state["operations"] = [
         Operation(kind="turn", base=f"b{i}", branches=[]) for i in range(OPERATIONS)
     ]
-    update = drive(go_back(state, scope(), "a1", PERSON, []))
+    update = go_back(state, scope(), "a1", PERSON, [])
 
     assert OPERATIONS == len(update["operations"])
     assert ("b1", "rollback") == (update["operations"][0]["base"], update["operations"][-1]["kind"])
@@ -524,7 +527,7 @@ def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> N
     before = state
     for place in places:
         base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
-        state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
+        state = after(state, go_back(state, here, base, PERSON, ["p"]))
     while state["operations"]:
         state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
 
@@ -538,8 +541,10 @@ def test_branches_are_fetched_in_the_order_asked_for() -> None:
     """Those the state carries and those the store keeps, together."""
     store = InMemoryStore()
     state = full()
-    first = drive(go_back(state, scope(store), "a2", PERSON, []))
-    second = drive(go_back(state, scope(), "a1", PERSON, []))
+    here = scope(store)
+    first = go_back(state, here, "a2", PERSON, [])
+    drive(write_ahead(state, here, first))
+    second = go_back(state, scope(), "a1", PERSON, [])
     refs = [*first["branches"], *second["branches"]]
     names = [ref["id"] for ref in refs]
 
@@ -560,7 +565,7 @@ def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: b
     state = full(pending=True)
     for place in places:
         base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
-        state = after(state, drive(go_back(state, here, base, PERSON, ["p"])))
+        state = after(state, go_back(state, here, base, PERSON, ["p"]))
     before, steps = state, min(back, len(state["operations"]))
     for _ in range(steps):
         state = after(state, drive(undo_last(state, here, ["p"], "/undo")))

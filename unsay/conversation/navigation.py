@@ -170,7 +170,7 @@ def rollback(
     waiting = _kept(thread, state)
     base = target_of(live_branch(state), to, turns, waiting)
     cause = Label(kind="person", reason=to or "rollback", created_at=scope.now())
-    update = yield from go_back(state, scope, base, cause, waiting)
+    update = go_back(state, scope, base, cause, waiting)
     return (yield from settle(thread, state, scope, update, event="person"))
 
 
@@ -295,7 +295,7 @@ def remove(
     scope = thread.scope(confirm)
     pending = find_pending(state["messages"], state.get("turn"))
     waiting = [message.id or "" for message in state["messages"][pending.start :]]
-    update = yield from remove_turn(state, scope, str(turn), waiting, f"/remove {turn}")
+    update = remove_turn(state, scope, str(turn), waiting, f"/remove {turn}")
     return (yield from settle(thread, state, scope, update, event="remove"))
 
 

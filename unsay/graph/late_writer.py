@@ -126,7 +126,7 @@ def _keep_late(
         state = with_messages(state, (yield from false_claims(state, scope)))
         label = Label(kind="host", reason="another writer took over", created_at=scope.now())
         after = _common(_messages(late), before, _messages(latest))
-        update = yield from keep_beside(state, scope, added, after=after, label=label)
+        update = keep_beside(state, scope, added, after=after, label=label)
         update = yield from write_ahead(state, scope, update)
     elif not is_newest:
         return

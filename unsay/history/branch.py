@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -18,6 +18,7 @@ from unsay.storage.items import (
     get_item,
     get_items,
     packed,
+    put_item,
     put_items,
     reading,
     thaw_messages,
@@ -286,6 +287,12 @@ def unpack(value: dict[str, Any]) -> StoredBranch:
     with reading("A stored branch"):
         messages = {key: thaw_messages(value[key]) for key in _MESSAGES}
     return cast("StoredBranch", {**value, **messages})
+
+
+def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBranch]) -> Steps[None]:
+    """Write branches under their ids; a stored branch with the same id is replaced."""
+    for branch in branches:
+        yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:

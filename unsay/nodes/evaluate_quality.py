@@ -115,7 +115,7 @@ def _repair(
     turn = draft.state.get("turn")
     names = {message.id for message in stopped}
     stays = bool(turn and turn["question_id"] in names)
-    draft.apply((yield from branch_of_deleted(draft.state, scope, stopped)))
+    draft.apply(branch_of_deleted(draft.state, scope, stopped))
     draft.apply(
         (yield from repair_interrupted(draft.state, scope, pending, undone=is_undo, stopped=stays))
     )

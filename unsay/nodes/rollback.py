@@ -28,9 +28,9 @@ from unsay.operations.rollback import (
     go_back,
     last_undone,
     live_branch,
+    note_turn_places,
     place_name,
     redo_last,
-    store_turn_places,
     undo_last,
     with_step,
 )
@@ -57,21 +57,24 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
         state, loaded, request = yield from _host_request(state, scope)
+    # The first ones need nothing from the store.
+    plain = {"context": _reject_context, "person": _go_to_target, "remove": _remove}
     handlers = {
         "draft": _reject_draft,
-        "context": _reject_context,
-        "person": _go_to_target,
         "retry": _retry,
         "edit": _retry,
-        "remove": _remove,
         "restore": restore_ordered,
         "undo": _undo_or_redo,
         "redo": _undo_or_redo,
         "ask": _ask_about_drafts,
         "decline": _end_unanswered,
     }
-    update = yield from handlers[request["kind"]](state, scope, request)
-    is_order, made = request["kind"] in ("person", "retry", "edit"), update.get("turn", {})
+    kind = request["kind"]
+    if kind in plain:
+        update = plain[kind](state, scope, request)
+    else:
+        update = yield from handlers[kind](state, scope, request)
+    is_order, made = kind in ("person", "retry", "edit"), update.get("turn", {})
     # A person who declines an automatic rollback leaves nothing to report.
     if is_order or made.get("rollbacks", 0) > state["turn"]["rollbacks"]:
         _report(state, scope, update, request)
@@ -114,16 +117,16 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     if not confirmed(state, scope, request, removed_ids, best):
         return (yield from delivery.deliver_best(state, scope))
     draft = turn["rejections"][-1]["messages"]
-    update, removed = yield from automatic_rollback(state, scope, "draft", request, removed_ids)
-    return (yield from keep_draft(state, scope, update, request, removed, draft))
+    update, removed = automatic_rollback(state, scope, "draft", request, removed_ids)
+    return keep_draft(state, scope, update, request, removed, draft)
 
 
-def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Update:
     """Remove the injected exchanges that failed; an empty update if a person declines this."""
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     if not confirmed(state, scope, request, removed_ids):
         return Update()
-    update, removed = yield from automatic_rollback(state, scope, "context", request, removed_ids)
+    update, removed = automatic_rollback(state, scope, "context", request, removed_ids)
     branches = [*turn["branches"], *(each["branch"] for each in removed)]
     after: Turn = {**update["turn"], "branches": branches, "context_reason": request["reason"]}
     if turn["done"]:  # No answer follows, so the rollback itself is the step that an undo reverses.
@@ -131,11 +134,11 @@ def _reject_context(state: State, scope: Scope, request: RollbackRequest) -> Ste
     return {**update, "turn": after}
 
 
-def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Update:
     """Roll back to the message `to`; a typed command then ends the turn, a host's flag does not."""
     turn, reason = state["turn"], request["reason"]
     label = Label(kind="person", reason=reason, created_at=scope.now())
-    update = yield from go_back(state, scope, request["to"], label, turn["pending"])
+    update = go_back(state, scope, request["to"], label, turn["pending"])
     # A typed command is the whole turn; with a host's flag the question is still to be answered.
     typed = request["reason"].startswith("/")
     after: Turn = {**turn, "base": request["to"], "done": turn["done"] or typed}
@@ -148,17 +151,17 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
     """Ask a question again, or an edited one; what it replaces is a branch, which an undo restores."""
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
-    yield from store_turn_places({command or "": question or ""}, scope)
+    note_turn_places({command or "": question or ""}, scope)
     return update
 
 
-def _remove(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
     """Take out the turn whose number is the request's `to`; later turns stay, and a notice says so.
 
     Raises `UnknownTurnError` if there is no such turn, `InputError` if a later message needs it.
     """
     turn, number = state["turn"], request["to"] or ""
-    update = yield from remove_turn(state, scope, number, turn["pending"], request["reason"])
+    update = remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     left = turns_after(state, update)
@@ -242,7 +245,7 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     if request["kind"] == "ask":
         text = texts.no_answer
         reason = request["reason"]
-        update["branches"] = yield from delivery.keep_rejected(restored, scope, reason)
+        update["branches"] = delivery.keep_rejected(restored, scope, reason)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": [], "steps": []}
     if turn["branches"]:

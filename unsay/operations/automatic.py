@@ -46,8 +46,8 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
 
 def remove_parts(
     state: State, scope: Scope, message_ids: Collection[str | None], label: Label
-) -> Steps[tuple[Update, list[Removal]]]:
-    """Store messages as branches; return the update that removes them, and one `Removal` per run.
+) -> tuple[Update, list[Removal]]:
+    """Keep messages as branches; return the update that removes them, and one `Removal` per run.
 
     The newest run is first. Ids that the transcript does not have are ignored. The other messages
     of the same steps, such as a tool call's results, are removed too; all others stay.
@@ -55,7 +55,7 @@ def remove_parts(
     live, refs = live_branch(state), list(state.get("branches", []))
     changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []
     for change in changes:
-        refs = yield from save_branch(change, scope, refs)
+        refs = save_branch(change, scope, refs)
         messages = spoken(change.branch["messages"])
         removal = Removal(
             turns=len(answers_by_turn(messages)),
@@ -139,7 +139,7 @@ def automatic_rollback(
     kind: BranchKind,
     request: RollbackRequest,
     message_ids: Collection[str],
-) -> Steps[tuple[Update, list[Removal]]]:
+) -> tuple[Update, list[Removal]]:
     """Make an automatic rollback: store messages as branches; return the update that removes them.
 
     It also returns the `Removal`s, as `remove_parts` does. The branches are of the given `kind` and
@@ -148,7 +148,7 @@ def automatic_rollback(
     """
     turn = state["turn"]
     label = Label(kind=kind, reason=request["reason"], created_at=scope.now())
-    update, removed = yield from remove_parts(state, scope, message_ids, label)
+    update, removed = remove_parts(state, scope, message_ids, label)
     live = live_branch(with_update(state, update))
     update["turn"] = {
         **turn,
@@ -224,8 +224,8 @@ def keep_draft(
     request: RollbackRequest,
     removed: Sequence[Removal],
     draft: Sequence[AnyMessage],
-) -> Steps[Update]:
-    """Store a rejected draft as a branch; return `update` with it and the next attempt's steps.
+) -> Update:
+    """Keep a rejected draft as a branch; return `update` with it and the next attempt's steps.
 
     The branch has only the draft. What the rollback removed from the transcript is in the branches
     of `removed`.
@@ -247,7 +247,7 @@ def keep_draft(
     label = Label(kind="draft", reason=reason, created_at=scope.now(), drafts=left)
     live, pending = live_branch(after), turn["pending"]
     change = replace_tail(live, base_of(live, pending), label=label, keep=pending)
-    refs = yield from save_branch(change, scope, after.get("branches", []))
+    refs = save_branch(change, scope, after.get("branches", []))
     made = [*(each["branch"] for each in removed), change.branch["id"]]
     attempt: Turn = {
         **update["turn"],

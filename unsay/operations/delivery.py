@@ -142,7 +142,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     restored, update = yield from at_turn_start(state, scope)
     refs = list(restored.get("branches", []))
     if own_answer is not None or newest is not best:
-        refs = yield from keep_rejected(restored, scope, newest["reason"])
+        refs = keep_rejected(restored, scope, newest["reason"])
     if own_answer is None:
         verdict = Verdict(
             outcome="failed", score=best["score"], reason=best["reason"], source=best["source"]
@@ -238,12 +238,12 @@ def _beside(rejection: Rejection, newest: Rejection) -> list[AnyMessage]:
     return [message for message in rejection["messages"] if message.id not in taken_over]
 
 
-def keep_rejected(state: State, scope: Scope, reason: str) -> Steps[list[BranchRef]]:
-    """Store the turn's newest rejected draft as a branch, and return all references to branches.
+def keep_rejected(state: State, scope: Scope, reason: str) -> list[BranchRef]:
+    """Keep the turn's newest rejected draft as a branch, and return all references to branches.
 
     The turn must have a rejected draft. `reason` is for lists of branches.
     """
     drafts = tuple(state["turn"]["rejections"][-1]["messages"])
     label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
     change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)
-    return (yield from save_branch(change, scope, state.get("branches", [])))
+    return save_branch(change, scope, state.get("branches", []))

@@ -79,7 +79,7 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
         label = Label(kind="host", reason=reason, created_at=scope.now())
         change = replace_tail(live, base, label=label, keep=keep)
         branch_id = change.branch["id"]
-        refs = yield from save_branch(change, scope, before.get("branches", []))
+        refs = save_branch(change, scope, before.get("branches", []))
         moved = Update(**{**settle(whole, change, refs), **_step(result, change, base)})
         # A replaced message is at the same place as before, so its topic begins there.
         moved["segments"] = [s for s in whole.get("segments", []) if s["start"] in remaining]

@@ -216,7 +216,7 @@ def turn_left_open(state: State, turn: Turn) -> Turn:
 def repair_interrupted(
     state: State, scope: Scope, entry: PendingInput, *, undone: bool, stopped: bool
 ) -> Steps[Update]:
-    """Store the question of a turn that never ended as a branch; return the update that removes it.
+    """Keep the question of a turn that never ended as a branch; return the update that removes it.
 
     The turn's rollbacks become a step to undo. With `undone`, the pending input is an undo: then the
     update only adds the turn as a step, which that undo removes. With `stopped`, the host stopped the
@@ -244,7 +244,7 @@ def repair_interrupted(
     changes += take_out(live, removed, label)
     refs = list(state.get("branches", []))
     for each in changes:
-        refs = yield from save_branch(each, scope, refs)
+        refs = save_branch(each, scope, refs)
     update = settle(state, as_one(live, changes, label), refs)
     scope.emit("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]

@@ -21,7 +21,7 @@ from unsay.events.event_types import (
     split_message,
     stamped,
 )
-from unsay.history.branch import Change
+from unsay.history.branch import Change, put_branches, put_places
 from unsay.history.checkpoints import add_checkpoint
 from unsay.messages.annotations import annotation_of
 from unsay.runtime import Scope
@@ -73,7 +73,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
-    """Write a step's events, if there is a store, and return its update with the log's new head.
+    """Write a step's branches and events, if there is a store; return its update with the log's head.
 
     The update also gets the pending compensations of the step log. Without a store it gets the
     record `own_writes` instead of a head. Raises `InputError` if a message cannot be stored.
@@ -85,6 +85,9 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         update = {**update, "pending_compensations": pending_compensations}
     if scope.address is None:
         return _with_own_writes(state, scope, update)
+    # Before the commit: a crash then leaves an unused branch, never a reference to nothing.
+    yield from put_branches(*scope.address, step_log.branches.values())
+    yield from put_places(*scope.address, step_log.turn_places)
     if state.get("offloaded") and offloaded_of(state) is None:
         # A host removed every message, and with them the offloaded ones.
         update = {"offloaded": None, **update}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage
 
 from unsay.context.compaction import Compaction
-from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.messages.boundaries import steps
@@ -42,8 +41,8 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
 
 def remove_turn(
     state: State, scope: Scope, number: str, pending: Sequence[str], reason: str
-) -> Steps[Update]:
-    """Store a turn as a branch; return the update that removes it, which `undo` reverses.
+) -> Update:
+    """Keep a turn as a branch; return the update that removes it, which `undo` reverses.
 
     Summaries that cover the turn are dropped: their other messages are sent in full until the
     next summary. Raises `UnknownTurnError` or `InputError`, as `removable` does.
@@ -54,7 +53,7 @@ def remove_turn(
     keep = [m.id or "" for m in after if m.id not in ids]
     label = Label(kind="remove", reason=reason, created_at=scope.now())
     change = _without_summaries(live, replace_tail(live, base, label=label, keep=keep), ids)
-    refs = yield from save_branch(change, scope, state.get("branches", []))
+    refs = save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)

@@ -59,7 +59,7 @@ def restore(
 ) -> Steps[Update]:
     """Return the update that restores a branch, a message of one, or a compacted topic.
 
-    What it removes is stored as a branch at once; `pending` messages stay. The base of the branch
+    What it removes is kept as a branch; `pending` messages stay. The base of the branch
     that `branch_with` finds must be loaded. `branches` are all of the thread's.
 
     Raises:
@@ -71,7 +71,7 @@ def restore(
     """
     source = branch_with(branches, what)
     if what.startswith(BRANCH_PREFIX) and source is not None:
-        return (yield from _put_back(state, scope, source, branches, pending))
+        return _put_back(state, scope, source, branches, pending)
     if topic := _topic(state, what):
         segments = state.get("segments", [])
         current_start = segments[-1]["start"] if segments else None
@@ -83,7 +83,7 @@ def restore(
         step = Operation(kind="expand", base=None, branches=[], topic=topic["id"])
         return {**show_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
     if source is not None:
-        return (yield from _insert(state, scope, source, [what]))
+        return _insert(state, scope, source, [what])
     if what in _ids((yield from load_all(state, scope))["messages"]):
         raise ConflictError(f"Message {what!r} is in the transcript already")
     if any(what in _ids(branch["drafts"]) for branch in branches):
@@ -122,7 +122,7 @@ def _put_back(
     branch: StoredBranch,
     branches: Sequence[StoredBranch],
     pending: Sequence[str],
-) -> Steps[Update]:
+) -> Update:
     """Return the update that restores a branch at its base; what follows the base becomes a branch.
 
     But what follows stays if the branch is an automatic rollback's, a removed turn, documents, or
@@ -136,28 +136,28 @@ def _put_back(
         m.id or "" for m in branch["messages"] if m.id in places and is_replaced(m, places[m.id])
     ]
     if not missing and replaced:
-        return (yield from _swap(state, scope, branch, replaced))
+        return _swap(state, scope, branch, replaced)
     if not missing:
         why = "are in the transcript already" if branch["messages"] else "are only a rejected draft"
         raise ConflictError(
             f"The messages of branch {branch['id']!r} {why}; pick them to add copies at the end"
         )
     if branch["kind"] in ("document", "remove"):
-        return (yield from _insert(state, scope, branch, [name for name in missing if name]))
+        return _insert(state, scope, branch, [name for name in missing if name])
     if branch["kind"] in AUTOMATIC:
-        return (yield from _put_in_place(state, scope, branch, branches))
+        return _put_in_place(state, scope, branch, branches)
     _check_base(live.positions(), branch["base"], branches)
     base = safe_base(live, branch["base"])
     label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
     change = replace_tail(live, base, [branch], label=label, keep=pending)
     removed = [change.branch["id"]] if change.branch["messages"] else []
     step = Operation(kind="restore", base=base, branches=removed)
-    return (yield from _with_branch(state, scope, change, step, branch))
+    return _with_branch(state, scope, change, step, branch)
 
 
 def _put_in_place(
     state: State, scope: Scope, branch: StoredBranch, branches: Sequence[StoredBranch]
-) -> Steps[Update]:
+) -> Update:
     """Return the update that restores an automatic rollback's branch before what follows its base.
 
     Raises `ConflictError` if its base is not in the transcript.
@@ -168,12 +168,10 @@ def _put_in_place(
     (change,) = put_in(live, [branch], label)
     ids = [m.id or "" for m in branch["messages"] if m.id not in live.positions()]
     step = Operation(kind="insert", base=branch["base"], branches=[], ids=ids)
-    return (yield from _with_branch(state, scope, change, step, branch))
+    return _with_branch(state, scope, change, step, branch)
 
 
-def _swap(
-    state: State, scope: Scope, branch: StoredBranch, replaced: Sequence[str]
-) -> Steps[Update]:
+def _swap(state: State, scope: Scope, branch: StoredBranch, replaced: Sequence[str]) -> Update:
     """Return the update that puts back messages which a host replaced under their ids.
 
     The messages that replaced them become a branch; all others stay.
@@ -186,12 +184,10 @@ def _swap(
     change = replace_tail(live, base, [branch], label=label, keep=keep, only=replaced)
     removed = [change.branch["id"]]
     step = Operation(kind="restore", base=base, branches=removed, ids=list(replaced))
-    return (yield from _with_branch(state, scope, change, step, branch))
+    return _with_branch(state, scope, change, step, branch)
 
 
-def _insert(
-    state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]
-) -> Steps[Update]:
+def _insert(state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[str]) -> Update:
     """Return the update that restores the `wanted` messages of a branch at their old place.
 
     That is after the nearest earlier message of the branch that is in the transcript, or after its
@@ -220,12 +216,12 @@ def _insert(
         only=group,
     )
     step = Operation(kind="insert", base=live.id_at(place - 1), branches=[], ids=group)
-    return (yield from _with_branch(state, scope, change, step, branch))
+    return _with_branch(state, scope, change, step, branch)
 
 
 def _with_branch(
     state: State, scope: Scope, change: Change, step: Operation, restored: StoredBranch
-) -> Steps[Update]:
+) -> Update:
     """Return the update for a change that put messages of the branch `restored` back.
 
     A branch whose messages are all back is no longer listed.
@@ -240,7 +236,7 @@ def _with_branch(
         elif left or "body" in ref:
             # Without a store the reference is the only copy, which an undo may need.
             refs.append({**ref, "size": left})
-    refs = yield from save_branch(change, scope, refs)
+    refs = save_branch(change, scope, refs)
     update = settle(state, change, refs)
     update.update(with_step(state, step))
     return update

@@ -24,9 +24,9 @@ from unsay.operations.rollback import (
     count_turns,
     live_branch,
     load_branches,
+    note_turn_places,
     save_branch,
     settle,
-    store_turn_places,
 )
 from unsay.operations.targets import safe_base
 from unsay.operations.visibility import turns_named
@@ -88,7 +88,7 @@ def parse_edit(
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Return the update that removes the last turn and the command, and asks its question again.
 
-    What it removes is stored as branches at once. The question gets a new id. If the request has a
+    What it removes is kept as branches. The question gets a new id. If the request has a
     text (an edit), the turn that begins at the message `request["to"]` and all later ones are
     removed, and the question gets the text. Else `to` is the branch of an interrupted turn, or `None`.
     Raises `ConflictError` if that message or branch is no longer there.
@@ -98,7 +98,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     # The command leaves first: a branch of its own, which lists leave out because of its kind.
     order = Label(kind="order", reason=request["reason"], created_at=scope.now())
     change = replace_tail(live, before, label=order)
-    refs = yield from save_branch(change, scope, state.get("branches", []))
+    refs = save_branch(change, scope, state.get("branches", []))
     writes, branches, text = change.writes, [], request.get("text")
     resumed = text is None and request["to"] is not None
     if resumed:  # the turn was interrupted, so its question is in a branch already
@@ -110,7 +110,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
         kind: BranchKind = "retry" if text is None else "edit"
         label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
         change = replace_tail(change.live, base, label=label)
-        refs = yield from save_branch(change, scope, refs)
+        refs = save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
     update, live = settle(state, change, refs), change.live
     again = [_asked_again(message, turn) for message in asked]
@@ -131,7 +131,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     }
     if resumed:
         names = [message.id or "" for message in asked if is_question(message)]
-        yield from store_turn_places(dict.fromkeys(names, question_id or ""), scope)
+        note_turn_places(dict.fromkeys(names, question_id or ""), scope)
     return update
 
 

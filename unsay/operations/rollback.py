@@ -21,8 +21,6 @@ from unsay.history.branch import (
     add_reference,
     answers_in,
     branches_namespace,
-    pack,
-    put_places,
     reference,
     replace_tail,
     unpack,
@@ -42,7 +40,7 @@ from unsay.operations.reversal import (
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.items import get_item, put_item
+from unsay.storage.items import get_item
 from unsay.types import (
     BranchRef,
     ExpandedTopic,
@@ -89,34 +87,30 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
     return {steps[-1]["base"]}
 
 
-def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> Steps[list[BranchRef]]:
-    """Log a change, store what it removed as a branch, and return all references to branches.
+def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> list[BranchRef]:
+    """Log a change, keep what it removed as a branch, and return all references to branches.
 
-    `refs` are the references so far; they are returned as they are if the change has neither removed
-    messages nor drafts. Without a store the new reference holds the branch.
+    The branch is stored by `write_ahead`, after a person has confirmed the step. `refs` are the
+    references so far; they are returned as they are if the change has neither removed messages nor
+    drafts. Without a store the new reference holds the branch.
     """
     log_rollback(scope, change)
     branch = change.branch
     if not branch["messages"] and not branch["drafts"]:
         return list(refs)
     if scope.address is not None:
-        store, thread_id = scope.address
-        # Before the commit: a crash then leaves an unused branch, never a reference to nothing.
-        yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
-        yield from store_turn_places(
-            dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope
-        )
+        scope.step_log.branches[branch["id"]] = branch
+        note_turn_places(dict.fromkeys(answers_in(branch["messages"]), branch["id"]), scope)
     return add_reference(refs, reference(branch, inline=scope.address is None))
 
 
-def store_turn_places(places: Mapping[str, str], scope: Scope) -> Steps[None]:
-    """Store where to find turns that leave the state: a repeated request then gets its old answer.
+def note_turn_places(places: Mapping[str, str], scope: Scope) -> None:
+    """Note where to find turns that leave the state: a repeated request then gets its old answer.
 
     `places` has, by the id of the turn's user message, the id of its branch, or of the new message
-    that asks the question again. Without a store nothing is stored.
+    that asks the question again. `write_ahead` stores them, if there is a store.
     """
-    if scope.address is not None:
-        yield from put_places(*scope.address, places)
+    scope.step_log.turn_places.update(places)
 
 
 def load_branches(
@@ -126,7 +120,8 @@ def load_branches(
 
     Raises `ConflictError` if one is not kept: without a store only the newest are.
     """
-    inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref}
+    # A branch of this step is not stored yet.
+    inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref} | scope.step_log.branches
     branches: list[StoredBranch] = []
     for name in ids:
         item = None
@@ -190,15 +185,15 @@ def with_step(state: State, step: Operation) -> Update:
 
 def go_back(
     state: State, scope: Scope, base: str | None, label: Label, pending: Sequence[str]
-) -> Steps[Update]:
-    """Store the messages after `base` as a branch; return the update of an ordered rollback.
+) -> Update:
+    """Keep the messages after `base` as a branch; return the update of an ordered rollback.
 
     `base` and the messages in `pending` stay; `None` is the place before the first message. If
     `label.kind` is `person` and more than commands and notices was moved, `undo` can reverse it.
     Raises `ConflictError` if `base` is not in the state. A judge's rollback is not made here.
     """
     change = replace_tail(live_branch(state), base, label=label, keep=pending)
-    refs = yield from save_branch(change, scope, state.get("branches", []))
+    refs = save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     # A question that waits at its tool steps is asked anew: the stored steps of its old draft are over.
     update["entry_id"] = change.branch["id"]
@@ -211,7 +206,7 @@ def go_back(
 def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that undoes the newest step, such as a turn, a rollback or a pin.
 
-    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay. Raises
+    What it removes is kept as a branch, with the `reason`; `pending` messages stay. Raises
     `NothingToUndoError` if there is no step, `ConflictError` if it is no longer possible (such as when
     a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
     """
@@ -234,7 +229,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that repeats the step that was undone last, with the same messages.
 
-    What it removes is stored as a branch at once, with the `reason`; `pending` messages stay. Raises
+    What it removes is kept as a branch, with the `reason`; `pending` messages stay. Raises
     `NothingToRedoError` if there is no such step, `ConflictError` if it is no longer possible (such as
     when a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
     """
@@ -291,7 +286,7 @@ def _reversed(
     """Return how to undo a step or, with the label `redo`, to repeat it.
 
     The update removes what the step added and puts back what it removed; `pending` messages stay.
-    The removed messages are stored as branches at once. Raises `ConflictError` if a branch is not
+    The removed messages are kept as branches. Raises `ConflictError` if a branch is not
     kept, the step's place is not in the state, or too much would be pinned or forgotten;
     `DatabaseCorruptError` if a branch is damaged.
     """
@@ -317,7 +312,7 @@ def _reversed(
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = [ref for ref in old if ref["id"] not in back]
     for each in changes:
-        refs = yield from save_branch(each, scope, refs)
+        refs = save_branch(each, scope, refs)
     made = [each.branch["id"] for each in changes if each.branch["messages"]]
     change = as_one(live, changes, label)
     update = settle(state, change, refs)

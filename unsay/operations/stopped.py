@@ -94,8 +94,8 @@ def _stored(scope: Scope) -> Steps[list[AnyMessage]]:
         return []
 
 
-def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> Steps[Update]:
-    """Store as a branch the `stopped` questions that the host deleted; they are in no branch yet.
+def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> Update:
+    """Keep as a branch the `stopped` questions that the host deleted; they are in no branch yet.
 
     The update is empty if there are none.
     """
@@ -107,7 +107,7 @@ def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> 
     start = find_pending(live.messages, state.get("turn")).start
     label = Label(kind="interrupted", reason="its run was deleted", created_at=scope.now())
     after = live.id_at(start - 1)
-    return (yield from keep_beside(state, scope, deleted, after=after, label=label))
+    return keep_beside(state, scope, deleted, after=after, label=label)
 
 
 def keep_beside(
@@ -117,8 +117,8 @@ def keep_beside(
     *,
     after: str | None,
     label: Label,
-) -> Steps[Update]:
-    """Store messages that the transcript lacks as a branch; return the update that lists it.
+) -> Update:
+    """Keep messages that the transcript lacks as a branch; return the update that lists it.
 
     `after` is the id of the message that they would follow; `None` is the place before the first.
     `label` describes the branch. Raises `ConflictError` if the state does not have that message.
@@ -135,5 +135,5 @@ def keep_beside(
     )
     for message in messages:
         scope.step_log.new_events += split_message(message)
-    refs = yield from save_branch(change, scope, state.get("branches", []))
+    refs = save_branch(change, scope, state.get("branches", []))
     return Update(branches=refs)
