@@ -144,9 +144,8 @@ def test_an_order_that_finds_nothing_says_so(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as conversation:
         conversation.say(FACTS["en"][0])
         assert "No message matches “zeppelin”." == conversation.say("/recall zeppelin").text
-        assert conversation.say("/recall").text.startswith(
-            "Nothing was changed: The query is empty"
-        )
+        refused = "Nothing was changed: The command has no argument"
+        assert conversation.say("/recall").text.startswith(refused)
         with pytest.raises(InputError, match="query is empty"):
             conversation.recall(" ")
 
@@ -367,3 +366,28 @@ def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
         recalled_then = drive(search_transcript(source, shown, **asked))
     assert found == [m.content for m in recalled_then.messages].count(fact)
+
+
+@pytest.mark.parametrize("off", [{"recall_tokens": 0}, {"recall_share": 0}], ids=str)
+@pytest.mark.parametrize("typed", [True, False], ids=["typed", "called"])
+@pytest.mark.parametrize(("language", "word"), [("en", "parrot"), ("ja", "鸚鵡")])
+def test_a_persons_search_is_sent_although_automatic_recall_is_off(
+    tmp_path: Path, language: str, word: str, *, typed: bool, off: dict[str, Any]
+) -> None:
+    """Only its matches are, and only with the next question."""
+    fact, question = FACTS[language]
+    model = Numbered()
+    with opened(tmp_path, model, settings=off) as conversation:
+        for words in (fact, *OTHERS):
+            conversation.say(words)
+        conversation.say(question)
+        assert "" == quoted(model.inputs[-1])
+        if typed:
+            conversation.say(f"/recall {word}")
+        else:
+            assert conversation.recall(word)
+        conversation.say("Tell me about chess again?")
+        assert fact in quoted(model.inputs[-1])
+        assert "about chess." not in quoted(model.inputs[-1])
+        conversation.say(question)
+    assert "" == quoted(model.inputs[-1])

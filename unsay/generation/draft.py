@@ -49,7 +49,7 @@ from unsay.llm.call import (
     with_room,
 )
 from unsay.messages.annotations import KEY
-from unsay.operations.recall import if_possible, search_transcript
+from unsay.operations.recall import ASKED_TOKENS, if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -158,17 +158,21 @@ def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
 
 
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
-    """Return earlier messages that match the question and fit into the room; empty without recall."""
+    """Return earlier messages that a person searched for or that match the question, and fit.
+
+    Empty without recall. The setting `recall_share` limits only those that match the question.
+    """
     after, settings = plan.after, attempt.scope.settings
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
-    room = min(settings.recall_tokens, int(share), int(free) - after.tokens)
-    if attempt.recall_source is None or room <= 0:
+    left = int(free) - after.tokens
+    if attempt.recall_source is None or left <= 0:
         return ()
     search = search_transcript(
         attempt.recall_source,
         {message.id or "" for message in plan.messages},
         question=attempt.question,
-        budget_tokens=room,
+        budget_tokens=min(settings.recall_tokens, int(share), left),
+        asked_tokens=min(settings.recall_tokens or ASKED_TOKENS, left),
         count=after.count,
     )
     matches = yield from if_possible(search, attempt.scope)

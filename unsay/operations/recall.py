@@ -39,6 +39,8 @@ FRESH_VECTORS = 512
 BAR = 0.3
 # Most messages that one search by order finds, the best first.
 MOST_FOUND = 20
+# Most tokens of a person's matches if automatic recall is off.
+ASKED_TOKENS = 4_000
 # Characters of each match that a person sees.
 QUOTED_CHARS = 200
 
@@ -76,9 +78,12 @@ class _Search:
 
 
 def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
-    """Return where an attempt searches earlier messages; `None` if recall is off or reading failed."""
+    """Return where an attempt searches earlier messages; `None` if reading failed.
+
+    Also `None` if automatic recall is off and a person has not searched.
+    """
     settings = scope.settings
-    if not (settings.recall_tokens and settings.recall_share):
+    if not ((settings.recall_tokens and settings.recall_share) or state.get("asked_for")):
         return None
     return (yield from if_possible(source_of(state, scope), scope))
 
@@ -101,13 +106,15 @@ def search_transcript(
     *,
     question: str,
     budget_tokens: int,
+    asked_tokens: int = 0,
     count: TokenCounter,
 ) -> Steps[Recalled]:
     """Return the messages that fit a question best and that a context does not show (ids `shown`).
 
     Those of `source.asked_for` are taken first. A search by a person or the model also finds weak
     matches. The matches come in the transcript's order, offloaded ones without images and files.
-    `budget_tokens` limits their quotation, which `count` counts.
+    `budget_tokens` limits their quotation, which `count` counts; `asked_tokens`, if it is more,
+    limits the quotation of those that were asked for.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):
@@ -124,12 +131,15 @@ def search_transcript(
     )
     known = {message.id or "": message for message in (*source.deep, *messages)}
     taken: list[str] = []
+    most = max(asked_tokens, budget_tokens)
     for name in source.asked_for:
         wanted = [known[each] for each in (*taken, name) if each in known]
-        if name in known and name not in excluded and search.cost(wanted) <= budget_tokens:
+        if name in known and name not in excluded and search.cost(wanted) <= most:
             taken.append(name)
     asked = [message for name, message in known.items() if name in taken]
-    matches = (yield from _matching(search, asked)) if question.strip() else Recalled()
+    matches = Recalled()
+    if question.strip() and search.cost(asked) < budget_tokens:
+        matches = yield from _matching(search, asked)
     if not asked:
         return matches
     reasons = [Recollection(message=m, why="asked", words=(), score=0.0) for m in asked]
@@ -154,7 +164,7 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
         recall,
         search.question,
         search.messages,
-        budget_tokens=max(0, search.budget_tokens - search.cost(asked)),
+        budget_tokens=search.budget_tokens - search.cost(asked),
         count=search.cost,
         shown=search.shown,
         hidden=hidden,
@@ -221,7 +231,7 @@ def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
         source,
         (),
         question=query,
-        budget_tokens=scope.settings.recall_tokens or 4_000,
+        budget_tokens=scope.settings.recall_tokens or ASKED_TOKENS,
         count=counter.TokenCounter(calibration=calibration).count,
     )
     numbers = source.turn_numbers()
