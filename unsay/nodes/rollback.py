@@ -57,7 +57,6 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
         state, loaded, request = yield from _host_request(state, scope)
-    # The first ones need nothing from the store.
     plain = {"context": _reject_context, "person": _go_to_target, "remove": _remove}
     handlers = {
         "draft": _reject_draft,
@@ -69,8 +68,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         "ask": _ask_about_drafts,
         "decline": _end_unanswered,
     }
-    kind = request["kind"]
-    if kind in plain:
+    if (kind := request["kind"]) in plain:
         update = plain[kind](state, scope, request)
     else:
         update = yield from handlers[kind](state, scope, request)
@@ -206,8 +204,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
-    counts = {"removed": change.removed, "restored": change.restored}
-    scope.emit("undone" if undoes else "redone", **counts)
+    name = "undone" if undoes else "redone"
+    scope.emit(name, removed=change.removed, restored=change.restored)
     update["state_history"] = add_note(state, scope, "rollback", request["kind"], None, number=left)
     return update
 
@@ -244,8 +242,7 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     text = texts.declined
     if request["kind"] == "ask":
         text = texts.no_answer
-        reason = request["reason"]
-        update["branches"] = delivery.keep_rejected(restored, scope, reason)
+        update["branches"] = delivery.keep_rejected(restored, scope, request["reason"])
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": [], "steps": []}
     if turn["branches"]:
