@@ -43,6 +43,14 @@ def test_the_chat_restores_a_branch(conversation: Conversation, *, names: bool) 
     assert after == conversation.messages()
 
 
+def test_a_restore_of_everything_is_told_in_its_language(conversation: Conversation) -> None:
+    """Where every message was removed, the notice is in the language of what came back."""
+    japanese = not conversation.messages()[0].text.isascii()
+    conversation.say("/rollback 3")
+    text = conversation.say("/restore").text
+    assert japanese is not ("checkpoint" in text)
+
+
 def test_the_chat_lists_how_to_restore(conversation: Conversation) -> None:
     """`/branches` names the command; with nothing removed, it and the command say so."""
     nothing = conversation.say("/branches").text, conversation.say("/restore").text

@@ -345,7 +345,9 @@ def settle(
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
     end = live_branch({**state, "messages": after}).id_at(len(after) - 1)
-    at = place_name({**state, **update, "messages": after}, end, scope.texts(state["messages"]))
+    at = place_name(
+        {**state, **update, "messages": after}, end, scope.texts(state["messages"] or after)
+    )
     left = count_turns(after, offloaded_of(state))
     if event is not None:
         update["state_history"] = add_note(state, scope, "rollback", event, None, number=left)
