@@ -108,6 +108,7 @@ def record(path: Path) -> str:
         patch.dict(os.environ, environment),
         patch("unsay.runtime.resolve_model", resolve),
         patch("unsay.cli.chat.is_rich", lambda: False),
+        patch("unsay.cli.keyboard.is_rich", lambda: False),
         patch("unsay.cli.prompt._more_waits", lambda: False),
         patch("unsay.cli.screen.Spinner.tick", lambda _: None),
         patch.multiple(sys, stdin=Keyboard(LINES, screen), stdout=screen, stderr=screen),
