@@ -239,6 +239,7 @@ def test_a_server_that_is_gone_is_told(
         conversation.say("q2")
 
         assert 4 == len(conversation.messages())
+    database.close()
 
 
 def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> None:
