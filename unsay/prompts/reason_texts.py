@@ -7,13 +7,14 @@ from unsay.prompts.base import Table, Text
 from unsay.prompts.rollback_texts import RollbackTexts
 
 # A budget and a call, as `Gauge` prints them.
-_GAUGE = re.compile(r"(session|task|agent) budget: (\S+) \+ (\S+) of (\S+) (tokens|in cost)")
+_GAUGE = re.compile(
+    r"(session|task|agent) budget: ([\d.e-]+) used, ([\d.e-]+) for this call, "
+    r"limit (\d+(?:\.\d+)?(?:e-\d+)?)( tokens)?"
+)
 _JAPANESE = {
     "session": "セッション",
     "task": "タスク",
     "agent": "エージェント",
-    "tokens": "トークン",
-    "in cost": "(費用)",
 }
 
 
@@ -215,8 +216,8 @@ class ReasonTexts(RollbackTexts):
         """Return a text in which budgets, as `Gauge` prints them, are in the catalogue's language."""
 
         def in_japanese(found: re.Match[str]) -> str:
-            layer, used, asked, limit, unit = found.groups()
-            head = f"{_JAPANESE[layer]}の予算: 使用済み{used} + 今回{asked}"
-            return f"{head}、上限{limit}{_JAPANESE[unit]}"
+            layer, used, asked, limit, tokens = found.groups()
+            head = f"{_JAPANESE[layer]}の予算: 使用済み{used}、今回{asked}"
+            return f"{head}、上限{limit}{'トークン' if tokens else ''}"
 
         return _GAUGE.sub(in_japanese, text) if self.language == "ja" else text
