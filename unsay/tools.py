@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from unsay.arguments import configured, shown
 from unsay.effects import run_on_own_loop
-from unsay.errors import ConfigurationError
+from unsay.errors import ConfigurationError, InputError
 
 T = TypeVar("T")
 
@@ -81,7 +81,15 @@ class Reversal:
 
     def _call_undo(self, args: Mapping[str, Any], result: str) -> Any:
         assert self.undo is not None  # noqa: S101 - calls without consequences are never undone
-        return self.undo(**_given(self.undo, args, result))
+        given = _given(self.undo, args, result)
+        for param in inspect.signature(self.undo).parameters.values():
+            variadic = param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD)
+            if param.default is param.empty and not variadic and param.name not in given:
+                raise InputError(
+                    f"The call has no argument {param.name!r}, which {shown(self.undo)} needs: give "
+                    "this parameter of the undo a default, or read `args`"
+                )
+        return self.undo(**given)
 
 
 async def _await(outcome: Any) -> Any:
@@ -102,7 +110,8 @@ def reversible(
     Args:
         undo: Undoes one call, blocking or asynchronous. Its parameters are `args`, all arguments
             of the call; `result`, the text that the call returned; or arguments of the call by
-            name. `None` declares that the tool has no consequences: it is never reported.
+            name. For an argument that the call left out and that has no default in the tool, the
+            undo needs a default, else it fails. `None` declares that the tool has no consequences: it is never reported.
         confirm: Ask a person before; unless they agree, the call is not undone.
         idempotent: Whether `undo` may run twice for one call: after a crash it then runs again,
             and otherwise the call is reported as one that may have been undone.
@@ -219,11 +228,13 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
     Only defaults that are text, numbers, booleans or `None` are added: others cannot be stored.
     If the tool's parameters are a JSON schema, as on an MCP server, no defaults are added.
     """
-    schema = target.args_schema
-    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return dict(args)
-    fields = schema.model_fields.items()
-    defaults = {name: field.default for name, field in fields if not field.is_required()}
+    schema, defaults = target.args_schema, {}
+    if isinstance(schema, dict):  # JSON Schema, as tools of an MCP server have
+        described = schema.get("properties", {}).items()
+        defaults = {name: each["default"] for name, each in described if "default" in each}
+    elif isinstance(schema, type) and issubclass(schema, BaseModel):
+        fields = schema.model_fields.items()
+        defaults = {name: field.default for name, field in fields if not field.is_required()}
     plain = (str, int, float, bool, type(None))  # other defaults cannot be stored with the call
     return {**{name: value for name, value in defaults.items() if isinstance(value, plain)}, **args}
 

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.store.memory import InMemoryStore
 
 from unsay.effects import adrive, drive
-from unsay.errors import ConfigurationError
+from unsay.errors import ConfigurationError, InputError
 from unsay.graph.builder import make_services
 from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.history.compensations import (
@@ -158,6 +158,17 @@ def test_the_tools_own_defaults_are_the_calls() -> None:
     assert {"seat": "4A", "seats": 3} == whole_args(tool(seat_of), {"seat": "4A", "seats": 3})
     loose = StructuredTool(name="x", description="x", args_schema={"type": "object"}, func=seat_of)
     assert {"seat": "4A"} == whole_args(loose, {"seat": "4A"})
+    schema = {"type": "object", "properties": {"seat": {}, "seats": {"default": 1}, "note": {}}}
+    remote = StructuredTool(name="x", description="x", args_schema=schema, func=seat_of)
+    assert {"seat": "4A", "seats": 1} == whole_args(remote, {"seat": "4A"})
+
+
+def test_an_undo_that_lacks_an_argument_of_the_call_says_so() -> None:
+    """The call left out an argument that has no default in the tool's schema."""
+    reversal = Reversal(undo=lambda seat, note: None)
+    with pytest.raises(InputError, match=r"no argument 'note'.*default"):
+        reversal.undo_sync({"seat": "4A"}, "done")
+    Reversal(undo=lambda seat, note=None, **rest: None).undo_sync({"seat": "4A"}, "done")
 
 
 @pytest.mark.parametrize(
