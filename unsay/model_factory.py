@@ -221,8 +221,8 @@ def change_inner(
 ) -> Runnable[Any, Any]:
     """Return a model in which `change` was applied to the model inside its wrappers.
 
-    Wrappers are bound arguments, retries, fallbacks (all are changed), a sequence (its first part)
-    and configurable models (changed at each call); they stay around it. Anything else is given to
+    Wrappers are bound arguments, retries, fallbacks (all are changed), a sequence (its first part),
+    a parallel with one part, and configurable models (changed at each call); they stay around it. Anything else is given to
     `change` as it is. `change` binds tools, for example: LangChain's own wrappers would refuse
     that, or lose their configuration. The given model is not changed.
     """
@@ -236,6 +236,9 @@ def change_inner(
         return runnable.model_copy(update={"runnable": main, "fallbacks": others})
     if isinstance(runnable, RunnableSequence):
         return runnable.model_copy(update={"first": change_inner(runnable.first, change)})
+    if isinstance(runnable, RunnableParallel) and len(runnable.steps__) == 1:
+        parts = {name: change_inner(each, change) for name, each in runnable.steps__.items()}
+        return runnable.model_copy(update={"steps__": parts})
     if isinstance(runnable, DynamicRunnable):
         return _Changed(runnable, change)
     if isinstance(runnable, _Changed):
