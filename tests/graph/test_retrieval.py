@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from pydantic import BaseModel, Field
 
 from tests.graph.kit import config, make, whole
 from unsay import Conversation, reversible
@@ -318,3 +319,38 @@ def test_a_japanese_question_is_searched_for_by_its_words() -> None:
     newest = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
     assert "関連する文書は検索で見つかりませんでした" in newest
     assert "検索では関連する文書が見つからず" in judge.asked[-1]
+
+
+class _Optional(BaseModel):
+    query: str
+    tags: list[str] = Field(default_factory=list)
+
+
+_REMOTE = {
+    "type": "object",
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["query"],
+}
+
+
+@pytest.mark.parametrize("schema", [_Optional, _REMOTE], ids=["default_factory", "mcp"])
+def test_a_search_with_optional_arguments_is_chosen(schema: Any) -> None:
+    """An argument is needed only if the tool's schema requires it, with a default or without."""
+    library = Library()
+
+    def find(query: str, **_: Any) -> str:
+        return library.find(query)
+
+    search = StructuredTool(
+        name="library",
+        description="Search the library.",
+        args_schema=schema,
+        func=find,
+        metadata={"retrieval": True},
+    )
+    graph = make(researcher("never asked", repeats), RecordingJudge(), tools=[search])
+    found = HumanMessage(PAGES["omelette"], name="document")
+
+    graph.invoke({"messages": [found, HumanMessage(QUESTION)]}, config())
+
+    assert ["capital Australia"] == library.queries

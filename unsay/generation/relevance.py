@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from unsay.effects import Steps
 from unsay.events import event_types
@@ -214,7 +215,8 @@ def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
     """
     for tool in scope.services.tools:
         name = _query_name(tool.args) if is_retrieval(tool) else None
-        if name and not {n for n, each in tool.args.items() if "default" not in each} - {name}:
+        schema = convert_to_openai_tool(tool)["function"]["parameters"]
+        if name and not set(schema.get("required", ())) - {name}:
             return tool.name, {}, name
     return None
 
