@@ -123,3 +123,20 @@ def test_thumbs_in_the_chat(tmp_path: Path) -> None:
         labels = [(each["turn"], each["label"]) for each in conversation.ratings()]
         assert [(1, "good"), (2, "bad")] == labels
         assert 2 == len(conversation.timeline().turns)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 9])
+def test_no_verb_takes_a_turn_that_does_not_exist(tmp_path: Path, number: int) -> None:
+    """Numbers below the first turn are refused as those after the last."""
+    long_talk(tmp_path / "t.db", turns=2)
+    with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered()) as conversation:
+        for verb in (
+            lambda: conversation.remove(number),
+            lambda: conversation.rate(number, "good"),
+            lambda: conversation.edit(number, "Question?"),
+            lambda: conversation.judge(turn=number),
+            lambda: conversation.compact(number),
+        ):
+            with pytest.raises(UnknownTurnError, match=f"There is no turn {number}: "):
+                verb()
+        assert f"no turn {number}:" in conversation.say(f"/remove {number}").text

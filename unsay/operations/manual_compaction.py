@@ -107,9 +107,9 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
     """
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)
-    if TURNS.fullmatch(up_to) and not up_to.isdecimal() and not is_named:
+    if TURNS.fullmatch(up_to) and not up_to.removeprefix("-").isdecimal() and not is_named:
         raise InputError(f"{up_to!r} is a range: write only its last turn")
-    if not up_to or (up_to.isdecimal() and not is_named):
+    if not up_to or (up_to.removeprefix("-").isdecimal() and not is_named):
         # The turn exists, but contexts have offloaded turns as a summary already.
         if up_to and 1 <= int(up_to) <= (offloaded_of(state) or {"turns": 0})["turns"]:
             raise InputError(NOTHING_LEFT)

@@ -24,7 +24,7 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     there is no such answered turn, `InputError` if `number` is no number, or if a message that stays
     needs one of them, as a tool's result needs its call.
     """
-    if not number.isdecimal():
+    if not number.removeprefix("-").isdecimal():
         raise InputError(f"{number!r} is not a turn: write a turn number N")
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]

@@ -71,7 +71,7 @@ def parse_edit(
         MessageTooLongError: The text is over `limit`.
     """
     number, _, text = argument.partition(" ")
-    if not number.isdecimal():
+    if not number.removeprefix("-").isdecimal():
         raise InputError(
             f"{argument!r} is not a turn and a text: write a turn number N and the text"
         )

@@ -51,7 +51,8 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     """
     match = None if argument is None else TURNS.fullmatch(argument)
     is_range = match is not None and int(match[1]) <= int(match[2] or match[1])
-    if argument is not None and not is_range:
+    is_number = argument is not None and argument.removeprefix("-").isdecimal()
+    if argument is not None and not (is_range or is_number):
         raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     kept = [m for m in state["messages"] if m.id not in pending]
@@ -65,6 +66,8 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     del turns[-1]  # The loop opens a turn after each answer; the last one is not answered.
     last = before + len(turns)
     first, end = (last, last) if match is None else (int(match[1]), int(match[2] or match[1]))
+    if argument is not None and match is None:
+        raise no_turn(argument, last)
     if not max(1, before + 1) <= first <= end <= last:
         raise no_turn(argument, last)
     return [message for turn in turns[first - before - 1 : end - before] for message in turn]
