@@ -38,9 +38,15 @@ def test_each_message_counts_once() -> None:
         (answer(), "m", 300),
         (answer(), None, 0),
         (answer(model_name="other"), "m", 0),
+        (answer(model_name="m-0613"), None, 300),
+        (answer(model_name="m-001"), None, 300),
+        (answer(model_name="us.anthropic.m-20240620-v1:0"), None, 300),
+        (answer(model_name="m-turbo"), None, 0),
+        (with_manifest(answer(model_name="alias"), MANIFEST), "m", 300),
         (with_manifest(answer(), MANIFEST), None, 300),
     ],
     ids=["its own name", "cached", "a dated name", "the setting's", "nobody knows", "no price",
+         "a short date", "a version", "Bedrock", "another model", "the thread's own answer",
          "the manifest's name"],
 )  # fmt: skip
 def test_what_a_message_cost_follows_its_model(

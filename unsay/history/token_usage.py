@@ -79,7 +79,7 @@ def tokens_of(
 
     Only assistant messages with the usage that their provider reported are counted. `prices` are by
     model name, in a currency for a million tokens; without a price the cost is 0. `model` is used
-    for messages that do not name their model.
+    for messages that do not name their model, and for the thread's own answers by a name without a price.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
@@ -91,6 +91,10 @@ def tokens_of(
         named = metadata.get("model_name") or metadata.get("model")
         named = named or (manifest["model"] if manifest else None) or model
         known = prices_for(named if isinstance(named, str) else None, prices or {})
+        if (
+            known is None and manifest
+        ):  # an answer by this thread's own model, as its budget counts it
+            known = prices_for(model, prices or {})
         sums += Tokens(
             input=used["input_tokens"],
             output=used["output_tokens"],

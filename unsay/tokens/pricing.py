@@ -12,8 +12,11 @@ from unsay.errors import ConfigurationError, InputError
 
 MICROS = 1_000_000  # costs are whole millionths of the prices' currency, which add up exactly
 
-# Dates and versions at the end of model names. Source: OpenAI, Anthropic, Vertex AI model lists.
-_VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|@\w+)$")
+# Dates and versions at the end of model names. Source: OpenAI, Anthropic, Vertex AI, Bedrock model
+# lists.
+_VERSION = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3,4}|-latest|@\w+)?(-v\d+:\d+)?$")
+# The region and the maker in front of a model's name on Bedrock.
+_MAKER = re.compile(r"^((us|eu|apac|global)\.)?anthropic\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,8 @@ def prices_for(
     that raises `ConfigurationError`.
     """
     name = model or ""
-    for known in (name, _VERSION.sub("", name)):
+    plain = _VERSION.sub("", name, count=1)
+    for known in (name, plain, _MAKER.sub("", plain)):
         if known in table:
             return Prices(**table[known])
     if needed:
