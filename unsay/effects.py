@@ -122,10 +122,11 @@ def utc_now() -> datetime:
 def drive(steps: Steps[T]) -> T:
     """Run a step to its end with blocking calls; return its result, or raise the step's error.
 
-    An error of a call is raised inside the step, at its `yield`.
+    An error of a call is raised inside the step, at its `yield`. So is what stops the process, such as Ctrl-C:
+    the calls with which the step cleans up are still made.
     """
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         while True:
             call = steps.send(result) if error is None else steps.throw(error)
@@ -133,7 +134,7 @@ def drive(steps: Steps[T]) -> T:
             # Only the call is guarded: an error of the step itself must leave this function.
             try:
                 result = _bounded(call)
-            except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
+            except BaseException as raised:  # noqa: BLE001 - handed to the step, which decides
                 error = raised
     except StopIteration as stop:
         value: T = stop.value
@@ -145,17 +146,18 @@ def drive(steps: Steps[T]) -> T:
 async def adrive(steps: Steps[T]) -> T:
     """Run a step to its end on the running event loop; return its result, or raise its error.
 
-    An error of a call is raised inside the step, at its `yield`.
+    An error of a call is raised inside the step, at its `yield`. So is a cancellation:
+    the calls with which the step cleans up are still made.
     """
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         while True:
             call = steps.send(result) if error is None else steps.throw(error)
             result, error = None, None
             try:
                 result = await _awaited(call)
-            except Exception as raised:  # noqa: BLE001 - handed to the step, which decides
+            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - handed to the step, which decides
                 error = raised
     except StopIteration as stop:
         value: T = stop.value

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -172,6 +172,25 @@ def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
         assert 2 == len(conversation.messages())
 
 
+@pytest.mark.parametrize("undone", [False, True], ids=["restore", "undo"])
+def test_a_question_that_a_host_rewrites_leaves_its_calls_alone(
+    tmp_path: Path, *, undone: bool
+) -> None:
+    """The call is in the transcript before and after, so putting the old words back undoes nothing."""
+    with opened(tmp_path) as conversation:
+        conversation.say("Kyoto")
+        question = conversation.messages()[0]
+        rewritten = HumanMessage("A ticket, please", id=question.id)
+        conversation.graph.invoke({"messages": [rewritten]}, config())
+
+        branch = next(each.id for each in conversation.branches() if each.id != "live")
+        conversation.restore(branch)
+        if undone:
+            conversation.undo()
+
+        assert ["+Kyoto"] == WORLD
+
+
 def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
     """Restored messages were compensated and stay so; removed again, nothing runs twice."""
     with opened(tmp_path) as conversation:
@@ -278,6 +297,23 @@ def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
     say(made, "Kyoto")
 
     assert "still in effect: the ticket to Kyoto" in "".join(str(m.content) for m in chat.calls[-1])
+
+
+def test_a_call_that_failed_is_not_said_to_be_in_effect() -> None:
+    """Neither the next attempt nor the person who rolls back is told that it stands."""
+
+    @reversible(undo=cancel, describe="the ticket to {to}")
+    def ticket(to: str) -> str:
+        """Buy a ticket."""
+        raise OSError(f"no seat to {to}")
+
+    chat = drafting((step("Kyoto", "ticket"), "Fish."), GOOD)
+    made = make(chat, blaming(("Fish", 0.1)), tools=[ticket])
+
+    say(made, "Kyoto")
+
+    assert 3 == len(chat.calls)
+    assert "in effect" not in "".join(str(m.content) for m in chat.calls[-1])
 
 
 def test_the_best_draft_tells_of_deeds_that_stand() -> None:

@@ -34,10 +34,10 @@ from unsay.operations.compensate import (
     compensations_of,
     disown,
     keeps_effects,
-    report_text,
     run_compensations,
     schedule_compensations,
 )
+from unsay.operations.compensation_report import report_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update

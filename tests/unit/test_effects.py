@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.effects import Call, Steps, adrive, drive
+from unsay.effects import Call, Steps, adrive, drive, off_loop
 
 SHORT = 0.05
 LONG = 60.0
@@ -259,6 +259,48 @@ def test_keyboard_interrupt_is_not_offered_to_the_step(
         driver(steps())
 
     assert ["closed"] == seen
+
+
+def test_a_step_that_ctrl_c_stops_makes_its_last_calls() -> None:
+    """A lease that only a call can give back is given back."""
+    released: list[str] = []
+
+    def steps() -> Steps[None]:
+        try:
+            yield call(fails(KeyboardInterrupt()), None)
+        finally:
+            yield Call(blocking=lambda: released.append("lease"), awaitable=asyncio.Event().wait)
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(steps())
+
+    assert ["lease"] == released
+
+
+async def test_a_cancelled_step_makes_its_last_calls() -> None:
+    """The same on an event loop; the task counts as cancelled."""
+    released: list[str] = []
+    started = asyncio.Event()
+
+    async def wait() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    def steps() -> Steps[None]:
+        try:
+            yield Call(blocking=lambda: None, awaitable=wait)
+        except BaseException:
+            yield off_loop(lambda: released.append("lease"))
+            raise
+
+    task = asyncio.create_task(adrive(steps()))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert task.cancelled()
+    assert ["lease"] == released
 
 
 async def test_cancelled_step_is_closed() -> None:

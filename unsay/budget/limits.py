@@ -114,7 +114,7 @@ class Check:
 
     @property
     def usage(self) -> float:
-        """The highest share, which determines the backpressure; 0 without limits."""
+        """The highest share, with the call included; it determines the backpressure. 0 without limits."""
         return max((gauge.share for gauge in self.gauges), default=0.0)
 
     @property

@@ -17,7 +17,7 @@ from unsay.conversation.results import Preview, RollbackResult
 from unsay.conversation.tree import forgotten_line
 from unsay.messages.annotations import turn_numbers
 from unsay.messages.content import preview, text_of
-from unsay.operations.compensate import report_text
+from unsay.operations.compensation_report import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name

@@ -196,7 +196,7 @@ def calibrate(
 
 
 def _good_labels(made: Calibration) -> str:
-    """Return how many good labels a language has, and how many it needs, such as `en 12 of 59`."""
+    """Return how many good labels a calibration has and how many it needs, such as `en 12 of 59`."""
     # If all labels are of one question, none can be decided without the others.
     good = made.curve[0][1].alarms.items
     counted = good if good < labels_needed() else made.held_out.alarms.items

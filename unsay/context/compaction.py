@@ -90,8 +90,8 @@ def hidden_by_span(
 ) -> Iterator[tuple[Span, list[int]]]:
     """Yield each live span with the indices of the messages that it leaves out.
 
-    An index is only with the first span that leaves it out. System messages, pins and the other
-    messages of their steps are in none.
+    An index is only with the first span that leaves it out. System messages, and pins with all
+    messages of their steps, are never left out.
     """
     spans = live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}

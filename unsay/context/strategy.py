@@ -184,8 +184,9 @@ def call_strategy(
 def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
     """Return the plan that a strategy's generator ends with.
 
-    A user's generator (not `own`) runs off the event loop, each part with the context's time limit.
-    An error of a call that it yields is raised inside it.
+    A user's generator (not `own`) runs off the event loop. Its code up to each call that it
+    yields has the context's time limit, with `TimeoutError` after it. An error of a yielded call
+    is raised inside the generator; an error that the generator raises is raised here.
     """
     advance: Callable[[], Any] = partial(next, steps)
     while True:

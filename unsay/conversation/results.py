@@ -11,7 +11,7 @@ from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text
-from unsay.operations.compensate import report_text
+from unsay.operations.compensation_report import report_text
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import Checkpoint, TopicChange

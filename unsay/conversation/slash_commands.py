@@ -29,7 +29,7 @@ from unsay.interrupts import refuse_undecided
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import changes_nothing, command_of
-from unsay.operations.compensate import report_text
+from unsay.operations.compensation_report import report_text
 from unsay.operations.dispatch import messages_needed, obey
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import commands_answered, find_pending, with_waiting

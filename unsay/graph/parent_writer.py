@@ -160,7 +160,7 @@ class Run:
     def _at_end(self, hold: Hold | None) -> None:
         """Have LangGraph call `_end` when it has written the last state of the run.
 
-        `_end` releases the thread. With `None`, for a refused run, it calls `_put_back`.
+        `_end` releases the thread or, with `None` for a refused run, calls `_put_back`.
         """
         # At the latest when the loop is deleted; it does nothing when it was called before.
         release = None if hold is None else finalize(self.loop, hold.release)

@@ -1,7 +1,7 @@
 """The log of compensations: each tool call is undone at most once, also after a crash.
 
 The store has one item for each call, written before anything runs. Its status is `pending`, then
-`running`, then `done`, `failed` or `skipped`. A call of a turn that has not ended is `made`. A
+`running`, then `done`, `failed` or `skipped`. A call that nothing has undone is `made`. A
 compensation that a crash left `running` is reported and not run again, unless its tool is idempotent.
 """
 

@@ -47,7 +47,7 @@ def put_in(live: LiveBranch, branches: Sequence[StoredBranch], label: Label) -> 
         live: The current branch; it is not changed.
         branches: In the order in which they were made. The newest is put back first, since an
             older one may follow one of its messages.
-        label: For the changes; they remove nothing.
+        label: For the changes, one for each branch with messages; they remove nothing.
 
     Raises:
         ConflictError: The message that a branch followed is not in the transcript.

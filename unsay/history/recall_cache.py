@@ -60,7 +60,7 @@ class Memories:
             return memory
 
     def keep(self, owner: object, thread_id: str, memory: Memory) -> None:
-        """Replace the cache of a thread; over the limit, drop the least recently used one."""
+        """Replace a thread's cache; over the limit, drop the least recently used. `owner` is as for `get`."""
         key = (id(owner), thread_id)
         with self._lock:
             # Weak, so that the cache keeps no store alive.

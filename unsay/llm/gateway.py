@@ -172,7 +172,7 @@ class Gate:
 
     @classmethod
     def of(cls, settings: Settings) -> "Gate":
-        """Return the gate with the queue and the circuit breakers that the settings describe."""
+        """Return a new gate with the queue and the circuit breakers that the settings describe."""
         return cls(
             WaitQueue(places=settings.parallel_calls, max_waiting=settings.waiting_calls),
             CircuitPolicy(

@@ -20,10 +20,10 @@ from unsay.messages.content import text_of
 from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
-    report_text,
     run_compensations,
     schedule_draft_compensations,
 )
+from unsay.operations.compensation_report import report_text
 from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
 from unsay.operations.lessons import applying
 from unsay.operations.offload import load_opened

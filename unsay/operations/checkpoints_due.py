@@ -101,7 +101,7 @@ def _is_first_task(turn: Turn, scope: Scope) -> bool:
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether a model judge passed the answer; it was told of a search that found nothing."""
+    """Return whether a model judge passed the answer: it was told if a search had found nothing."""
     return verdict.outcome == "passed" and verdict.source == "model"
 
 
@@ -131,7 +131,11 @@ def _places_within(
 
 
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
-    """Return whether a tool failed in a draft of this turn, or the turn was interrupted before."""
+    """Return whether a tool failed in any draft of this turn, or this turn is not the first try.
+
+    That is so if its run was stopped before, as by a model's error, or if the question before it
+    at the same place got no answer for such a reason.
+    """
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))
     if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):

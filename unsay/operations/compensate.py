@@ -32,9 +32,8 @@ from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.operations.automatic import rejected_messages
 from unsay.operations.provenance import NOT_OURS, UNDONE, call_tag, is_own_call, was_undone
-from unsay.prompts.fields import Texts
 from unsay.runtime import Scope, Services
-from unsay.state import State, Update
+from unsay.state import State, Update, with_update
 from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
 from unsay.types import PendingCompensation
 
@@ -42,6 +41,7 @@ NO_UNDO = "no compensation is registered"
 NO_RESULT = "no result of the call is known"
 FAILED_CALL = "the call itself failed"
 COPIED = "the message was copied here from elsewhere"
+RETURNED = "the call returned to the transcript first"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
@@ -75,7 +75,7 @@ def _compensation(
     if (tool is None and is_hand_off(call)) or (reversal is not None and reversal.undo is None):
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
-    result_text = None if result is None else text_of(result)
+    text = None if result is None else text_of(result)
     name, shown, obstacle = call["name"], reversal or Reversal(), ""
     if "picked" in annotation_of(message):
         obstacle = COPIED
@@ -91,8 +91,8 @@ def _compensation(
         message_id=message.id or "",
         tool=name,
         args=args,
-        result=result_text,
-        description=shown.describe_call(name, args, result_text),
+        result=text,
+        description=shown.describe_call(name, args, text),
         confirm=shown.confirm,
         obstacle=obstacle,
     )
@@ -128,7 +128,7 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
     If a tool asks first, `scope.confirm` answers, or in a run an interrupt asks a person; raises
     `ConfirmationNeededError` if there is neither.
     """
-    made = yield from _never_answered(scope)
+    made = yield from _never_answered(state, scope, update)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
     drafts = {call.key: call for call in calls_to_undo(abandoned, scope.services)}
@@ -146,16 +146,21 @@ def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
         yield from _schedule(drafts, {}, state, scope, again=set())
 
 
-def _never_answered(scope: Scope) -> Steps[dict[str, Compensation]]:
-    """Return by key the stored calls of unfinished drafts whose question the step removes, if any."""
-    branches = [change.branch["messages"] for change in scope.step_log.changes]
-    asked = {message.id for branch in branches for message in branch if message.type == "human"}
+def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[str, Compensation]]:
+    """Return by key the stored calls of turns whose question the step removes or replaces, if any.
+
+    Calls that are in the transcript after the step are left out: a host can replace the question of
+    an answered turn, whose calls keep the status `made`.
+    """
+    left = (m for change in scope.step_log.changes for m in change.branch["messages"])
+    asked = {message.id for message in left if message.type == "human"}
     known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read
     if not asked or not known or scope.address is None:
         return {}
+    kept = {message.id for message in with_update(state, update)["messages"]}
     entries = yield from list_entries(*scope.address)
-    made = [each for each in entries if each.status == "made" and each.turn_id in asked]
-    return {each.compensation.key: each.compensation for each in made}
+    made = [e.compensation for e in entries if e.status == "made" and e.turn_id in asked]
+    return {call.key: call for call in made if call.message_id not in kept}
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
@@ -216,8 +221,7 @@ def _schedule(
     # A person is asked before anything is stored: an interrupt runs this step again.
     entries = _decided(due, known, state, scope)
     returned = [entry for key, entry in known.items() if key in restored]
-    why = "the call returned to the transcript first"
-    stopped = [entry.to("skipped", why) for entry in returned if entry.status == "pending"]
+    stopped = [entry.to("skipped", RETURNED) for entry in returned if entry.status == "pending"]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     named = {each["key"] for each in scope.step_log.pending_compensations}
@@ -351,7 +355,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
 
 
 def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
-    """Record the calls of unsay's own draft in the step log for `is_own_call`; not with a store."""
+    """Record the calls of unsay's own draft that can be undone, for `is_own_call`; not with a store."""
     if scope.address is None:
         calls = (call for call in calls_to_undo(messages, scope.services) if not call.obstacle)
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})
@@ -367,7 +371,10 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
-    """Return the calls of rejected drafts that could be undone but were not; none without a store."""
+    """Return which calls of rejected drafts were not undone, to tell the model in the next attempt.
+
+    Only calls of tools with an undo are included. Empty without a store.
+    """
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)
     left = [
@@ -376,25 +383,3 @@ def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
         if each.key in known and known[each.key].status != "done"
     ]
     return Report(outcomes=tuple(left))
-
-
-def report_text(report: Report, texts: Texts) -> str:
-    """Return a report as text for a person; empty if there is nothing to report."""
-    parts = (
-        (texts.effects_undone, report.undone),
-        (texts.effects_left, report.of("failed", "skipped")),
-        (texts.effects_unknown, report.of("unknown")),
-        (texts.effects_returned, report.of("returned")),
-    )
-    return " ".join(
-        template.format(calls=", ".join(_outcome_text(each, texts) for each in outcomes))
-        for template, outcomes in parts
-        if outcomes
-    )
-
-
-def _outcome_text(outcome: Outcome, texts: Texts) -> str:
-    description, reason = outcome.compensation.description, outcome.reason
-    if not reason or outcome.result in ("unknown", "returned"):
-        return description
-    return f"{description} ({texts.rules.get(reason, reason)})"

@@ -54,9 +54,9 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Store the oldest messages over `live_messages`; return the update that removes them.
+    """Past `live_messages`, store the oldest messages; return the update that removes them, or none.
 
-    It is empty if the transcript fits, without a store, and with `topics="off"`.
+    About half of `live_messages` stays; the current topic until there are twice as many.
     """
     if scope.address is None or scope.settings.topics == "off":
         return Update()

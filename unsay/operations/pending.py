@@ -206,7 +206,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 def turn_left_open(state: State, turn: Turn) -> Turn:
     """Return `turn`, or an open turn if a rollback went back to a question that now waits again.
 
-    That is so if `turn` is based on the question at the transcript's end, or on a tool step behind it.
+    `turn` is then based on the question at the transcript's end, or on a tool step after it.
     """
     entry = find_pending(state["messages"], None)
     waiting = [message.id for message in state["messages"][entry.start :]]

@@ -108,10 +108,10 @@ def _own_offloaded(state: State, scope: Scope) -> Steps[dict[str | None, AnyMess
 
 
 def _harmless(message: AnyMessage, messages: Sequence[AnyMessage]) -> dict[str, Any]:
-    """Return the part of a foreign annotation that is kept: that a notice answers commands.
+    """Return what is kept of a foreign annotation: that it is a notice, and which commands it answers.
 
-    A host without a checkpointer sends notices back with every input. Without the annotation a
-    model would be sent the commands and their notices.
+    Empty for other messages. A host without a checkpointer sends notices back with every input.
+    Without the annotation a model would be sent the commands and their notices.
     """
     given = annotation_of(message)
     if message.type != "ai" or given.get("kind") != "notice":

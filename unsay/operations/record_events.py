@@ -229,10 +229,10 @@ def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
 
 
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
-    """Return the digest of messages, with their ids; `start` is the digest of the messages before them.
+    """Return the digest of messages and their ids; `start` is the digest of the messages before them.
 
-    It is a cryptographic hash: no message can be chosen so that an edit of the transcript is not
-    noticed.
+    An edit by accident changes it. It has 56 bits only: someone who chooses the old and the new
+    message can find two with the same digest, in about 2**28 attempts.
     """
     digest = start.to_bytes(DIGEST_BYTES)
     for message in transcript:

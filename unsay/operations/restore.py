@@ -40,10 +40,11 @@ COMPARED = Label(kind="person", reason="compared", created_at="")
 
 
 def branch_with(branches: Sequence[StoredBranch], what: str) -> StoredBranch | None:
-    """Return the branch whose id is or begins with `what`, or the newest that holds the message `what`.
+    """Return the branch whose id is or begins with `what`, or the newest with the message `what`.
 
-    `None` if no branch holds the message. A text that begins with `branch-` is taken for a branch's
-    id: `UnknownBranchError` if there is none, `ConflictError` if several ids begin with it.
+    `None` if no branch has the message; drafts do not count. A text that begins with `branch-`
+    is taken for a branch's id: `UnknownBranchError` if there is none, `ConflictError` if several
+    ids begin with it and none is equal. `branches` are oldest first.
     """
     if what.startswith(BRANCH_PREFIX):
         return find_stored_branch(branches, what)
@@ -261,9 +262,10 @@ def _check_base(
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
-    """Return the messages with these ids and the rest of their tool calls.
+    """Return the messages with these ids and all others of the same steps, in the order of `wanted`.
 
-    Raises `UnknownBranchError` if an id is not among the messages.
+    A step is, for example, a tool call with its results, or a question with its documents. Raises
+    `UnknownBranchError` if an id is not among the messages.
     """
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:

@@ -76,9 +76,9 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of messages that undoing or repeating the last of `steps` needs in the state.
+    """Return the ids of messages that must be loaded before the last of `steps` is undone or repeated.
 
-    `None` is the start of the transcript.
+    `None` is the start of the transcript. Empty if no message is needed, or without steps.
     """
     if not steps or "topic" in steps[-1]:
         return set()
@@ -143,8 +143,8 @@ def readable_branches(
 ) -> Steps[list[StoredBranch]]:
     """Return those of the branches with these ids that are kept and not damaged, in this order.
 
-    A damaged one is streamed as `segment_lost`. It is for steps without which a thread would stay
-    unusable; a person who names a branch gets the error of `load_branches`.
+    A damaged one is streamed as `segment_lost`. It is for lists, and for steps that must go on; a
+    person who names a branch gets the error of `load_branches`.
     """
     branches: list[StoredBranch] = []
     for name in ids:
@@ -358,7 +358,8 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
 def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:
     """Return how many messages an update removes, and how many it adds, as `(removed, added)`.
 
-    Messages that are moved or replaced do not count, nor do notices and the commands they answer.
+    `writes` are the update's messages. Those that are moved or replaced do not count, nor do
+    notices and the commands they answer.
     """
     written = [w for w in writes if w.type != "remove"]
     removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in written}
@@ -367,6 +368,6 @@ def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[
 
 
 def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
-    """Return how many answered turns a transcript has, including those of its offloaded part."""
+    """Return how many answered turns the messages have, plus those of the `offloaded` part if given."""
     turns = len(answers_by_turn(messages, goes_on=offloaded is not None))
     return turns + (offloaded["turns"] if offloaded else 0)

@@ -1,0 +1,31 @@
+"""What was undone and what was not, as text."""
+
+from unsay.history.compensations import Outcome, Report
+from unsay.operations.compensate import FAILED_CALL
+from unsay.prompts.fields import Texts
+
+
+def report_text(report: Report, texts: Texts) -> str:
+    """Return a report as text for a person or a model; empty if there is nothing to report.
+
+    Calls that failed themselves are left out: they did nothing that could still be in effect.
+    """
+    left = report.of("failed", "skipped")
+    parts = (
+        (texts.effects_undone, report.undone),
+        (texts.effects_left, [o for o in left if o.compensation.obstacle != FAILED_CALL]),
+        (texts.effects_unknown, report.of("unknown")),
+        (texts.effects_returned, report.of("returned")),
+    )
+    return " ".join(
+        template.format(calls=", ".join(_outcome_text(each, texts) for each in outcomes))
+        for template, outcomes in parts
+        if outcomes
+    )
+
+
+def _outcome_text(outcome: Outcome, texts: Texts) -> str:
+    description, reason = outcome.compensation.description, outcome.reason
+    if not reason or outcome.result in ("unknown", "returned"):
+        return description
+    return f"{description} ({texts.rules.get(reason, reason)})"
