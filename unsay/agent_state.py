@@ -95,7 +95,7 @@ def _schemas(graph: Any) -> tuple[type[Any], type[Any]]:
 def _kept(graph: Any) -> dict[str, Any]:
     """Return the types, by name, of the agent's channels that are stored with an answer.
 
-    They are those of its input and output, without `messages` and what lives for one step only.
+    They are those of its input and output, without `messages`, ephemeral and untracked ones.
     """
     types = {name: each for schema in _schemas(graph) for name, each in _hints(schema).items()}
     passing = (EphemeralValue, UntrackedValue)

@@ -1,9 +1,11 @@
 """Presets, and the errors that refuse an impossible setting."""
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
+from functools import lru_cache
 from tomllib import TOMLDecodeError
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +15,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from unsay.errors import ConfigurationError
+
+LOG = logging.getLogger(__name__)
 
 Values = Mapping[str, Any]
 PRESETS: Mapping[str, Values] = MappingProxyType(
@@ -72,6 +76,8 @@ UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
 _FLAG = TypeAdapter(bool)
 
 TYPO = 0.8
+# In a context, where LangGraph's `checkpoint_ns` has 0.92 to `checkpoint_on`.
+SLIP = 0.94
 """Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
 that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Own measurement."""
 
@@ -246,22 +252,25 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
     return f"{place}: {fault['msg']}{hint(fault['input'], choices)}"
 
 
-def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str = "") -> None:
+def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:
     """Raise `ConfigurationError` if a variable with the prefix is a misspelt setting.
 
-    The keys of a run's context have no prefix. Other variables and keys are left alone, because
-    they may belong to another program.
+    Other variables are left alone, because they may belong to another program.
     """
     known = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()
         if not variable.upper().startswith(prefix) or name in known:
             continue
-        meant = nearest(name, known, least=TYPO)
-        if meant is not None and not prefix:
-            raise ConfigurationError(f"There is no setting {variable!r}: did you mean {meant!r}?")
-        if meant is not None:
+        if (meant := nearest(name, known, least=TYPO)) is not None:
             raise ConfigurationError(
                 f"There is no setting for the variable {variable!r}: did you mean "
                 f"{prefix + meant.upper()!r}?"
             )
+
+
+@lru_cache(maxsize=256)
+def warn_of_misspelt(key: str, names: frozenset[str]) -> None:
+    """Log a key of a run's context that looks like a misspelt setting; usually once in a process."""
+    if (meant := nearest(key, names, least=SLIP)) is not None:
+        LOG.warning("key=%r meant=%r the context has no such setting", key, meant)

@@ -37,6 +37,7 @@ from unsay.presets import (
     preset_values,
     refuse_misspelt,
     refusing,
+    warn_of_misspelt,
     without_aliases,
 )
 from unsay.run_context import BudgetMode, Context, context_of
@@ -236,15 +237,16 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     def for_run(self, context: Context | None) -> "Settings":
         """Return the settings with a run's overrides; without any, these settings themselves.
 
-        Keys that no run may override are ignored. Raises `ConfigurationError` if a value is
-        impossible or does not fit the others, or a key is a misspelt setting.
+        Keys that no run may override are ignored, since they may be the host's own; one that looks
+        like a misspelt setting is logged once. Raises `ConfigurationError` if a value is impossible
+        or does not fit the others.
         """
         if not context:
             return self
-        names = {*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW}
-        others = [key for key in context if key not in Context.__annotations__]
-        # Other keys may be a host's own, so a single word that is like a setting is no mistake.
-        refuse_misspelt([key for key in others if "_" in str(key)], names)
+        names = frozenset({*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW})
+        for key in context:
+            if key not in Context.__annotations__:
+                warn_of_misspelt(str(key), names)
         known = Context.__annotations__.keys() & names
         given = {name: context.get(name) for name in known}
         overrides = {name: value for name, value in given.items() if value is not None}

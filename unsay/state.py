@@ -338,7 +338,7 @@ class StateDraft:
     def apply(self, update: Update) -> None:
         """Add an update to `state` and `update`.
 
-        Its messages are written after the earlier ones; of other channels its values replace them.
+        Its messages are written after the earlier ones; its other values replace the earlier ones.
         """
         self.state = with_update(self.state, update)
         writes = [*self.update.get("messages", []), *update.get("messages", [])]

@@ -383,7 +383,7 @@ def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
         pytest.param(["diff"], id="no line"),
         pytest.param(["pick", "--from", "talk"], id="no messages"),
         pytest.param(["pick", "some"], id="no branch"),
-        pytest.param(["redo", "lunch"], id="an argument too many"),
+        pytest.param(["redo", "talk", "lunch"], id="an argument too many"),
     ],
 )
 def test_usage(run: Run, command: list[str]) -> None:

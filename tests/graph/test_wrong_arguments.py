@@ -156,7 +156,10 @@ def test_an_unknown_option_names_open_and_its_options() -> None:
 def test_a_wrong_type_is_named_with_what_fits() -> None:
     """The error names the verb, the parameter, what fits, and the value."""
     with Conversation.open(":memory:") as conversation:
-        with pytest.raises(InputError, match=r"^rollback: to must be str \| None, got 10$"):
+        with pytest.raises(
+            InputError,
+            match=r"^rollback: to must be str \| None, got 10 \(did you mean turns=10\?\)$",
+        ):
             conversation.rollback(10)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"rollback: .*'turn'.*turns=None"):
             conversation.rollback(turn=1)  # type: ignore[call-arg]

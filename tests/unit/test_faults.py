@@ -43,6 +43,20 @@ class OverloadedError(Exception):
     status_code = 529
 
 
+class ClientError(Exception):
+    """Bedrock's error: botocore keeps the response as a mapping."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"An error occurred ({status})")
+        self.response = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+class GenaiError(Exception):
+    """The error of google-genai."""
+
+    code = 401
+
+
 class TransportError(Exception):
     """Another client's error by its usual name."""
 
@@ -67,6 +81,9 @@ class BrokenPipeAtProviderError(TransportError, OSError):
         pytest.param(replied(503), ModelUnavailableError, id="503"),
         pytest.param(replied(599), ModelUnavailableError, id="599"),
         pytest.param(OverloadedError(), ModelUnavailableError, id="another provider's 529"),
+        pytest.param(ClientError(429), ModelUnavailableError, id="Bedrock's throttle"),
+        pytest.param(ClientError(403), ModelRefusedError, id="Bedrock's refusal"),
+        pytest.param(GenaiError(), ModelRefusedError, id="google-genai's bad key"),
         pytest.param(
             openai.APIConnectionError(request=REQUEST), ModelUnavailableError, id="connection"
         ),

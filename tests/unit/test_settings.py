@@ -447,11 +447,15 @@ class TestThresholdsByLanguage:
         assert 0.6 == load_settings(both).quality_in("ja")
 
 
-def test_a_misspelt_override_of_a_run() -> None:
-    """It is refused with the right name; a host's own keys are left alone."""
-    wrong: Any = {"quality_treshold": 0.4}
-    with pytest.raises(ConfigurationError, match="did you mean 'quality_threshold'"):
-        load_settings().for_run(wrong)
-    hosts: Any = {"user_id": "ann", "label": "x", "model_name": "y", 3: "z", "thread_id": "t"}
+def test_a_misspelt_override_of_a_run(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once with the right name; a host's own keys are left alone."""
     settings = load_settings()
-    assert settings is settings.for_run(hosts)
+    wrong: Any = {"quality_thresold": 0.4}
+    for _ in range(2):
+        assert settings is settings.for_run(wrong)
+    assert 1 == caplog.text.count("meant='quality_threshold'")
+
+    caplog.clear()
+    hosts: Any = {"user_id": "ann", "label": "x", "model_name": "y", 3: "z", "thread_id": "t"}
+    assert settings is settings.for_run({**hosts, "checkpoint_id": "1f0", "checkpoint_ns": ""})
+    assert "" == caplog.text

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -108,10 +109,11 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
         await asyncio.Event().wait()
 
     def hanging() -> Steps[Any]:
-        steps = books.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
-        yield next(steps)
-        steps.send(None)
-        yield Call(blocking=lambda: None, awaitable=for_ever)
+        settling = books.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
+        with closing(settling) as steps:
+            yield next(steps)
+            steps.send(None)
+            yield Call(blocking=lambda: None, awaitable=for_ever)
 
     task = asyncio.create_task(adrive(hanging()))
     await asyncio.sleep(0)

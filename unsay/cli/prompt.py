@@ -92,7 +92,7 @@ class ThreadHistory(History):
         self._path, self._thread_id = path, thread_id
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the texts of all chats, newest first; prompt_toolkit calls this."""
+        """Return what was typed in all chats, newest first, 1,000 at most; prompt_toolkit calls this."""
         return typed_texts(self._path)
 
     def store_string(self, string: str) -> None:

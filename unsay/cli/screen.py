@@ -1,5 +1,6 @@
 """A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
 
+import json
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from unsay.cli.keyboard import is_dumb
+from unsay.cli.output import call_text
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
@@ -144,9 +146,9 @@ class Screen:
         return "" if self._is_open else self.labels.asking
 
     def reply(self, reply: Reply) -> None:
-        """Show the end of a turn: the answer, unless it is on the screen already, and its score.
+        """Show the end of a turn: the answer or draft, unless it is on the screen; an answer's score.
 
-        For a decision the descriptions of what a person decides about follow.
+        For a decision the descriptions in its `action_requests` follow, or a request of another form.
         """
         if not self._live:
             click.echo(reply.text)
@@ -157,8 +159,8 @@ class Screen:
         if reply.kind == "answer":
             self.note(self._status(reply))
         if reply.request is not None:
-            for action in reply.request.get("action_requests", ()):
-                self.note(self.labels.reason(action["description"]))
+            for text in asked_in(reply.request):
+                self.note(self.labels.reason(text))
 
     def end_line(self) -> None:
         """End the draft that is on the screen; it can no longer be struck out."""
@@ -272,3 +274,23 @@ class Screen:
         if reply.flag == "low_quality":
             parts.append(words.low_quality.format(reason=reply.reason))
         return " · ".join(part for part in parts if part)
+
+
+def asked_in(request: Mapping[str, Any]) -> list[str]:
+    """Return the questions of a decision as lines; a request of a tool's own form as JSON.
+
+    In LangChain's form `description` is optional; without it the name and arguments are shown.
+
+    >>> asked_in({"value": "Window or aisle?"})
+    ['Window or aisle?']
+    >>> asked_in({"action_requests": [{"name": "book", "args": {"seat": "4A"}}]})
+    ['book({"seat": "4A"})']
+    """
+    actions = request.get("action_requests")
+    if not isinstance(actions, list) or not all(isinstance(each, Mapping) for each in actions):
+        own = request["value"] if request.keys() == {"value"} else request
+        return [own if isinstance(own, str) else json.dumps(own, ensure_ascii=False, default=str)]
+    return [
+        each.get("description") or call_text(str(each.get("name", "")), each.get("args", {}))
+        for each in actions
+    ]

@@ -190,10 +190,11 @@ class TopicScoped(Strategy):
         segments: Sequence[Segment],
         grouped: Mapping[str, Sequence[AnyMessage]],
     ) -> set[str | None]:
-        """Return the ids of the newest messages of the topic that the conversation left last.
+        """Return the ids of the newest messages of the topic that came before the current one.
 
-        They are at most `kept_messages`; a tool call is never split, so there can be fewer. The set is
-        empty if the topic never changed. `segments` are live, at least one; `grouped` is `by_topic`.
+        They are at most `kept_messages`; a tool call is never split, so there can be fewer. Without
+        another topic the set is empty. `segments` are those of `live_segments`, at least one, and
+        `grouped` is the result of `by_topic`.
         """
         current = segments[-1]
         before = [segment for segment in segments if segment["topic_id"] != current["topic_id"]]

@@ -239,7 +239,7 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
-    """Return the list entry of a branch; `named` has the fields that its messages do not show."""
+    """Return a branch's entry for `branches`; `named` has the fields that its messages do not show."""
     shown = [*spoken(messages), *drafts]
     first = next((m for m in shown if is_question(m)), next(iter(shown), None))
     return Branch(

@@ -177,7 +177,7 @@ def rollback(
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
     """Return the ids of messages without an answer that a rollback, an undo or a redo keeps.
 
-    A slash command keeps them, except the question of a stopped turn; a verb keeps none.
+    A slash command keeps all but the question of a stopped turn; a method such as `undo`, none.
     """
     if thread.order is None:
         return ()

@@ -167,7 +167,7 @@ class ThreadHandle:
     def snapshot(self) -> Steps[StateSnapshot]:
         """Return the stored state with LangGraph's metadata; its values are empty for a new thread.
 
-        With `writes` it first commits what a crash left: a step, or input that no run took.
+        A handle with `writes` first commits what a crash left: a step, or input that no run took.
         """
         reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
         snapshot: StateSnapshot = yield reading

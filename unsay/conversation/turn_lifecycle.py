@@ -290,14 +290,14 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 
     Args:
         thread: The thread.
-        decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; for what a tool or an
-            agent of yours asks, its own answer. `None` resumes a turn that waits for no decision.
-            The reply to a decision that cannot be read asks for it again.
+        decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; if a tool or an agent
+            of yours asks, the answer that it expects. `None` resumes a turn that waits for none.
+            If the decision cannot be read, the reply asks for it again.
 
     Raises:
         NothingToUndoError: No turn was stopped; or a decision is given and none is awaited.
-        ConflictError: The turn waits for a decision and none is given, the thread was ended, or a
-            budget is used up.
+        ConflictError: The turn waits for a decision and none is given, the thread was ended or is
+            used by another writer for too long, or a budget is used up.
         InputError: The decision is a mapping with a key that is not text, or cannot be stored.
         ConfigurationError: There is no model; the question is kept.
         ModelError: The model failed; the question is kept.

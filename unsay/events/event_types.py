@@ -208,7 +208,7 @@ def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
 
 
 def _holes(message: AIMessage, data: Mapping[str, Any]) -> Iterator[Hole]:
-    """Yield the places in a message's dict whose values get separate events."""
+    """Yield the places in a message's dict whose values are in other events; `data` is its `data`."""
     content, calls = data["content"], data["tool_calls"]
     blocks = [
         (index, block)

@@ -214,7 +214,7 @@ class _Transcript:
         self._settle(self.parts.rest())
 
     def _takes_piece(self, step: Step) -> bool:
-        """Return whether the event is a piece of a message, and add it to that message."""
+        """Return whether the event is a piece of the message in progress or the next, and keep it."""
         if step.kind == "thinking" and "block" in step.data and self.open is None:
             self._settle(self.parts.rest())
             self.thinking.append(step)

@@ -55,7 +55,7 @@ LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than th
 def strategy_of(scope: Scope) -> Strategy:
     """Return the strategy given to the graph, or else the one that the settings name.
 
-    Unless the setting `topics` is `off`, the strategy is wrapped to plan within each topic.
+    Unless the setting `topics` is `off`, it is a `TopicScoped`, which plans within each topic.
     """
     settings = scope.settings
     chosen = scope.services.strategy or named_strategy(settings)

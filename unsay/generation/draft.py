@@ -182,7 +182,7 @@ def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]
 def _manifest(
     attempt: AttemptContext, plan: Plan, context: LaidOutContext, reply: Any, counter: TokenCounter
 ) -> Manifest:
-    """Return the record of a call for the timeline: its messages, what was left out, its tokens."""
+    """Return a call's record for the timeline: which messages it was sent and which not, its tokens."""
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
     asked = ModelCall(

@@ -123,11 +123,10 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
 def begin(
     store: BaseStore, thread_id: str, *, now: str, labels: Mapping[str, str] | None = None
 ) -> Steps[ThreadInfo]:
-    """Return a thread's session; a new one is begun and gets the `labels`.
+    """Return a thread's session as it is, or begin one with these `labels` if it has none.
 
-    Raises:
-        InputError: The thread's id is empty, or a label cannot be stored.
-        SessionEndedError: The session was ended.
+    The caller must hold the thread's lock. Raises `InputError` if the thread's id is empty or a
+    label cannot be stored, `SessionEndedError` if the session was ended.
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")

@@ -298,7 +298,7 @@ class _Stream(BaseCallbackHandler):
         self.message_id: str | None = None
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
-        """Record the id of the streamed message."""
+        """Record the id of the streamed message and, if the token has text, that the reply has begun."""
         self.has_begun = self.has_begun or bool(token)
         self.message_id = getattr(getattr(chunk, "message", None), "id", self.message_id)
 

@@ -36,8 +36,8 @@ _KEPT = "The question is kept: send it again to continue, or send another one to
 def explain(error: Exception) -> UnsayError | None:
     """Return the error of unsay for one that a model's client raised, with what to do next.
 
-    An error of unsay is returned unchanged. `None` means that the model did not cause the error: it
-    may be a bug in an agent's code, and is raised as it is.
+    An error of unsay is returned unchanged. `None` means an error that is not recognized, such as
+    a bug in an agent's code. The caller raises it as it is.
     """
     if isinstance(error, UnsayError):
         return error
@@ -47,14 +47,14 @@ def explain(error: Exception) -> UnsayError | None:
             f"The context is longer than the model's window ({quoted}). Roll back, start a new "
             "topic, or use a model with a larger window."
         )
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int) and 400 <= status < 500 and status not in _BUSY:
+    status = _status_of(error)
+    if status is not None and 400 <= status < 500 and status not in _BUSY:
         return ModelRefusedError(
             f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
             f"and OPENAI_BASE_URL. {_KEPT}"
         )
     classes = {kind.__name__ for kind in type(error).__mro__}
-    if isinstance(status, int) or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
+    if status is not None or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
         return ModelUnavailableError(
             f"The model could not be reached ({quoted}). Check its server and the network; "
             f"`unsay doctor` tries the server. {_KEPT}"
@@ -66,6 +66,19 @@ def explain(error: Exception) -> UnsayError | None:
     if isinstance(error, JSONDecodeError):
         return ModelReplyError(f"The model's server sent invalid JSON ({quoted}). {_KEPT}")
     return None
+
+
+def _status_of(error: Exception) -> int | None:
+    """Return the HTTP status in an error of a model's client; `None` if it has none.
+
+    Source: the error classes of openai and anthropic (`status_code`), google-genai (`code`) and
+    botocore (`response`), which Bedrock uses.
+    """
+    response = getattr(error, "response", None)
+    metadata = response.get("ResponseMetadata", {}) if isinstance(response, Mapping) else {}
+    named = (getattr(error, "status_code", None), getattr(error, "code", None))
+    found = (*named, metadata.get("HTTPStatusCode"))
+    return next((each for each in found if isinstance(each, int)), None)
 
 
 T = TypeVar("T")

@@ -211,9 +211,9 @@ def _opened(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
-    """Change the phase of a run and stream it; a stopped run is running again.
+    """Change the phase of a run and stream the new phase; a stopped run is running again.
 
-    A completed or missing run is left as it is.
+    A completed or missing run is left as it is; the phase is streamed all the same.
     """
     scope.emit("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))

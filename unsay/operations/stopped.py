@@ -118,10 +118,10 @@ def keep_beside(
     after: str | None,
     label: Label,
 ) -> Update:
-    """Keep messages that the transcript lacks as a branch; return the update that lists it.
+    """Keep as a branch messages that the transcript lacks; return the update that lists the branch.
 
     `after` is the id of the message that they would follow; `None` is the place before the first.
-    `label` describes the branch. Raises `ConflictError` if the state does not have that message.
+    Raises `ConflictError` if the state does not have that message. `label` describes the branch.
     """
     live = live_branch(state)
     base = live.before if after is None else after

@@ -46,13 +46,13 @@ def keep_attempt(
     values: Mapping[str, Any],
     verdict: Verdict | None = None,
 ) -> None:
-    """Keep the turn's attempt in this process until the run is saved.
+    """Keep the turn's attempt in this process, in case its run cannot be saved.
 
     Args:
         state: The state in which the attempt began.
-        scope: The scope of the run.
+        scope: The scope of the run; without a thread nothing is kept.
         draft: The attempt's messages so far, tool steps first.
-        values: What the last call of the model left for the next one.
+        values: What the model's last call left for its next call; see `CallCarryover`.
         verdict: The verdict on the draft; `None` if it is not finished or not judged.
     """
     place = place_of_question(state, scope)

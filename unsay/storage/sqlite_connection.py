@@ -63,7 +63,7 @@ class Connection(sqlite3.Connection):
         return self.cursor().executemany(sql, parameters)
 
     def commit(self) -> None:
-        """Commit the transaction; after an error, roll it back and raise the error."""
+        """Commit the transaction; if that fails, roll it back and raise the error."""
         try:
             super().commit()
         except sqlite3.Error as error:

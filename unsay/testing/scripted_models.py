@@ -85,7 +85,7 @@ class Scripted(BaseChatModel):
     def assert_all_used(self) -> None:
         """Raise `AssertionError` if a scripted reply was never used, or a call had no reply.
 
-        A call without a reply counts even if its error was caught. The `default` need not be used.
+        A call counts also if its error was caught. Replies of `default` or `script` may stay unused.
         """
         used = {self._line(call).place for call in self._calls}
         if left := [place for place in self._places() if place not in used]:
