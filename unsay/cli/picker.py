@@ -15,9 +15,8 @@ from unsay.cli.keyboard import is_dumb
 from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.tree import one_line
 
-# Lines of the preview below the rows.
 INDENT = 7 * " "
-
+# Lines of the preview below the rows.
 PREVIEW_ROWS = 8
 
 

@@ -79,7 +79,8 @@ def tokens_of(
 
     Only assistant messages with the usage that their provider reported are counted. `prices` are by
     model name, in a currency for a million tokens; without a price the cost is 0. `model` is used
-    for messages that do not name their model, and for the thread's own answers by a name without a price.
+    for messages that do not name their model, and for the thread's own answers by a name without a
+    price.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
@@ -88,13 +89,12 @@ def tokens_of(
             continue
         usage, manifest = usage_of(used), manifest_in(message)
         metadata = message.response_metadata
-        named = metadata.get("model_name") or metadata.get("model")
-        named = named or (manifest["model"] if manifest else None) or model
-        known = prices_for(named if isinstance(named, str) else None, prices or {})
-        if (
-            known is None and manifest
-        ):  # an answer by this thread's own model, as its budget counts it
-            known = prices_for(model, prices or {})
+        reported = metadata.get("model_name") or metadata.get("model")
+        named = reported or (manifest["model"] if manifest else None) or model
+        # The thread's own answers have a manifest: their model may report a name without a price.
+        names = [named, model] if manifest else [named]
+        found = (prices_for(each, prices or {}) for each in names if isinstance(each, str))
+        known = next((each for each in found if each is not None), None)
         sums += Tokens(
             input=used["input_tokens"],
             output=used["output_tokens"],
