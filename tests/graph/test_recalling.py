@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
@@ -13,6 +13,7 @@ from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.transcript_replay import replay
 from unsay.history.recall_cache import MEMORIES
+from unsay.operations import recall as recalling
 from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import source_of
 from unsay.retrieval.excerpts import RECALLED_ID
@@ -209,6 +210,25 @@ class Counted(Meanings):
         """By words for animals."""
         self.asked.append(text)
         return super().embed_query(text)
+
+
+def test_messages_without_text_take_no_place_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bare tool calls are never embedded, so turn by turn all texts before them are."""
+    monkeypatch.setattr(recalling, "FRESH_VECTORS", 4)
+    embeddings, fact = Counted(), FACTS["en"][0]
+    with opened(tmp_path, Numbered(), embeddings=embeddings) as conversation:
+        conversation.say(fact)
+        for number in range(8):
+            call = {"name": "look", "args": {}, "id": f"c{number}", "type": "tool_call"}
+            conversation.add(
+                [AIMessage("", tool_calls=[call]), ToolMessage("", tool_call_id=f"c{number}")]
+            )
+        for words in OTHERS[:2]:
+            conversation.say(words)
+
+    assert fact in embeddings.asked
 
 
 def test_an_edited_message_is_recalled_by_its_new_words_and_meaning(tmp_path: Path) -> None:

@@ -182,8 +182,9 @@ def _checked(
 ) -> Steps[tuple[State, Scope, Any]]:
     """Return the state that a command needs, its scope, and the `Orders` that `obey` makes of it.
 
-    The command is not carried out; only offloaded messages that it needs are loaded. Raises the
-    error that refuses the command.
+    The command is not carried out, but offloaded messages that it needs are loaded and committed,
+    and `/compact` and `/forget` may ask a model for a summary. The state is empty if the thread
+    is unknown. Raises the error that refuses the command.
     """
     try:
         state = yield from thread.known()

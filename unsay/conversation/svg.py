@@ -204,7 +204,8 @@ def _legend(panel: _Panel) -> None:
 def tree(timeline: TimelineData) -> _Panel:
     """Draw the turns from the top down, with branches as side branches.
 
-    A thread without turns has only its name and its start.
+    Without turns it shows the thread's name with counts, its start with the checkpoints there,
+    and branches if there are any.
     """
     shown, panel = outline(timeline), _Panel()
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)

@@ -200,7 +200,10 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
 
 
 def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
-    """Return a branch's kind, its size, and its reason in at most `cells` cells."""
+    """Return a branch's kind and its size, and its reason, which is cut to `cells` cells.
+
+    So the whole text can be wider. A reason that only repeats the kind is left out.
+    """
     # A reason that only repeats the kind says nothing.
     reason = (
         ""
@@ -213,7 +216,7 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
 
 
 def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
-    """Return how many branches at one place are not shown; empty if all are."""
+    """Return how many branches of one place are over `SHOWN_BRANCHES`, as text; empty if none are."""
     older = len(branches) - SHOWN_BRANCHES
     if older <= 0:
         return ""
@@ -229,7 +232,7 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
     lines = [pen.write("strong", summary_of(timeline, texts))]
     if not timeline.turns:
         lines.append(texts.no_turns)
-    if timeline.turns or tree.at_start:
+    if timeline.turns or tree.at_start or tree.checkpoints_at_start:
         lines += [
             " ".join(
                 [

@@ -160,7 +160,7 @@ def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
     """Return earlier messages that a person searched for or that match the question, and fit.
 
-    Empty without recall. The setting `recall_share` limits only those that match the question.
+    Empty without recall or after a streamed error. `recall_share` limits only those that match.
     """
     after, settings = plan.after, attempt.scope.settings
     share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window

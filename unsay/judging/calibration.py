@@ -155,7 +155,7 @@ def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
 
 
 def fit(labels: Sequence[Labelled], costs: Costs) -> float:
-    """Return the threshold, in steps from 0 to 1, whose wrong decisions cost least on the labels.
+    """Return the threshold from 0 to 1, in steps of 1/`STEPS`, whose wrong decisions cost least.
 
     If several cost the same, it is the lowest, which fails the fewest answers.
     """

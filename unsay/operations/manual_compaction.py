@@ -103,7 +103,7 @@ def compact_up_to(
 def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | None:
     """Return the id of the last message to summarize; arguments as in `compact_up_to`.
 
-    Raises its errors for `up_to`. `None` is only the id of a message without one.
+    Raises its errors for `up_to`. The id is `None` only if that message has no id.
     """
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)

@@ -13,7 +13,7 @@ from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.events import event_types
 from unsay.history.recall_cache import Memory
-from unsay.messages.content import preview
+from unsay.messages.content import preview, text_of
 from unsay.operations.recall_source import RecallSource, keep_vectors, source_of
 from unsay.prompts.fields import ENGLISH, Texts
 from unsay.retrieval.excerpts import quoting, speaker
@@ -192,13 +192,16 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
         return None
     newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
-    new = [message for message in newest if message.id not in known][-FRESH_VECTORS:]
+    new = [m for m in newest if m.id not in known and text_of(m).strip()][-FRESH_VECTORS:]
     timeout = scope.settings.part_timeout_seconds
     embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
     vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None
-    keep_vectors(scope, vectors.messages)
+    # Also those of messages that the context shows now: they are needed when it drops them.
+    recent = {m.id or "" for m in search.messages[-VECTORS:]}
+    others = {name: vector for name, vector in remembered.items() if name in recent}
+    keep_vectors(scope, {**others, **vectors.messages})
     return vectors
 
 

@@ -242,7 +242,7 @@ def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
 
 
 def unlogged_events(state: State, scope: Scope) -> list[Event]:
-    """Return the events of what a host added or edited since the last page, without storing them.
+    """Return the events of what a host added, edited or removed since the last page; none is stored.
 
     It is for readers of the event log.
     """

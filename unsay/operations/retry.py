@@ -60,7 +60,7 @@ def check_retry(state: State, pending: Sequence[str], limit: int) -> str | None:
 def parse_edit(
     state: State, argument: str, pending: Sequence[str], limit: int
 ) -> tuple[str | None, str]:
-    """Return the id of the first message of the turn that `N TEXT` names, and the new text.
+    """Return the id of the first user message of the turn that `N TEXT` names, and the new text.
 
     `argument` is `N TEXT`; `pending` are ids of messages that wait for an answer, and `limit` is
     the most characters of the text.

@@ -136,10 +136,10 @@ class Chain:
     def pack(self, page_id: str | None) -> Steps[None]:
         """Replace the newest pages in the store by one item that holds them all, to save space.
 
-        It packs from `page_id` back to a page that was packed before or has no item of its own (a
-        host may continue from a state whose newest page was packed with later ones). The chain
-        stays the same. Nothing is done for fewer than `WORTH_PACKING` pages. Raises the chain's
-        `error` if a page was changed.
+        It packs up to `MOST_PACKED` pages from `page_id` back, as far as a page that was packed
+        before or has no item of its own (a host may continue from a state whose newest page was
+        packed with later ones). The chain stays the same. Nothing is done for fewer than
+        `WORTH_PACKING` pages. Raises the chain's `error` if a page was changed.
         """
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
