@@ -166,7 +166,7 @@ class Services:
 
     @cached_property
     def provider(self) -> Provider | None:
-        """The answering model's provider, which selects the rules of messages; `None` if unknown."""
+        """The answering model's provider, for the rules of messages; `None` if unknown. Raises as `model`."""
         kind = getattr(inner_of(self.model), "_llm_type", "")
         return next((name for part, name in PROVIDERS.items() if part in kind), None)
 

@@ -151,10 +151,11 @@ def compact(
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
 ) -> None:
-    """Run a turn and show its events, as text or JSON; `turn` calls its argument with each event.
+    """Run a turn and show each event as text, or as JSON only the reply.
 
-    If Ctrl-C stops it, a note says how to resume, and `KeyboardInterrupt` is raised. `words` are
-    the message, for the language; `None` takes that of the thread.
+    `turn` calls its argument with each event. If Ctrl-C stops it, a note says how to resume, and
+    `KeyboardInterrupt` is raised. `words` are the message, for the language of the texts; `None`
+    takes that of the thread.
     """
     name = speaker.conversation.thread_id
 

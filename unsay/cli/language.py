@@ -19,7 +19,7 @@ from unsay.types import Language
 def chosen_language() -> Language | None:
     """Return the setting `language`, from `UNSAY_LANGUAGE` or else from the file unsay.toml.
 
-    `None` if it is `auto`, is not set, or cannot be read.
+    `None` if it is `auto` or no known language, is not set, or cannot be read.
     """
     named: object = os.environ.get("UNSAY_LANGUAGE")
     if not named:

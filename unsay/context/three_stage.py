@@ -77,7 +77,7 @@ class Ratios:
         return tokens >= self.trigger * budget_tokens
 
     def goal(self, budget_tokens: int) -> int:
-        """Return the share `target` of the budget: the most tokens of a compressed request."""
+        """Return the share `target` of the budget: the tokens that compression aims at; more can remain."""
         return int(self.target * budget_tokens)
 
 

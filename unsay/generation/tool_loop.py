@@ -123,8 +123,8 @@ def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> 
 def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
     """Return the state that a tool with `InjectedState` gets: the channels of `Output`.
 
-    Its messages are those of the contexts, with the draft at the end: without commands, forgotten
-    ones and others that contexts leave out for good.
+    Its messages are all that a strategy may choose from, also summarized ones, then the draft.
+    Not among them are commands, notices, system messages, and forgotten or irrelevant ones.
     """
     attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
     shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}

@@ -199,8 +199,8 @@ def rejoin(place: Place) -> Steps[None]:
     """Go back to the newest intact state if the host deleted the states that the newest builds on.
 
     A server deletes the states of a run that it rolls back, even while that run still ends and
-    writes its last state. The messages of the deleted run are stored as a branch. Nothing is done
-    if no such state was deleted, as usual.
+    writes its last state. The messages of the deleted run are stored as a branch; without an
+    intact state none are left. Usually no such state was deleted, and nothing is done.
     """
     newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
     if newest is None or newest.parent_config is None:

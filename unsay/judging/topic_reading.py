@@ -183,8 +183,8 @@ def _known(unit: Unit, texts: Sequence[str], decay: float) -> float:
 def match(unit: Unit, terms: Mapping[str, float]) -> float:
     """Return the weight of a word in the terms that `bag` returned; 0 if they do not have it.
 
-    For a Japanese run that is not there as a whole, it is the mean weight of its pairs of
-    characters.
+    For a run of kanji or katakana that is not there as a whole, it is the mean weight of its
+    pairs of neighbouring characters.
     """
     if unit.whole in terms:
         return terms[unit.whole]

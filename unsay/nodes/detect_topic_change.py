@@ -19,11 +19,11 @@ from unsay.topic_shift import TopicShift
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
-    """Find the question's topic; if it changed, start a segment and summarize the topics that were left.
+    """Find the question's topic; if it is the first or another one, start a segment.
 
-    With `topics="model"` a model decides, here or with the verdict on the answer. On the same topic
-    the update has only the similarity, and maybe a note in the turn that the judge decides. It is
-    empty for a command, and with the setting `topics="off"`.
+    The topics that were left are summarized. With `topics="model"` a model decides, here or with
+    the verdict on the answer. On the same topic the update has only the similarity, and maybe a
+    note in the turn that the judge decides. It is empty for a command, and with `topics="off"`.
     """
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")

@@ -62,9 +62,10 @@ class _Search:
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
     def estimate(self, messages: Sequence[AnyMessage]) -> int:
-        """Return an estimate of `cost`, slightly too high; counting each candidate would be slow.
+        """Return a fast estimate of `cost`; for several messages it can be a tenth too low.
 
-        It adds up the counts of single messages, which it keeps in `memory`.
+        It adds up the counts of single messages, which it keeps in `memory`. Counting each candidate
+        would be slow, but the final choice must be counted.
         """
         known = self.memory.costs
         if _OPENING not in known:

@@ -88,11 +88,12 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 
 
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> list[BranchRef]:
-    """Log a change, keep what it removed as a branch, and return all references to branches.
+    """Log a change, keep what it removed as a branch, and return the references to branches.
 
-    The branch is stored by `write_ahead`, after a person has confirmed the step. `refs` are the
-    references so far; they are returned as they are if the change has neither removed messages nor
-    drafts. Without a store the new reference holds the branch.
+    `refs` are those so far. They are returned as they are if the change removed neither messages
+    nor drafts; else the new one is added, and the oldest are dropped as `add_reference` does.
+    `write_ahead` stores the branch later, when the step is committed; without a store the new
+    reference holds it.
     """
     log_rollback(scope, change)
     branch = change.branch

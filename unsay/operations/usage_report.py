@@ -132,7 +132,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
 
 
 def window_text(window: CallContext | None, texts: Texts) -> str:
-    """Format a call's context as a table of its parts; `None` gives a text that says it is unknown."""
+    """Format a call's context: its size, then a table of its parts; `None` gives a text for unknown."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
         (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))
