@@ -156,7 +156,7 @@ def test_ctrl_c_keeps_what_came(serve: Serve, tmp_path: Path, key: str, left: li
             screen = tmux.expect("in which the loops would")
         assert ON_NESTED[:24] in screen
         tmux.type("/timeline")
-        screen = tmux.expect(f"{len(left)}. 0.90")
+        screen = tmux.expect(f"{len(left)}. 0.90  {left[-1]}")
         assert all(f"{number}. 0.90  {words}" in screen for number, words in enumerate(left, 1))
         tmux.type("quit")
         assert 0 == tmux.code()
