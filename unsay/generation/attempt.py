@@ -46,7 +46,7 @@ def make_draft(
     except (GraphBubbleUp, BudgetExceededError):
         raise
     # Any client may raise anything; an error that `explain` does not know is raised as it is.
-    except Exception as error:  # any client may raise anything; it is recorded and raised
+    except Exception as error:
         yield from keep_failed_request(state, scope, recorder, error)
         explained = explain(error)
         if explained is None or explained is error:
