@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 from time import monotonic, sleep
 
 import httpx
@@ -71,10 +72,11 @@ def server_url(
 
 
 def free_port() -> int:
-    """A port of this machine that no program uses."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
+    """A port that no program uses, below those that systems give to connections by themselves."""
+    while True:
+        port = SystemRandom().randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def server_environment(llmock_server: LLMockServer, **more: str) -> dict[str, str]:

@@ -1,12 +1,8 @@
 import json
 import os
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any, get_args
 
 import httpx
@@ -18,6 +14,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.graph.kit import config, make, say
+from tests.hosts.dev_server import free_port, running
 from unsay import AsyncRegistry, Registry, reversible
 from unsay.graph import http as http_app
 from unsay.storage.items import Kind, quoted
@@ -107,37 +104,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "disable_persistence": True,
     }
     (folder / "langgraph.json").write_text(json.dumps(served))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false"}
     command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser"]
     options = ["--no-reload", "--host", "127.0.0.1", "--port", str(port)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, *options],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            answers(f"http://127.0.0.1:{port}", process, folder / "log")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=20)
-
-
-def answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server answers."""
-    deadline = monotonic() + 90
-    while monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(f"{url}/ok", timeout=2).is_success:
-                return
-        except httpx.TransportError:
-            sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')}")
+    url = f"http://127.0.0.1:{port}"
+    log = folder / "log"
+    with running([*command, *options], {**os.environ, **environment}, log, ready=f"{url}/ok"):
+        yield url
 
 
 @pytest.fixture
