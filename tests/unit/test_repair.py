@@ -388,7 +388,9 @@ def test_context_that_any_provider_accepts(
     assert expected == conform(messages, opening=OPENING)
 
 
-@pytest.mark.parametrize("name", ["天気", "get weather", "", "y" * 80, "2fast"])
+@pytest.mark.parametrize(
+    "name", ["天気", "get weather", "", "y" * 80, "2fast", "half\ud800"], ids=ascii
+)
 def test_forbidden_tool_names_change_on_both_sides(name: str) -> None:
     """A name that a provider forbids becomes one that all allow, in the call and its result."""
     _, call, result = conform(
@@ -409,7 +411,7 @@ def test_forbidden_names_that_differ_stay_different() -> None:
     assert first != second
 
 
-@pytest.mark.parametrize("call_id", ["call 1!", "呼び出し", "x" * 41])
+@pytest.mark.parametrize("call_id", ["call 1!", "呼び出し", "x" * 41, "half\ud800"], ids=ascii)
 def test_forbidden_call_ids_change_on_both_sides(call_id: str) -> None:
     """An id that a provider forbids becomes one that all allow, in the call and its result."""
     _, call, result = conform([_ask(), _call(call_id), _result(call_id)], opening=OPENING)

@@ -84,7 +84,7 @@ def fitting(name: str, *, limit: int) -> str:
 
     Its end is always a checksum of the given name, so that different names stay different.
     """
-    digest = sha256(name.encode()).hexdigest()[:8]
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[: limit - 9]}-{digest}"
 
 
