@@ -306,7 +306,7 @@ def unscored(reason: str) -> Verdict:
 
 
 def majority(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of most of several judgements: the median score, and how many agree.
+    """Return the verdict of several judgements: the median score, and the share that agrees.
 
     It is unscored if most are unscored, or if no outcome has more than half of them.
     """

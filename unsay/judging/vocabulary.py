@@ -311,10 +311,10 @@ def _ends(line: str) -> bool:
 def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     """Return whether an answer breaks off before the end of its last sentence.
 
-    That is so if the last line is a bare heading, ends in a colon or comma, or leaves bold text
-    open, or if a formula is not closed. Otherwise the last word must need another one, or an answer
-    at least `enough` wide must lack a full stop, while most other lines of the same kind have one.
-    An answer narrower than `DANGLING_WIDTH` never breaks off.
+    It does if its last line is a bare heading or list sign, ends in a colon or comma, or leaves
+    bold text open, or if a formula is not closed. Otherwise most other lines of the same kind must
+    end with stops, while the last line ends in a word such as `the`, or lacks a stop in an answer
+    at least `enough` wide. An answer narrower than `DANGLING_WIDTH` never breaks off.
     """
     lines = [line.strip() for line in FENCED.sub("\n```\n", answer).splitlines() if line.strip()]
     if not lines or width(answer) < DANGLING_WIDTH:
@@ -333,7 +333,7 @@ def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
     """Return whether most lines before the last one that are of its kind end with stops.
 
     The kinds are list items and other lines; short lines do not count. If no line counts, the
-    result is `otherwise`, or true for a long last line that is not a list item.
+    result is true if `otherwise` is, or if the last line is long and not a list item.
     """
     item = ITEM.match(last) is not None
     alike = [line for line in before if (ITEM.match(line) is not None) == item]

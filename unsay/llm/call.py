@@ -127,7 +127,9 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
         BudgetDeclinedError: A person refused the call.
         QueueFullError: Too many calls are waiting, or this one waited too long.
         CircuitOpenError: All models failed several times in a row.
-        ConfigurationError: A cost budget is set, and the model has no price.
+        ConfigurationError: A cost budget is set, and the model has no price; or the fallback model
+            cannot be made.
+        DatabaseCorruptError: The stored usage of the thread is damaged.
         TimeoutError: The model took longer than the request's `timeout_seconds`.
         Exception: The model's client raised it.
     """
@@ -152,7 +154,7 @@ def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
     """Run steps that end in `ask_model` while the cost of its call is reserved; return the result.
 
     If the steps fail, the reservation is released. Without a budget the steps are only run. Raises
-    `BudgetExceededError` or `BudgetDeclinedError` before the steps, and the errors of the steps.
+    what `ask_model` raises about the budget before the steps, and the errors of the steps.
     """
     # A person is asked before the steps: an interrupted node runs again from its start and would pay
     # twice for the calls in the steps, such as a summary.
@@ -211,7 +213,8 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     """Reserve `most` for a call, and return the grant.
 
     A person is asked if it exceeds a budget in the mode `ask`. Raises `BudgetExceededError` if the
-    budget refuses it, `BudgetDeclinedError` if the person does.
+    budget refuses it, `BudgetDeclinedError` if the person does, and what `ThreadAccount.read`
+    raises.
     """
     scope = request.scope
     reserve = partial(
@@ -318,7 +321,7 @@ def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
 def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
     """Return the most tokens of a reply: the `max_tokens` bound to the request, if there is one.
 
-    Else it is the model's `max_tokens`, but not more than is assumed for the `purpose`.
+    Else it is the number assumed for the `purpose`, or the model's `max_tokens` if that is less.
     """
     bound = runnable.kwargs.get("max_tokens") if isinstance(runnable, RunnableBinding) else None
     if isinstance(bound, int) and bound > 0:

@@ -46,7 +46,10 @@ def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) 
 
 
 def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
-    """Return a thread's account from the store; an empty one if nothing was spent."""
+    """Return a thread's account from the store; an empty one if nothing was spent.
+
+    Raises `DatabaseCorruptError` if its item is damaged.
+    """
     item = yield get_item(store, _namespace(thread_id), ACCOUNT)
     return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
@@ -87,7 +90,7 @@ class ThreadAccount:
         If the outcome of the grant's `check` is `ask`, nothing is reserved. With `may_exceed`,
         which a person decided, the limits are extended first. `key` identifies the call, `place`
         has its task and agent, and `at` is the time. Raises `BudgetExceededError` if the check
-        refuses the call.
+        refuses the call, and what `read` raises.
         """
 
         def make(account: UsageAccount) -> tuple[UsageAccount, Grant]:
@@ -101,21 +104,34 @@ class ThreadAccount:
         return (yield from self._change(make))
 
     def settle(self, amount: Amount, *, key: str, place: AccountKey) -> Steps[None]:
-        """Replace the reserved cost of a call with the actual cost; repeating this has no effect."""
+        """Replace the reserved cost of a call with the actual cost; repeating this has no effect.
+
+        Raises what `read` raises.
+        """
         yield from self._change(
             lambda account: (settle(account, amount, key=key, place=place), None)
         )
 
     def release(self, key: str) -> Steps[None]:
-        """Free the reserved cost of a call that was not made; an unknown key changes nothing."""
+        """Free the reserved cost of a call that was not made; an unknown key changes nothing.
+
+        Raises what `read` raises.
+        """
         yield from self._change(lambda account: (release(account, key), None))
 
     def read(self) -> Steps[UsageAccount]:
-        """Return the account once all pending changes are done."""
+        """Return the account once all pending changes are done.
+
+        Raises `QueueFullError` if these take too long, `DatabaseCorruptError` if the stored account
+        is damaged.
+        """
         return (yield from self._change(lambda account: (account, account)))
 
     def _change(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
-        """Apply `make` to the account and store the result; callers take turns."""
+        """Apply `make` to the account and store the result; callers take turns.
+
+        Raises what `read` and `make` raise; then nothing is stored.
+        """
         return (yield from self._lock.through(lambda: self._changed(make)))
 
     def _changed(self, make: Callable[[UsageAccount], tuple[UsageAccount, T]]) -> Steps[T]:
@@ -173,7 +189,7 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
     """Record the tokens of calls, by purpose.
 
     In a run they are added to the step log, outside of it to the store. Outside of a run nothing is
-    recorded without a store or by a reader, which cannot write.
+    recorded without a store or by a reader, which cannot write. Raises what `spent_outside` raises.
     """
     # In a run they are committed with the step. A title is made after the turn, which may be waiting
     # for a person: writing the state then would end the wait, so these go to the store.
@@ -185,6 +201,9 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
 
 
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
-    """Return the tokens that a thread used outside of runs, by purpose; empty if there are none."""
+    """Return the tokens that a thread used outside of runs, by purpose; empty if there are none.
+
+    Raises `DatabaseCorruptError` if the item with them is damaged.
+    """
     item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)

@@ -117,8 +117,8 @@ def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
 def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     """Return the messages except notices, the commands that they answer, and what follows notices.
 
-    What follows a notice, up to the next user message, was written by other agents of a parent
-    graph. It stays if the notice came while a question waited for its answer.
+    After a notice, other agents of a parent graph can write messages until the next user message.
+    These are left out too, but they stay if a question waited for its answer when the notice came.
     """
     listed = list(messages)
     kept = {message.id for message in spoken(listed)}

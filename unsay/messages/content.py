@@ -36,7 +36,8 @@ _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete")
 def broke_off(message: object) -> bool:
     """Return whether the provider stopped a message at its length limit, or its stream broke off.
 
-    `False` for a reply that is not a message.
+    A stream that broke off is recognized for models of OpenAI's protocol only. `False` for a reply
+    that is not a message.
     """
     metadata = getattr(message, "response_metadata", None) or {}
     # Each provider has its own field for why a message ended.

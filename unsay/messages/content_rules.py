@@ -299,8 +299,9 @@ def _mime(block: Mapping[str, Any]) -> str | None:
 def _newest_turn(messages: Sequence[BaseMessage]) -> int:
     """Return the index of the user message at which the newest turn begins; 0 without one.
 
-    User messages in a row are one beginning, and one directly after tool results begins no turn. If
-    the last message is an assistant's, the result is the number of messages.
+    User messages in a row begin one turn. A user message directly after tool results belongs to the
+    turn of these results. If the last message is an assistant's, the result is the number of
+    messages.
     """
     start = len(messages)
     for index, message in reversed(list(enumerate(messages))):

@@ -27,9 +27,10 @@ def omission(
 ) -> str:
     """Return the JSON text that replaces a text of more than `limit_bytes` in a context.
 
-    It has a preview, by default the beginning of the text, which shrinks until the JSON fits or has
-    `SMALLEST` bytes. A `preview` that is given is only cut to `PREVIEW_CHARS`. `bounds` is the
-    extent that the tool reported. `call_id` tells the model what to read with `READ_TOOL`.
+    It has a preview, by default the beginning of the text, which shrinks until the JSON has
+    `limit_bytes`, or `SMALLEST` bytes if that is more. A `preview` that is given is only cut to
+    `PREVIEW_CHARS`, and `bounds`, the extent that the tool reported, is never cut: with them the
+    JSON can be larger. `call_id` tells the model what to read with `READ_TOOL`.
     """
     shown = clip(text if preview is None else preview, PREVIEW_CHARS)
     fields = {
@@ -84,12 +85,14 @@ def is_omission(text: str) -> bool:
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes of a text in UTF-8."""
+    """Return the number of bytes of a text in UTF-8; half of a surrogate pair counts 3."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def clip(text: str, chars: int) -> str:
     r"""Return at most `chars` code points of a text; it never ends inside a visible character.
+
+    Halves of surrogate pairs become question marks.
 
     >>> clip("ab\u0301c", 2), clip("👩\u200d👧", 2)
     ('a', '')
