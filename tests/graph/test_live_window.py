@@ -501,3 +501,17 @@ def test_a_gap_in_the_event_log_does_not_end_the_conversation(opened: Opening) -
         assert conversation.say(f"Question {number}?").text
     with pytest.raises(EventLogGapError):
         conversation.events()
+
+
+def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: Opening) -> None:
+    """The same is true of a page with a wrong checksum in a database of unsay."""
+    conversation = opened(settings=SMALL, detector=SHIFTS)
+    conversation.say("Question 0?")
+    store: Any = conversation.graph.store
+    store.conn.execute(
+        "UPDATE store SET value = json_set(value, '$.count', 7) WHERE prefix = 'unsay.event_log.t'"
+    )
+    for number in range(1, 20):
+        assert conversation.say(f"Question {number}?").text
+    with pytest.raises(EventLogGapError):
+        conversation.events()

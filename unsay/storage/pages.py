@@ -9,8 +9,9 @@ swapped. A page that a crash left before the commit cannot be reached from there
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langgraph.store.base import BaseStore, Item
 
@@ -86,7 +87,7 @@ class Chain:
 
         Raises the chain's `error` if the page is missing or was changed.
         """
-        pages = self._pages((yield get_item(self.store, self.namespace, page_id)))
+        pages = self._pages((yield from self._item(page_id)))
         if not pages:
             raise self.damaged(page_id)
         return pages[-1]  # a packed item holds several pages and has the id of its newest
@@ -96,7 +97,7 @@ class Chain:
 
         Raises the chain's `error` if the body is missing or was changed.
         """
-        item = yield get_item(self.store, self.namespace, f"{page.id}{BODY}")
+        item = yield from self._item(f"{page.id}{BODY}")
         try:
             with reading(f"Page {page.id!r}"):
                 data = b"" if item is None else bytes_of(item.value["body"])
@@ -123,7 +124,10 @@ class Chain:
         """
         if page_id is None:
             return []
-        listed = yield from read_items(self.store, self.namespace, self._pages)
+        listed: list[list[Page]] = []
+        # One damaged item fails the whole search. Read one by one, only pages of this chain count.
+        with suppress(DatabaseCorruptError):
+            listed = yield from read_items(self.store, self.namespace, self._pages)
         page_by_id = {page.id: page for pages in listed for page in pages}
         chain: list[Page] = []
         while page_id is not None:
@@ -144,7 +148,7 @@ class Chain:
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
         while page_id is not None and len(loose) < MOST_PACKED:
-            item = yield get_item(self.store, self.namespace, page_id)
+            item = yield from self._item(page_id)
             if item is None or "pages" in item.value:
                 break
             pages = self._pages(item)
@@ -164,6 +168,16 @@ class Chain:
             self.store, self.namespace, {loose[0].id: {"pages": freeze(values, dense=True)}}
         )
         yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
+
+    def _item(self, key: str) -> Steps[Item | None]:
+        """Read the item of a page or a body; `None` if it is missing.
+
+        Raises the chain's `error` if unsay's database finds the item damaged.
+        """
+        try:
+            return cast("Item | None", (yield get_item(self.store, self.namespace, key)))
+        except DatabaseCorruptError as error:
+            raise self.damaged(key.removesuffix(BODY)) from error
 
     def damaged(self, page_id: str | None) -> StorageError:
         """Return the chain's `error` for a missing or changed page; the caller raises it."""
