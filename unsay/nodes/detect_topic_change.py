@@ -23,7 +23,8 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 
     The topics that were left are summarized. With `topics="model"` a model decides, here or with
     the verdict on the answer. On the same topic the update has only the similarity, and maybe a
-    note in the turn that the judge decides. It is empty for a command, and with `topics="off"`.
+    note in the turn that the judge decides. It is empty for a command, and with `topics="off"`. A
+    detector or a model that fails is reported, and nothing is raised.
     """
     turn, request = state["turn"], state.get("rollback_request")
     is_command = turn["done"] or state.get("notice") or (request and request["kind"] != "context")

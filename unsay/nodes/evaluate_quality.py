@@ -42,8 +42,9 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     """Open the turn, then carry out a command, or judge documents and answers that a host injected.
 
     A failed answer, a command or a host's flag can request a rollback: the update then sets
-    `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice.
-    Raises `DatabaseCorruptError` if offloaded messages that are needed are missing or damaged.
+    `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice, and
+    a judge that fails leaves an answer unscored. Raises `DatabaseCorruptError` if offloaded
+    messages or steps that are needed are missing or damaged.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -83,7 +84,10 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 def _show(
     draft: StateDraft, scope: Scope, pending: PendingInput, command: Command
 ) -> Steps[Update]:
-    """Return the update that answers a command which changes nothing, not even an open turn."""
+    """Return the update that answers a command which changes nothing, not even an open turn.
+
+    A refused command is answered with the reason. Raises what `_load_messages` raises.
+    """
     yield from _load_messages(draft, scope, command)
     turn = open_turn(draft.state, pending, scope.run_id or "")
     orders = yield from read_orders(draft.state, scope, turn, pending, command)
@@ -106,8 +110,9 @@ def _repair(
     """Apply to the draft what an interrupted turn or a host left undone.
 
     The question of an interrupted turn moves to a branch, unless it is in `stopped` (a host stopped
-    its run) or the `command` is an undo, which removes it itself. References to messages that a host
-    removed are dropped. The oldest steps for undo move to the store; for an undo they are loaded.
+    its run) or the `command` is an undo, which removes it itself. References to messages that a
+    host removed are dropped. The oldest steps for undo move to the store; for an undo they are
+    loaded, which can raise `DatabaseCorruptError`.
     """
     is_undo = command is not None and command["verb"] == "undo"
     move_steps = load_archived_steps if is_undo else archive_steps

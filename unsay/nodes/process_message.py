@@ -52,9 +52,14 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
     Raises:
         MissingModelError: There is no model.
+        ConfigurationError: The model cannot take the tools, or a cost budget needs its price.
         ModelError: The model failed, or the best of the failed drafts is empty.
         BudgetExceededError: A call would exceed a budget. If a person is asked first, as
             configured, and declines, the turn ends without an answer instead.
+        TranscriptError: The provider would refuse the context, for example an image in it.
+        ConflictError: What a rollback of the turn removed cannot be put back.
+        DatabaseCorruptError: An item that the turn needs is damaged.
+        Exception: The client of the model raised an error that `explain` does not know.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
     kept = find_attempt(state, scope) if generates else None
@@ -75,10 +80,11 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Update]:
-    """Draft and judge an answer, and deliver it; request a rollback if it fails or budget is declined.
+    """Draft and judge an answer, and deliver it; request a rollback if it fails.
 
-    `kept` is what an earlier run made of this attempt and could not save; `None` if it left nothing.
-    Errors of the model are raised, and `BudgetExceededError` for a hard budget.
+    A rollback is also requested if a person declined to exceed a budget: it ends the turn. `kept`
+    is what an earlier run made of this attempt and could not save; `None` if it left nothing. The
+    errors are those of `process_message`.
     """
     attempt = yield from _begin_attempt(state, scope)
     try:
@@ -113,7 +119,9 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     """Return what one attempt needs: its context, its model, reminders, hints, and recall.
 
-    Raises `MissingModelError` without a model.
+    Raises `MissingModelError` without a model, `ConfigurationError` if the model cannot take the
+    tools, `DatabaseCorruptError` if the stored entry of a call is damaged. If recall fails, the
+    attempt has none.
     """
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
@@ -148,8 +156,8 @@ def _hints(state: State, scope: Scope, report: Report) -> Hints:
 def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdict) -> Steps[Update]:
     """Reject a draft by its verdict: request another attempt, or after the last one end the turn.
 
-    With `on_exhausted="deliver"` the turn ends with the best draft; `EmptyAnswerError` if that one
-    is empty. Otherwise the update makes the node `rollback` ask a person.
+    With `on_exhausted="deliver"` the turn ends with the best draft; raises what `deliver_best`
+    raises, such as `EmptyAnswerError`. Otherwise the update makes the node `rollback` ask a person.
     """
     turn, topic = state["turn"], state.get("current_topic", "")
     stamped = with_verdict(draft[-1], verdict, turn=turn["number"], topic=topic)

@@ -53,6 +53,8 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         AmbiguousCheckpointError: Several ids begin with it.
         NothingToUndoError: A host set only the flag, and there are no messages.
         EmptyAnswerError: The best draft is to be delivered, and it is empty.
+        ConflictError: A branch to put back or to ask again is not kept, or its place is gone.
+        DatabaseCorruptError: Such a branch, or an offloaded message that is needed, is damaged.
     """
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
@@ -108,7 +110,7 @@ def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps
     """Keep a failed draft as a branch, and prepare the next attempt.
 
     Delivered answers in `ids_to_remove` go too. If a person declines, the best draft is delivered;
-    `EmptyAnswerError` if it is empty.
+    raises what `deliver_best` raises, such as `EmptyAnswerError`.
     """
     turn, removed_ids = state["turn"], ids_to_remove(state, scope, request)
     best = delivery.best_rejection(turn, scope.services)
@@ -146,7 +148,11 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Updat
 
 
 def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Ask a question again, or an edited one; what it replaces is a branch, which an undo restores."""
+    """Ask a question again, or an edited one; what it replaces is a branch, which an undo restores.
+
+    Raises `ConflictError` if the question or its branch is gone, `DatabaseCorruptError` if the
+    branch is damaged.
+    """
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
     note_turn_places({command or "": question or ""}, scope)
@@ -156,7 +162,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
     """Take out the turn whose number is the request's `to`; later turns stay, and a notice says so.
 
-    Raises `UnknownTurnError` if there is no such turn, `InputError` if a later message needs it.
+    Raises what `removable` raises; a command that it refuses gets a notice before this node.
     """
     turn, number = state["turn"], request["to"] or ""
     update = remove_turn(state, scope, number, turn["pending"], request["reason"])
@@ -213,8 +219,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
 def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Ask a person what to do when no draft passed: accept, edit, reject, or try once more.
 
-    This interrupts the run until the person decides. Raises `EmptyAnswerError` if the person
-    accepts and the best draft is empty.
+    This interrupts the run until the person decides. Raises what `deliver_best` raises, such as
+    `EmptyAnswerError` if the person accepts and the best draft is empty.
     """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.
@@ -235,7 +241,8 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
 def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """End a turn without an answer: a person rejected its drafts, or declined to spend more.
 
-    Messages that rejected drafts removed from the transcript return, and a notice says why.
+    Messages that rejected drafts removed from the transcript return, and a notice says why. Raises
+    what `at_turn_start` raises if they cannot return.
     """
     restored, update = yield from delivery.at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])

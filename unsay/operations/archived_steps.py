@@ -35,7 +35,7 @@ def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
     """Return the update that loads the newest archived steps, so that they can be undone.
 
     It is empty if the state still has steps, if none are archived, or without a store. Raises
-    `DatabaseCorruptError` if the archived steps are damaged.
+    `DatabaseCorruptError` if the archived steps are missing or damaged.
     """
     name = state.get("older_steps")
     if state.get("operations") or name is None or scope.address is None:

@@ -47,10 +47,11 @@ def without_retries(state: State, scope: Scope, label: Label) -> Steps[list[Chan
 def remove_parts(
     state: State, scope: Scope, message_ids: Collection[str | None], label: Label
 ) -> tuple[Update, list[Removal]]:
-    """Keep messages as branches; return the update that removes them, and one `Removal` per run.
+    """Keep messages as branches; return the update that removes them, and the `Removal`s.
 
-    The newest run is first. Ids that the transcript does not have are ignored. The other messages
-    of the same steps, such as a tool call's results, are removed too; all others stay.
+    There is one branch and one `Removal` for each group of adjacent messages, the newest first. Ids
+    that the transcript does not have are ignored. The other messages of the same steps, such as a
+    tool call's results, are removed too; all others stay.
     """
     live, refs = live_branch(state), list(state.get("branches", []))
     changes, removed = take_out(live, whole_steps(live.messages, message_ids), label), []
@@ -161,14 +162,17 @@ def automatic_rollback(
 
 
 def ids_to_remove(state: State, scope: Scope, request: RollbackRequest) -> Collection[str]:
-    """Return the ids of the messages that an automatic rollback removes from the transcript.
+    """Return the ids of the messages that an automatic rollback removes; empty if it removes none.
 
-    They are whole exchanges, with documents, question and tool steps: those of added answers that
-    failed or, for a failed draft, of earlier answers that the judge blames; maybe none. With
-    `rollback_to="checkpoint"` they are all messages after a checkpoint, whatever is blamed: the
-    last one before the first added answer's exchange that failed or, for a draft, before the
-    turn's question (an older one from the second failed draft on). Without a checkpoint, a draft
-    removes none. The draft itself and pending messages are never among them.
+    With `rollback_to="turn"` they are whole exchanges, with documents, question and tool steps:
+    those of added answers that failed or, for a failed draft, of earlier answers that the judge
+    blames.
+
+    With `rollback_to="checkpoint"` they are all messages after a checkpoint, whatever is blamed:
+    the last checkpoint before the first added exchange that failed or, for a draft, before the
+    turn. From the second failed draft on it is an older one. Without a checkpoint they are all
+    messages from that exchange on, and none for a draft. The draft itself and pending messages are
+    never among them.
     """
     turn, live = state["turn"], live_branch(state)
     is_draft, to_checkpoint = request["kind"] == "draft", scope.settings.rollback_to == "checkpoint"

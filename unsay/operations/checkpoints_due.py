@@ -48,7 +48,9 @@ def checkpoints_due(
     """Return the checkpoints that the settings want for a turn with this draft, oldest first.
 
     They are before the turn, at its tool steps, and after its answer. A named task and the names
-    that a retry keeps get one with any settings. The node `create_checkpoint` stores them.
+    that a retry keeps get one with any settings. The list can be empty. The node
+    `create_checkpoint` stores them. Raises `DatabaseCorruptError` if the turn's stored run is
+    damaged.
     """
     turn, wanted = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
@@ -101,7 +103,10 @@ def _is_first_task(turn: Turn, scope: Scope) -> bool:
 
 
 def _knew_of_search(verdict: Verdict) -> bool:
-    """Return whether a model judge passed the answer: it was told if a search had found nothing."""
+    """Return whether a model judge passed the answer.
+
+    The request to such a judge says if a search found nothing; the local checks do not know it.
+    """
     return verdict.outcome == "passed" and verdict.source == "model"
 
 
@@ -133,8 +138,9 @@ def _places_within(
 def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
     """Return whether a tool failed in any draft of this turn, or this turn is not the first try.
 
-    That is so if its run was stopped before, as by a model's error, or if the question before it
-    at the same place got no answer for such a reason.
+    That is so if its run was stopped before, as by a model's error, or if the question before it at
+    the same place got no answer for such a reason. Raises `DatabaseCorruptError` if the stored run
+    is damaged.
     """
     turn = state["turn"]
     drafts = (draft, *(each["messages"] for each in turn["rejections"]))

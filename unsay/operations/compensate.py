@@ -126,7 +126,8 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
     """Store entries for the calls that a step must undo, before its update is committed.
 
     If a tool asks first, `scope.confirm` answers, or in a run an interrupt asks a person; raises
-    `ConfirmationNeededError` if there is neither.
+    `ConfirmationNeededError` if there is neither, `DatabaseCorruptError` if a stored entry is
+    damaged.
     """
     made = yield from _never_answered(state, scope, update)
     removed, restored = _net(scope)
@@ -138,7 +139,10 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 
 
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
-    """Store entries to undo the calls of rejected drafts, with a store; may ask a person first."""
+    """Store entries to undo the calls of rejected drafts; without a store nothing is done.
+
+    Only a node calls this: an interrupt may ask a person. Raises what `get_entries` raises.
+    """
     if scope.store is not None:
         scheduled = {each["key"] for each in state.get("pending_compensations", [])}
         calls = calls_to_undo(rejected_messages(state["turn"]), scope.services)
@@ -150,7 +154,7 @@ def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[st
     """Return by key the stored calls of turns whose question the step removes or replaces, if any.
 
     Calls that are in the transcript after the step are left out: a host can replace the question of
-    an answered turn, whose calls keep the status `made`.
+    an answered turn, whose calls keep the status `made`. Raises what `list_entries` raises.
     """
     left = (m for change in scope.step_log.changes for m in change.branch["messages"])
     asked = {message.id for message in left if message.type == "human"}
@@ -202,7 +206,8 @@ def _schedule(
 ) -> Steps[None]:
     """Store entries for calls that left or returned, by key; a call that returned is not undone.
 
-    A call whose undo failed or was skipped is only undone again if its key is in `again`.
+    A call whose undo failed or was skipped is only undone again if its key is in `again`. The
+    errors are those of `schedule_compensations`.
     """
     if not removed and not restored:
         return
@@ -238,7 +243,10 @@ def _schedule(
 def _decided(
     calls: Sequence[Compensation], known: Mapping[str, Entry], state: State, scope: Scope
 ) -> list[Entry]:
-    """Return an entry for each call: pending if its undo may run, else skipped or as in `known`."""
+    """Return an entry for each call: pending if its undo may run, else skipped or as in `known`.
+
+    If a tool asks first, `_agreed` is called, with its errors.
+    """
     # A call whose undo failed or may have run is not undone again unless its tool is idempotent.
     undecided = [
         each
@@ -264,7 +272,7 @@ def _decided(
 
 
 def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[bool]:
-    """Return a person's yes or no for each call; `ConfirmationNeededError` if none can be asked."""
+    """Ask for a yes or no to each call; `ConfirmationNeededError` without `confirm` and a run."""
     if scope.confirm is not None:
         return [scope.confirm(each) for each in calls]
     if not scope.in_graph:
@@ -278,7 +286,7 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
 
 
 def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[None]:
-    """Store that the calls of a fork's copied messages can be undone in the thread `origin` only."""
+    """Store, if there is a store, that only the thread `origin` can undo a fork's copied calls."""
     reason = f"it was made in thread {origin!r}"
     entries = [
         Entry(compensation=replace(each, obstacle=reason), status="skipped", error=reason)
@@ -291,8 +299,9 @@ def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[N
 def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     """Undo the pending calls of the committed state, each once, and report the results.
 
-    An undo that a crash interrupted is only reported, unless its tool is idempotent. The caller
-    commits `pending_compensations` as empty.
+    An undo that fails is in the report, not raised. One that a crash interrupted is only reported,
+    unless its tool is idempotent. The caller commits `pending_compensations` as empty. Raises
+    `DatabaseCorruptError` if a stored entry is damaged.
     """
     pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
     scope.step_log.pending_compensations = []
@@ -314,8 +323,9 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
 def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
     """Undo a call that is still to be undone; return the outcome, `failed` if the undo raised.
 
-    Nothing runs if the call is in the transcript again (`returned`), was skipped, or, unless its tool
-    is idempotent, if a crash interrupted its undo: then the outcome is `unknown`.
+    Nothing runs if the call is in the transcript again (`returned`), or was skipped. Nothing runs
+    either if a crash interrupted its undo, unless its tool is idempotent; this outcome is
+    `unknown`.
     """
     call = entry.compensation
     if returned:
@@ -362,7 +372,10 @@ def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
 
 
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Store the calls of an unfinished draft after each tool step, in case its turn never ends."""
+    """Store the calls of an unfinished draft after each tool step, in case its turn never ends.
+
+    Without a store nothing is done. Raises `DatabaseCorruptError` if a stored entry is damaged.
+    """
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = yield from _known_entries([each.key for each in calls], scope)
     new = [each for each in calls if each.key not in known]
@@ -373,7 +386,8 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     """Return which calls of rejected drafts were not undone, to tell the model in the next attempt.
 
-    Only calls of tools with an undo are included. Empty without a store.
+    Only calls of tools with an undo are included. Empty without a store. Raises
+    `DatabaseCorruptError` if a stored entry is damaged.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
     known = yield from _known_entries([each.key for each in calls], scope)

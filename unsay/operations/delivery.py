@@ -50,7 +50,7 @@ def deliver(
 
     The answer gets the verdict and, unless it is `None`, the `flag`, such as `low_quality`. Until
     the turn is saved, the answer is also kept in this process. Its score is sent to LangSmith if
-    that traces the run.
+    that traces the run; a failure there is only logged. Raises what `checkpoints_due` raises.
     """
     turn, topic = state["turn"], state.get("current_topic", "")
     keep_unsaved(state, scope, draft, verdict, flag)
@@ -108,7 +108,7 @@ def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     """Return the update that ends a turn with the answer that an earlier run could not save.
 
     `None` if no answer is kept. For a flagged answer the update first puts back what the turn's
-    rollbacks removed; raises `ConflictError` if that is not possible.
+    rollbacks removed; raises what `at_turn_start` raises if that is not possible.
     """
     place = place_of_question(state, scope)
     if place is None:
@@ -130,7 +130,8 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
 
     What the turn's rollbacks removed is put back first. The answer is flagged: `low_quality`, or
     `by_person` for `own_answer`, which a person wrote. Raises `EmptyAnswerError` if there is no
-    `own_answer` and the best draft is empty; `ConflictError` if a removed part cannot be put back.
+    `own_answer` and the best draft is empty; what `at_turn_start` raises if a removed part cannot
+    be put back.
     """
     turn = state["turn"]
     newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
@@ -190,7 +191,8 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """Return the state with what the rollbacks of rejected drafts removed, and the update to it.
 
     Without a rollback in this turn these are the same state and an empty update. Raises
-    `ConflictError` if a branch is not kept, or the message that it followed is gone.
+    `ConflictError` if a branch is not kept, or the message that it followed is gone;
+    `DatabaseCorruptError` if a branch is damaged.
     """
     turn = state["turn"]
     if not turn["draft_branches"]:

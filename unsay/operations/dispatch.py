@@ -149,9 +149,10 @@ def obey(
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """Return the request for the node `rollback` that carries out a command.
 
-    Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo, retry or
-    roll back; `ConflictError` for a retry while a question waits; and for an argument what
-    `target_of`, `parse_edit` or `removable` raises: an unknown checkpoint or turn, or an `InputError`.
+    Raises `NothingToUndoError`, `NothingToRedoError` or `UnknownBranchError` if there is nothing to
+    undo, redo, retry, roll back or restore; `ConflictError` for a retry while a question waits; and
+    what `check_retry`, `target_of_order`, `parse_edit` or `removable` raises: an unknown checkpoint
+    or turn, or an `InputError`.
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
