@@ -136,7 +136,10 @@ def _request(actions: list[dict[str, Any]], allowed: list[str]) -> dict[str, Any
 
 
 def read_permission(answer: Any) -> bool:
-    """Read a yes or no, in the forms of `read_decision`, or a word of `yes_or_no`; raise `InputError` for any other answer."""
+    """Return whether an answer means yes, in the forms of `read_decision` or a word of `yes_or_no`.
+
+    Raises `InputError` for an answer that is neither yes nor no.
+    """
     kind = _KINDS.get(str(_first(answer).get("type", "")))
     if kind not in ("approve", "reject"):
         raise InputError(

@@ -9,6 +9,7 @@ from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import GOOD, Numbered, make, say
 from unsay import metric_judge
+from unsay.errors import ConfigurationError
 from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat
 
@@ -101,6 +102,32 @@ def test_a_metric_leaves_documents_unscored() -> None:
     )
 
     assert "builds a list" in str(chat.calls[-1][0].content)
+
+
+async def awaited(outputs: str) -> float:
+    """A metric that must be awaited."""
+    return float(len(outputs))
+
+
+def by_position(outputs: str, /) -> float:
+    """A metric that takes no names."""
+    return float(len(outputs))
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        pytest.param(lambda reference: reference, "needs the argument 'reference'", id="argument"),
+        pytest.param(by_position, "needs the argument 'outputs'", id="position"),
+        pytest.param(awaited, "awaited is async", id="async"),
+        pytest.param(int, "no signature found", id="signature"),
+        pytest.param(3, "metric must be Callable", id="number"),
+    ],
+)
+def test_a_metric_that_cannot_be_called_is_refused(metric: Any, said: str) -> None:
+    """At once: otherwise every answer would be unscored."""
+    with pytest.raises(ConfigurationError, match=said):
+        metric_judge(metric)
 
 
 def test_an_evaluator_of_openevals_itself() -> None:

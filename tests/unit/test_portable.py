@@ -232,6 +232,14 @@ def test_what_is_no_snapshot_is_refused(value: Any) -> None:
         from_dict(value)
 
 
+def test_a_message_that_cannot_be_stored_is_named() -> None:
+    """It may be in the state of a graph without a checkpointer; a snapshot cannot have it."""
+    message = HumanMessage("Hi", id="m1", additional_kwargs={"socket": object()})
+    snapshot = take_snapshot({"messages": [message]}, ["messages"], now=NOW)
+    with pytest.raises(SnapshotError, match="'m1' cannot be in a snapshot"):
+        to_dict(snapshot)
+
+
 def test_another_version_is_named() -> None:
     """The message says which it is, which are known, and what to do."""
     with pytest.raises(

@@ -124,7 +124,10 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
 
 
 def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the messages that the last context of the attempt included."""
+    """Return the ids of the messages that the last context of the attempt showed, or quoted.
+
+    Offloaded messages are included only if they were quoted. Empty before the first call.
+    """
     manifests = list(draft.get("manifests", {}).values())
     offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
     before = offloaded["messages"] if offloaded else 0

@@ -46,8 +46,8 @@ _QUERIES = ("query", "q", "question", "search_query", "search", "keywords", "wor
 def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> Steps[Verdict]:
     """Return a verdict on whether a document or search result is relevant to the question.
 
-    It is `unscored` without a working judge. With `judging="local"` the words that both share
-    decide, and no model is asked.
+    It is `unscored` without a working judge, or if the call would exceed a budget; no error is
+    raised. With `judging="local"` the words that both share decide, and no model is asked.
     """
     settings = scope.settings
     threshold = settings.relevance_threshold

@@ -97,7 +97,11 @@ class ConversationToolNode(ToolNode):
     """Runs the tools that the model called; as injected state they see the conversation."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
-        """Run the tools that the last message calls, and return their results as messages."""
+        """Run the tools that the last message calls, and return their results as `messages`.
+
+        If a tool returned a `Command`, the result is a list with it and the messages. An error of a
+        tool becomes its result; an interrupt of a tool is raised.
+        """
         results = super().invoke(_state_for_tools(input, config), config, **kwargs)
         _keep_results(input, results, config)
         return results
@@ -169,7 +173,8 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
 
     If nothing relevant was found, the call of another search is returned instead, without the
     model. The steps so far are stored before the call and after it. Raises `ToolStepsError` if the
-    model calls tools again after `max_tool_steps` steps, and the errors of `ask`.
+    model calls tools again after `max_tool_steps` steps, and the errors of `ask`, such as
+    `ModelUnavailableError`.
     """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])

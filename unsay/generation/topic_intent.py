@@ -23,9 +23,9 @@ def ask_intent(
 ) -> Steps[TopicShift]:
     """Ask the judge's model for the intent of a question, and return the change that it means.
 
-    `known` are the current topic and the earlier ones. If the model fails or its reply cannot be
-    used, the result is what the detector has `detected`, and the reason is reported. `key`
-    identifies the call, so that it is paid once after a crash.
+    `known` are the current topic and the earlier ones. If the model fails, its reply cannot be
+    used or a budget is used up, nothing is raised: the result is what the detector has `detected`,
+    and the reason is reported. `key` identifies the call, so that it is paid once after a crash.
     """
     try:
         request = intent_request(question, _as_material(known), texts_for(question, scope))

@@ -54,6 +54,7 @@ def can_replay_deltas(saver: BaseCheckpointSaver[Any]) -> bool:
     If not, `build_graph` stores the whole transcript in each state. It is tested on a scratch
     thread, because a checkpointer that drops writes would lose messages without an error. One that
     is async or bound to an event loop is not tested: the result is whether it can store writes.
+    Other errors of the checkpointer, such as those of its database, are raised.
     """
     if not hasattr(saver, "get_delta_channel_history"):
         return False
@@ -170,6 +171,7 @@ def build_graph(
 
     Raises:
         ConfigurationError: An argument or a setting cannot be used; the message names it.
+        Exception: The checkpointer failed when it was tested, such as with an error of its database.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge

@@ -69,6 +69,8 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Iterator[Any]:
         """Check the input, then run the graph; `invoke` calls this as well.
 
+        Errors are raised when the first chunk is read, or later.
+
         Raises:
             InputError: The graph cannot take the input.
             UnknownCheckpointError: The configuration names a state that the thread does not have.
@@ -76,6 +78,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ThreadBusyError: Another writer has the thread.
             ConfigurationError: In the graph around this one no rollback would hold; see
                 `enter_parent`.
+            StorageError: What is stored of the thread is damaged.
             Exception: The run failed, such as with `ModelUnavailableError`; the question is kept.
         """
         options = self._only_output(options)
@@ -147,6 +150,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             UnknownCheckpointError: The configuration names a state that the thread does not have.
             ConflictError: The thread waits for a decision, which the update would drop.
             ThreadBusyError: Another writer has the thread.
+            StorageError: What is stored of the thread is damaged.
         """
         given, values = _read_updates(supersteps)
         with one_writer(self, config, self.services, is_held=not values) as own:
@@ -159,7 +163,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Do on an event loop what `bulk_update_state` does; `aupdate_state` calls this as well."""
+        """Do on an event loop what `bulk_update_state` does; `aupdate_state` calls this as well.
+
+        The result and the errors are the same.
+        """
         given, values = _read_updates(supersteps)
         held = one_writer_awaited(self, config, self.services, is_held=not values)
         async with held as own:

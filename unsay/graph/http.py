@@ -42,7 +42,10 @@ class PurgeDeletedThreads:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if it deleted a thread, purge what unsay stored for it."""
+        """Serve a request; if it deleted a thread, purge what unsay stored for it.
+
+        The purge comes before the answer is sent. If it fails, its error is raised.
+        """
         path = _THREAD.fullmatch(scope.get("path", ""))
         if path is None or scope.get("method") != "DELETE":
             await self.app(scope, receive, send)
@@ -67,7 +70,10 @@ class KeepQueuedQuestions:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if it can stop queued runs, keep the questions of those that it stops."""
+        """Serve a request; if it can stop queued runs, keep the questions of those that it stops.
+
+        They are stored first: if that fails, the error is raised and the server stops no run.
+        """
         path = _RUNS.fullmatch(scope.get("path", ""))
         if path is None or scope.get("method") not in ("POST", "DELETE"):
             await self.app(scope, receive, send)
@@ -100,8 +106,8 @@ class KeepQueuedQuestions:
 async def _queued(thread_id: str) -> dict[str, list[BaseMessage]]:
     """Return the messages of the thread's queued runs, by the run's id.
 
-    Runs without messages that the graph can read are left out. Empty if the server has no such
-    thread.
+    Runs without messages that the graph can read are left out. Empty if the server refuses to list
+    the runs, usually because it has no such thread.
     """
     found: dict[str, list[BaseMessage]] = {}
     with suppress(HTTPStatusError):  # there may be no such thread; the server says so
@@ -124,7 +130,8 @@ async def _keep(
     """Store the thread's kept questions: those in `before`, then those of queued runs.
 
     They replace the stored ones. Without `before` the stored ones are read first and stay. Returns
-    the messages in `before`, or those that were read, for a second call.
+    the messages in `before`, or those that were read, for a second call. Raises the errors of the
+    server's store.
     """
     store: Any = get_client().store
     namespace = thread_namespace("stopped", thread_id)
@@ -137,7 +144,10 @@ async def _keep(
 
 
 async def purge_on_server(thread_id: str) -> None:
-    """Delete what unsay stored for a thread in the store of the server that this code runs in."""
+    """Delete what unsay stored for a thread in the store of the server that this code runs in.
+
+    Nothing is done if nothing is stored. Raises the errors of the store; it can be repeated then.
+    """
     MEMORIES.drop(thread_id)
     store: Any = get_client().store
     for kind in get_args(Kind):

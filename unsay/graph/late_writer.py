@@ -40,7 +40,8 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
     A term is the number of a lease; each new owner gets a higher one. Nothing is written if the
     newest state shows that no late writer can have written. Before a run, if one still may but
     has not, the newest state is copied, so that what it writes too late does not reach the copy.
-    A state that waits for a decision is not copied.
+    A state that waits for a decision is not copied. Raises `DatabaseCorruptError` if what is stored
+    is damaged, and the errors of the checkpointer.
 
     Args:
         place: The thread; the caller holds its lock and lease.

@@ -166,8 +166,8 @@ def enter_parent(
 def _parent_of(place: Mapping[str, Any]) -> Parent | None:
     """Return the messages channel of the graph around a run, with the task that may write to it.
 
-    `place` is the `configurable` part of the node's configuration. `None` if the channel has no
-    reducer, or if the graph around the run is unsay's own.
+    `place` is the `configurable` part of the configuration of a node, never of a graph alone. `None`
+    if there is no such channel, if it has no reducer, or if the graph around is unsay's own.
     """
     # LangGraph's reader is a `partial`; its arguments are the only way to the parent's channels.
     _, channels, _, task = place[CONFIG_KEY_READ].args
@@ -251,6 +251,7 @@ def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[B
 
     `stored` are the values of the node's stored state, `given` the parent's messages. Only the
     differences are written if the order of the common messages is the same; else all are replaced.
+    Empty if they are equal.
     """
     known = {message.id: message for message in stored.get(CHANNEL, [])}
     ids = {message.id for message in given}
@@ -269,8 +270,9 @@ def _writes(
 ) -> list[list[BaseMessage]]:
     """Return the writes that remove and restore in the parent what a run removed and restored.
 
+    The first write removes, the second one restores; one that has nothing to do is left out.
     `given` are the ids of the node's input; `start` and `end` are the states before and after the
-    run. The list is empty if the run did neither.
+    run.
     """
     before = [message.id or "" for message in parent.messages]
     after = {message.id or "": message for message in end["messages"]}

@@ -214,7 +214,7 @@ class Run:
         return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
 
     def _all_stored(self) -> Steps[bool]:
-        """Wait until the states of the run are stored, and return `True`.
+        """Wait until the states of the run are stored, or could not be stored, and return `True`.
 
         Returns `False` at once if the wait would block the event loop that stores them.
         """
@@ -257,7 +257,10 @@ class Run:
             limit *= 4
 
     def _newest(self, limit: int) -> Steps[list[CheckpointTuple]]:
-        """Return up to `limit` states of the thread, newest first; empty if they cannot be listed."""
+        """Return up to `limit` states of the thread, newest first.
+
+        Empty if the checkpointer has no method to list them; its other errors are raised.
+        """
         ns = self.loop.checkpoint_config["configurable"].get("checkpoint_ns", "")
         named = {"thread_id": self.thread_id, "checkpoint_ns": ns}
         config: RunnableConfig = {"configurable": named}
@@ -307,7 +310,10 @@ def _outside(
 
 
 def _builds_on(states: Sequence[CheckpointTuple], earlier: CheckpointTuple) -> bool:
-    """Return whether the first of the states, the newest, is or follows the state `earlier`."""
+    """Return whether the newest of the states is or follows the state `earlier`.
+
+    `states` are 1 or more, newest first.
+    """
     line: str | None = _id(states[0])
     for state in states:
         if _id(state) == line == _id(earlier):

@@ -39,9 +39,10 @@ def one_writer(
 ) -> Iterator[RunnableConfig | None]:
     """Hold the thread that a run or an update writes to; yield the configuration to use.
 
-    First it puts right what a late writer left (see `put_right`). If nothing is stored for a
-    thread, it holds nothing, and yields `config` as it is. Inside another graph the thread is that of the
-    graph around, and stays held until the run of that graph ends.
+    First it puts right what a late writer left (see `put_right`). It yields `config` with the hold
+    in it, which the nodes read. Without a thread id or a checkpointer it holds nothing, and yields
+    `config` as it is. Inside another graph the thread is that of the graph around, and stays held
+    until the run of that graph ends.
 
     Args:
         graph: The graph that will run.
@@ -52,6 +53,7 @@ def one_writer(
     Raises:
         InputError: The thread's id cannot be used.
         ThreadBusyError: Another writer has the thread, or took it over during the run.
+        StorageError: What a late writer left cannot be put right, because it is damaged.
     """
     place = ensure_config(graph.config, config)["configurable"]
     hold = drive(_hold_on(graph, place, services, is_held=is_held))
@@ -132,11 +134,11 @@ def _hold_on(
     *,
     is_held: bool,
 ) -> Steps[Hold | None]:
-    """Take the thread that a configuration names; `None` if nothing is stored for a thread.
+    """Take the thread that a configuration names; `None` without a thread id or a checkpointer.
 
     With `is_held` it is the hold that the caller has already. `None` also inside another unsay
     graph, whose run has its thread already. Raises `ThreadBusyError` if the thread is not free in
-    time.
+    time; the thread's id is not checked here.
     """
     settings = services.settings
     if _is_nested(place):
@@ -190,7 +192,8 @@ def _put_right(
 ) -> Steps[None]:
     """Call `put_right` if a writer that lost the thread may still have written; else do nothing.
 
-    `lost` is the term that the caller lost during its run; `None` before a run.
+    `lost` is the term that the caller lost during its run; `None` before a run. Raises `InputError`
+    if the thread's id cannot be used, and the errors of `put_right`.
     """
     lease, place = _lease_of(hold), place_of(graph, services, config)
     if lease is not None and place is not None and lease.unreleased:

@@ -89,7 +89,10 @@ class Place:
         )
 
     def snapshot(self, config: RunnableConfig) -> Steps[StateSnapshot]:
-        """Return the state that a configuration names, or the newest one if it names none."""
+        """Return the state that a configuration names, or the newest one if it names none.
+
+        If it does not exist, the result has no values. Raises the errors of the checkpointer.
+        """
         found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
         return found
 
@@ -165,6 +168,7 @@ def begin_run(
         UnknownCheckpointError: The configuration names a state that the thread does not have.
         ConflictError: The thread waits for a person's decision, and the input is neither the
             decision nor a question.
+        StorageError: What is stored of the thread is damaged.
     """
     place = place_of(graph, services, entry.config)
     if place is None:
@@ -200,7 +204,8 @@ def rejoin(place: Place) -> Steps[None]:
 
     A server deletes the states of a run that it rolls back, even while that run still ends and
     writes its last state. The messages of the deleted run are stored as a branch; without an
-    intact state none are left. Usually no such state was deleted, and nothing is done.
+    intact state none are left. Usually no such state was deleted, and nothing is done. Raises
+    `DatabaseCorruptError` or `EventLogGapError` if the deleted messages cannot be read.
     """
     newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
     if newest is None or newest.parent_config is None:
@@ -236,7 +241,8 @@ def rejoin_after(
 ) -> Steps[None]:
     """Go back to an intact state if a server deleted states of a run that ended early.
 
-    Usually none was deleted, and nothing is done; also without a thread. `rejoin` explains it.
+    Usually none was deleted, and nothing is done; also without a thread. `rejoin` explains it, and
+    its errors are raised.
     """
     place = place_of(graph, services, config)
     if place is not None:
@@ -281,6 +287,7 @@ def begin_update(
         InputError: The thread's id cannot be used.
         UnknownCheckpointError: The configuration names a state that the thread does not have.
         ConflictError: The thread waits for a person's decision, and no earlier state is named.
+        StorageError: What is stored of the thread is damaged.
     """
     place = place_of(graph, services, config)
     if place is None:
@@ -348,7 +355,8 @@ def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> 
     """Store as a branch the messages that a host's input removes; return the values for its state.
 
     `target` is the earlier state that the host named; `None` is the newest. The result is empty if
-    the host continues from the newest state and neither removes nor replaces messages.
+    the host continues from the newest state and neither removes nor replaces messages. Raises
+    `DatabaseCorruptError` if what is stored is damaged.
     """
     newest: Any = (yield from place.snapshot(place.newest())).values
     yield from copy_stored(newest, place.scope())

@@ -277,7 +277,7 @@ def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
 
 
 def pack(branch: StoredBranch) -> dict[str, Any]:
-    """Return a branch as plain JSON for the store; `unpack` restores it."""
+    """Return a branch as plain JSON, for `unpack`; `InputError` if a message cannot be stored."""
     dense = len(branch["messages"]) >= MANY
     return {**branch, **{str(key): freeze_messages(branch[key], dense=dense) for key in _MESSAGES}}
 
@@ -290,7 +290,7 @@ def unpack(value: dict[str, Any]) -> StoredBranch:
 
 
 def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBranch]) -> Steps[None]:
-    """Write branches under their ids; a stored branch with the same id is replaced."""
+    """Write branches, also over stored ones with the same ids; raises the error of `pack`."""
     for branch in branches:
         yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
 
@@ -310,8 +310,9 @@ def list_stored_branches(
 ) -> Steps[list[StoredBranch]]:
     """Read all stored branches of a thread, oldest first; empty if there are none.
 
-    A damaged one is left out and logged as a warning. If its id begins with `named`, which a person
-    gave, `DatabaseCorruptError` is raised instead.
+    One whose messages cannot be read is left out and logged as a warning. If its id begins with
+    `named`, which a person gave, `DatabaseCorruptError` is raised instead. It is also raised if an
+    item's checksum is wrong, in unsay's databases.
     """
 
     def read(item: SearchItem) -> StoredBranch | None:

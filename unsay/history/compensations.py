@@ -57,7 +57,10 @@ class Entry:
     turn_id: str = ""
 
     def to(self, status: Status, error: str = "") -> "Entry":
-        """Return the entry with its next status; the error is shortened to `ERROR_CHARS`."""
+        """Return the entry with its next status, which is not checked, and without `turn_id`.
+
+        The error is shortened to `ERROR_CHARS`.
+        """
         return replace(self, status=status, error=error[:ERROR_CHARS], turn_id="")
 
 
@@ -97,7 +100,10 @@ class Report:
 
 
 def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
-    """Return a call that stores entries in one transaction; one for the same call is replaced."""
+    """Return a `Call` that stores entries in one transaction; one of the same key is replaced.
+
+    Raises `InputError` if an argument or a result in an entry cannot be stored.
+    """
     values = {entry.compensation.key: pack(entry) for entry in entries}
     return put_items(store, _namespace(thread_id), values)
 
@@ -120,7 +126,10 @@ def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
 
 
 def pack(entry: Entry) -> dict[str, Any]:
-    """Return an entry as plain JSON for the store; `unpack` restores it."""
+    """Return an entry as plain JSON for the store; `unpack` restores it.
+
+    Raises `InputError` if an argument or the result of its call cannot be stored.
+    """
     # Frozen, since the text of a model or tool can have characters that a store's JSON cannot hold.
     body = {**asdict(entry.compensation), "error": entry.error, "turn_id": entry.turn_id}
     return {"status": entry.status, "call": freeze(body)}

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
-from unsay.errors import DatabaseCorruptError, SnapshotError
+from unsay.errors import DatabaseCorruptError, InputError, SnapshotError
 from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
@@ -81,7 +81,8 @@ def take_snapshot(
     """Return a snapshot of those `fields` that a thread has; an app calls this.
 
     `live` has the thread's values by field name, such as those of a graph's state. `now` is ISO
-    8601 with a zone. `app_data` is a host's own data, kept with the snapshot; `None` is none.
+    8601 with a zone. `app_data` is a host's own data, kept with the snapshot; `None` is none. It
+    raises no error: `to_dict` checks the values.
     """
     data = {name: _portable(name, live[name]) for name in fields if name in live}
     return Portable(created_at=now, data=data, app_data=deepcopy(dict(app_data or {})))
@@ -94,7 +95,8 @@ def load_snapshot(
 
     `fields` names those to replace, `None` all. If the messages are replaced, an entry of another
     field stays only if its message exists or it is at the beginning, and the summary of a topic
-    only if the last message that it covers exists. `live` is not changed.
+    only if the last message that it covers exists. A field that the snapshot does not have stays as
+    it is in `live`, which is not changed. Raises no error.
     """
     chosen = snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
     after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
@@ -117,7 +119,7 @@ def to_dict(snapshot: Portable) -> dict[str, Any]:
     """Return a snapshot as plain JSON; `from_dict` reads it.
 
     Raises:
-        SnapshotError: A field or the host's data is not JSON.
+        SnapshotError: A message cannot be stored, or other data is not JSON.
     """
     data = dict(snapshot.data)
     if "messages" in data:
@@ -175,9 +177,17 @@ def _portable(name: str, value: Any) -> Any:
 
 
 def _plain(message: BaseMessage) -> dict[str, Any]:
-    """Return a message as JSON, packed as text if JSON cannot hold its values."""
+    """Return a message as JSON, packed as text if JSON cannot hold its values.
+
+    Raises `SnapshotError` if they cannot be packed either.
+    """
     plain: dict[str, Any] = message_to_dict(message)
-    return plain if _is_json(plain) else {FROZEN: freeze(plain)}
+    try:
+        return plain if _is_json(plain) else {FROZEN: freeze(plain)}
+    except InputError as error:
+        raise SnapshotError(
+            f"The message {message.id!r} cannot be in a snapshot: {error}"
+        ) from error
 
 
 def _is_json(value: Any) -> bool:

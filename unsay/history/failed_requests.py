@@ -44,6 +44,7 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
     """Store a failed request, and delete all but the newest `MOST_KEPT` of the thread.
 
     An older request of the same turn and attempt is replaced. `replay` reads these requests.
+    Raises `InputError` if a part of the request cannot be stored.
     """
     namespace = requests_namespace(thread_id)
     key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt

@@ -270,7 +270,7 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
-    """Return a run; `None` if it does not exist, `DatabaseCorruptError` if its item is damaged."""
+    """Return a run; `None` if it does not exist. `DatabaseCorruptError` if its item is no run."""
     item = yield get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
@@ -288,10 +288,7 @@ def checked_run(item: Item | None, thread_id: str, run_id: str) -> Run | None:
 
 
 def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
-    """Return a run.
-
-    Raises `UnknownRunError` if it does not exist, `DatabaseCorruptError` if its item is not a run.
-    """
+    """Return a run; raise `UnknownRunError` if it does not exist, and the error of `find_run`."""
     run = yield from find_run(store, thread_id, run_id)
     if run is None:
         raise UnknownRunError(
@@ -319,7 +316,7 @@ def list_runs(
     """Return one page of runs, in the order in which they were opened.
 
     Every run that exists when the first page is read comes once, also while others write; newer
-    runs come at the end. Damaged entries are skipped.
+    runs come at the end. Items that are not runs are skipped.
 
     Args:
         store: The store of the threads.
@@ -331,6 +328,7 @@ def list_runs(
 
     Raises:
         InputError: An argument is invalid.
+        DatabaseCorruptError: An item is damaged.
     """
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
@@ -371,7 +369,7 @@ def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> 
 def _runs_with(
     store: BaseStore, thread_id: str | None, equal: Mapping[str, str]
 ) -> Steps[list[Run]]:
-    """Read the runs of one thread, or of all for `None`, whose fields equal these values."""
+    """Read the runs of one thread, or of all for `None`, with these values; in no certain order."""
     place = RUNS if thread_id is None else runs_namespace(thread_id)
     runs = yield from scan(store, place, run_of, equal=equal)
     return [run for run in runs if thread_id in (None, run.thread_id)]

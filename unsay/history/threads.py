@@ -82,7 +82,7 @@ def entry_of(item: Item) -> ThreadInfo | None:
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
     """Return all threads, the last changed first; for the command line, which runs blocking.
 
-    Damaged entries are skipped.
+    Items that are not entries are skipped. Raises `DatabaseCorruptError` if an item is damaged.
     """
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda entry: entry.updated_at, reverse=True)
@@ -100,7 +100,10 @@ class SessionPage:
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:
-    """Return a thread's session; `None` if it was never begun, or its entry is damaged."""
+    """Return a thread's session; `None` if it was never begun, or its item is not an entry.
+
+    Raises `DatabaseCorruptError` if the item is damaged.
+    """
     item = yield get_item(store, THREADS, thread_id)
     return None if item is None else entry_of(item)
 
@@ -109,7 +112,8 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     """Return a thread's session.
 
     Raises:
-        UnknownThreadError: It was never begun, or its entry is damaged.
+        UnknownThreadError: It was never begun, or its item is not an entry.
+        DatabaseCorruptError: The item is damaged.
     """
     session = yield from find_session(store, thread_id)
     if session is None:
@@ -171,8 +175,10 @@ def label(
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
     """Write some fields of a thread's entry, or begin the entry with them; return the entry.
 
-    `changes` are values by field name; other fields stay, but `updated_at` becomes `now`. A damaged
-    entry begins again. The caller must hold the thread's lock.
+    `changes` are values by field name, unchecked, and perhaps of fields that `ThreadInfo` does not
+    have; other fields stay, but `updated_at` becomes `now`. If the item is not an entry, it is
+    replaced. The caller must hold the thread's lock. Raises `DatabaseCorruptError` if the item is
+    damaged.
     """
     item = yield get_item(store, THREADS, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
@@ -250,7 +256,7 @@ def search_sessions(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
-    """Return one page of sessions, the last begun first; damaged entries are skipped.
+    """Return one page of sessions, the last begun first; items that are not entries are skipped.
 
     Every session that exists when the first page is read comes once, also while others write.
 
@@ -265,6 +271,7 @@ def search_sessions(
 
     Raises:
         InputError: An argument is invalid.
+        DatabaseCorruptError: An item is damaged.
     """
     if status is not None:
         check_word("status", status, SessionStatus)

@@ -30,7 +30,8 @@ _namespace = partial(thread_namespace, "tool_steps")
 def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str, Any]) -> Call:
     """Return a call that stores an attempt's draft in place of the one that the thread has stored.
 
-    `attempt` is the name of the attempt, and `draft` the state of the tool loop.
+    `attempt` is the name of the attempt, and `draft` the state of the tool loop. Raises `InputError`
+    if a part of the draft cannot be stored.
     """
     quoted = draft.get("quoted")
     value = {

@@ -265,7 +265,10 @@ def _met(word: str, known: frozenset[str]) -> float:
 
 
 def _runs(text: str) -> list[str]:
-    """Return each pair of adjacent words; for Japanese, each three adjacent characters."""
+    """Return each pair of adjacent words; for Japanese, each three adjacent characters.
+
+    One word alone is returned as it is. Empty for a shorter text.
+    """
     if JAPANESE.search(text):
         letters = squeezed(text)[:READ_AGAIN]
         return [letters[start : start + 3] for start in range(len(letters) - 2)]

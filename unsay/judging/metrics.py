@@ -6,9 +6,12 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from unsay.arguments import configured
+from unsay.arguments import configured, inner_function, shown
+from unsay.errors import ConfigurationError
 from unsay.judging.verdict import judged_parts
 
+GIVEN = ("inputs", "outputs", "context")
+"""Names of the arguments that a metric can have."""
 _REASONS = ("reason", "comment", "explanation")
 
 
@@ -29,7 +32,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
         An error of the metric is raised; the graph then leaves the answer unscored.
 
     Raises:
-        ConfigurationError: `metric` is not callable.
+        ConfigurationError: `metric` is not callable, is async, or needs another argument.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -37,7 +40,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
         >>> judge([HumanMessage('<answer key="k">\nShort.\n</answer key="k">')])
         {'score': 1.0, 'reason': ''}
     """
-    parameters = inspect.signature(metric).parameters.values()
+    parameters = _parameters(metric)
     takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
     names = {each.name for each in parameters}
 
@@ -53,10 +56,34 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     return judge
 
 
+def _parameters(metric: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return a metric's parameters; `ConfigurationError` if it cannot be called with `GIVEN` alone."""
+    if inspect.iscoroutinefunction(inner_function(metric)):
+        raise ConfigurationError(f"metric={shown(metric)} is async: pass a sync function")
+    try:
+        parameters = list(inspect.signature(metric).parameters.values())
+    except ValueError as error:
+        raise ConfigurationError(
+            f"metric={shown(metric)}: {error}; pass a function of inputs and outputs that calls it"
+        ) from error
+    for each in parameters:
+        is_needed = each.default is each.empty and each.kind not in (
+            each.VAR_POSITIONAL,
+            each.VAR_KEYWORD,
+        )
+        if is_needed and (each.name not in GIVEN or each.kind is each.POSITIONAL_ONLY):
+            raise ConfigurationError(
+                f"metric={shown(metric)} needs the argument {each.name!r}, and a metric gets only "
+                f"{', '.join(GIVEN)} by name: give {each.name!r} a default"
+            )
+    return parameters
+
+
 def _verdict(result: Any) -> dict[str, Any]:
     """Return a metric's result as a judge's reply: a mapping with `score` and `reason`.
 
-    The score is `None` if the result is a mapping without one.
+    The score is `None` if the result is a mapping without one. A result of another type becomes the
+    score unchanged; the reader of the reply then leaves the answer unscored.
     """
     if isinstance(result, Mapping):
         score, named = result.get("score"), result

@@ -381,7 +381,10 @@ def _object_at(text: str, start: int) -> tuple[Any | None, int]:
 
 
 def _blank_quotes(pattern: re.Pattern[str], text: str) -> str:
-    """Return the text with quotations blanked out, unless they hold only a score or its label."""
+    """Return the text with quotations blanked out.
+
+    One that is only the label of a score stays, and one that is only a score after `:`, `=` or は.
+    """
 
     def blank(match: re.Match[str]) -> str:
         body = match["body"]

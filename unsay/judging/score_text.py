@@ -149,7 +149,10 @@ class Statements:
 
 
 def in_words(text: str) -> str:
-    """Return a reply with its scores in tags, formulas and scales written as plain sentences."""
+    """Return a reply with its scores in tags, formulas and scales written as plain sentences.
+
+    A reason in a tag is removed.
+    """
     text = _SCORE_TAG.sub(r"\nScore: \2\n", _REASON_TAG.sub(" ", text))
     text = _FORMULA.sub(r"\1\2", _NAMED_SCALE.sub(r"\1: \3/\2", text))
     return _RATED.sub(r"スコアは\1です。", text)
@@ -243,7 +246,10 @@ def _read_sentence(sentence: str, found: Statements, *, quoted: bool) -> None:
 
 
 def _is_certain(score: float | None, tail: str) -> bool:
-    """Return whether the rest of a sentence (`tail`) leaves no doubt about the score before it."""
+    """Return whether the rest of a sentence (`tail`) leaves no doubt about the score before it.
+
+    With `None`, a score without a valid value, this can be `True` as well.
+    """
     ending = tail.rstrip(" .。!！")
     if tail.endswith(("?", "？")) or _TAIL_DOUBTS.search(ending):
         return False
@@ -274,9 +280,10 @@ def _of_tenths(tenths: str, hundredths: str) -> float:
 
 
 def _scale_of_points(written: str, value: float) -> float:
-    """Return the scale of a number with 点: 10 for 8点, 100 for 80点, 1 for 0.8点.
+    """Return the scale of a number with 点: 1 for 0.8点, 10 for 2点 to 10点, 100 for more.
 
-    It is 0 for 1点, which has no certain scale. `written` is the number as the judge wrote it.
+    It is 0 for 1点, which has no certain scale. `written` is the number as the judge wrote it. The
+    caller finds that 150点 is outside its scale.
     """
     if value <= 1:
         return 1.0 if "." in written or value == 0 else 0.0

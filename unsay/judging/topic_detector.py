@@ -138,7 +138,7 @@ def _sum(weights: Mapping[str, float], features: Mapping[str, float]) -> float:
 def likeliest_return(
     reading: Reading, others: Sequence[TopicMemory], *, fade: float
 ) -> TopicShift | None:
-    """Return the shift to the earlier topic that has most of the question's words, if only few.
+    """Return the shift to the earlier topic that has most of the question's words, even if few.
 
     `None` without earlier topics. `fade` is the factor on a topic's share for each topic left after
     it. The caller decides whether its `similarity` is enough.
