@@ -23,8 +23,8 @@ def truncate(
 ) -> ToolMessage:
     """Return a copy of a tool result with its beginning and end, and a line about the middle.
 
-    `keep` is the number of characters at either end. `lacking` is the number of characters that the
-    middle lost before; the line counts them too. A line replaces each image and file. A result that
+    `keep` is the number of characters at either end. `lacking` is the number of characters that
+    were taken out of the middle before this call; the line counts them too. A line replaces each image and file. A result that
     would not become shorter, or was shortened before, is returned itself.
     """
     if _is_short(message, 2 * keep):

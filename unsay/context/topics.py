@@ -126,9 +126,9 @@ def place_summaries(
 ) -> SummaryPlacement:
     """Return where in a context the summary of each topic goes.
 
-    A summary goes before the next shown segment after the messages that it covers. It goes into the
-    head if there is no next one, or if nothing is shown before it. `opened` has the ids of topics
-    that are shown in full: only their offloaded messages have a summary.
+    A summary goes before the first shown segment that follows the messages that it covers. It goes
+    into the head if no shown segment follows, or if that segment is the first shown one. `opened`
+    has the ids of topics that are shown in full: only their offloaded messages have a summary.
     """
     places = {message.id: index for index, message in enumerate(messages)}
     ends: list[tuple[int, str]] = []  # index of the last summarized message, and the summary

@@ -101,9 +101,10 @@ def sendable(
     max_tool_result_bytes: int,
     readable: bool = False,
 ) -> list[AnyMessage]:
-    """Return the context in a form that the provider accepts, with large tool results shortened.
+    """Return the context in the provider's form, with large tool results shortened.
 
-    `texts` has the words to add; with `None` as `provider` only the common rules apply.
+    The result is not checked: the caller gives it to `validate`, which raises. `texts` has the words
+    to add; with `None` as `provider` only the rules that all providers share apply.
     `readable`: whether the model can read the rest of a result longer than `max_tool_result_bytes`.
     """
     shown = [

@@ -67,6 +67,7 @@ def note(
         InputError: The note is empty.
         EventConflictError: A different event has this id.
         ConflictError: A turn was stopped or waits for a decision.
+        EventLogGapError: The id is known, and a part of the event log is missing or was changed.
     """
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
@@ -113,7 +114,11 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
 
     Other labels stay. `undo` takes this back, unless a stopped turn waits. A thread may have labels
-    before its first message. `InputError` means that a label cannot be stored.
+    before its first message.
+
+    Raises:
+        InputError: A label cannot be stored.
+        UnknownThreadError: Nothing was stored in the thread yet, and no label is set.
     """
     session = yield from find_session(*thread.address)
     step = label_step({} if session is None else session.labels, labels)
@@ -167,6 +172,7 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownToolResultError: No result in the transcript has this tool call's id.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.whole()
     for message in reversed(state["messages"]):
@@ -181,7 +187,8 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 def status(thread: ThreadHandle) -> Steps[Status]:
     """Return the topic, the newest call's context (`window`) and the budgets, for a status line.
 
-    The topic is empty before the first question, and `window` is `None` until a model has answered.
+    The topic is empty before the first question, and `window` is `None` until a model has answered;
+    an unknown thread raises no error.
     Offloaded messages and branches are not loaded, so the work does not grow with the thread.
     """
     state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
@@ -193,6 +200,7 @@ def tokens(thread: ThreadHandle) -> Steps[Usage]:
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in

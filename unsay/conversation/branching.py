@@ -126,7 +126,6 @@ class Diff:
 
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
-    """Describe `live`, which has this `name`, as one side of a comparison with `other`."""
     other_keys = {key_of(message) for message in spoken(other.messages)}
     messages = spoken(live.messages)
     answer_scores = [annotation_of(m).get("score") for m in messages if is_answer(m)]
@@ -155,7 +154,7 @@ def fork(
     turns: int | None = None,
     thread: str | None = None,
 ) -> Steps[ThreadHandle]:
-    """Start a new thread in the same database that begins with a copy of this transcript.
+    """Start a thread in this database with a copy of this transcript; return its conversation.
 
     Args:
         handle: The thread.
@@ -163,9 +162,6 @@ def fork(
             the newest answer.
         turns: End it N answered turns back instead of at a checkpoint.
         thread: The new thread's id; `None` makes one.
-
-    Returns:
-        A conversation of the new thread; this thread is not changed.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -175,6 +171,7 @@ def fork(
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `at` and `turns` are given, or `turns` is under 1.
         NothingToUndoError: The thread has fewer answered turns.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     thread_id = checked_id(thread)
     if RESERVED.fullmatch(thread_id):
@@ -213,7 +210,8 @@ def _begin(
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     """List the current branch, then the removed ones (newest first), then the forks.
 
-    A branch that was restored as a whole is left out. `UnknownThreadError` without messages.
+    A branch that was restored as a whole is left out. Raises `UnknownThreadError` without messages,
+    `DatabaseCorruptError` if an offloaded segment of the thread or of a fork is damaged.
     """
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
@@ -290,6 +288,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         UnknownThreadError: The thread has no messages yet.
         UnknownBranchError: No branch, checkpoint or thread has this name.
         ConflictError: Several branches or checkpoints match.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
     # `strict=False`: the shorter branch ends the common part.
@@ -325,7 +324,8 @@ def _with_branch(
 ) -> LiveBranch:
     """Return the transcript up to the place of a branch, and then the branch with its drafts.
 
-    A place in another one of `branches` is put back first; without a place the branch is alone.
+    If the place is in another one of `branches`, that one is put back first. If the place is found
+    nowhere, the result has the messages of the branch alone.
     """
     base = branch["base"]
     if base is not None and base not in live.positions():
@@ -345,12 +345,11 @@ def restore(
 
     Args:
         handle: The thread.
-        what: A branch's id: its messages return to their place, and what is there now becomes a
-            branch. The id of a message of a branch: it returns to its place, everything else
-            stays. A topic's id or label: contexts hold its words until the topic changes. An id
-            of `forgotten()`, or of a message or topic that was forgotten: contexts hold it again;
-            of several messages only this one, with its tool calls and results. `None`: the newest
-            branch that is not only drafts.
+        what: A branch's id: its messages return, and what is in their place becomes a branch. The
+            id of a message of a branch: it returns to its place, everything else stays. A topic's
+            id or label: contexts hold its words until the topic changes. An id of `forgotten()`, or
+            of a forgotten message or topic: contexts hold it again; of several messages only this
+            one, with its tool calls and results. `None`: the newest branch that is not only drafts.
         confirm: As for `rollback`.
 
     Raises:
@@ -358,6 +357,7 @@ def restore(
         UnknownBranchError: No branch, topic or message has this id, or there is no branch.
         ConflictError: It is there already, its place was removed, several match, a tool asks first
             and `confirm` is not given, or a turn was stopped or waits for a decision.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)
@@ -385,6 +385,7 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
         UnknownThreadError: No thread has this id, or this thread has no messages yet.
         InputError: There are no messages, or they do not end in an answer.
         ConflictError: A turn was stopped, a decision is pending, or several branches match.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from handle.settled()
     messages: list[AnyMessage] = []

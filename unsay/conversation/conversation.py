@@ -90,7 +90,7 @@ class _Opened:
 
     @property
     def graph(self) -> HostGraph:
-        """The compiled graph, with this database's checkpointer and store."""
+        """The graph that `open` compiled, with this database's checkpointer and store."""
         return self._handle.graph
 
 
@@ -191,7 +191,10 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         yield reply_event(reply)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Show scores and tree in a notebook, as a picture and as text."""
+        """Return scores and tree for a notebook, as a picture and as text; a new thread gives a hint.
+
+        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
+        """
         del include, exclude
         state = drive(self._handle.reading(ThreadHandle.read))
         return mimebundle(timeline_of(self._handle, state))

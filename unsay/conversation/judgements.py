@@ -90,6 +90,7 @@ def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Step
         UnknownTurnError: No answered turn has this number.
         InputError: The label is another word.
         ConflictError: A decision is pending.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.decided()
     state = yield from thread.reached(state, (), visibility.turns_needed(state, str(turn)))
@@ -110,6 +111,7 @@ def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.whole()
     rows = []
@@ -144,6 +146,7 @@ def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> S
         UnknownThreadError: The thread has no messages yet.
         InputError: A row has another label than `good` or `bad`; rows before it are stored.
         ConflictError: A decision is pending.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     given, found = list(rows), list(_exchanges((yield from thread.whole())))
     by_id = {answer.id: number for number, _, answer, _ in found}
@@ -210,7 +213,7 @@ def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
 def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
     """Score the answers of a thread again with the current judge, and return the verdicts.
 
-    The stored verdicts stay; only the usage account changes. An answer that the judge cannot score,
+    Without answers the result is empty. The stored verdicts stay; only the usage account changes. An answer that the judge cannot score,
     as without a model or budget, gets an `unscored` verdict with the reason.
 
     Args:
@@ -220,6 +223,7 @@ def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[Judge
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No answered turn has this number.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
     chosen = [each for each in found if turn in (None, each[0])]
@@ -244,6 +248,7 @@ def bisect(thread: ThreadHandle) -> Steps[Bisection]:
     Raises:
         UnknownThreadError: The thread has no messages yet.
         UnknownTurnError: No turn is answered yet.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
     if not found:

@@ -69,6 +69,7 @@ def pin(
         InputError: It is a command or a notice.
         ConflictError: It is pinned already, it is forgotten, it is an irrelevant document or search
             result, there are 64 pins, or a decision is pending.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     page = None
@@ -100,6 +101,7 @@ def unpin(
         UnknownBranchError: The message is not pinned, or no message of the turn is.
         UnknownTurnError: No answered turn has this number.
         ConflictError: A decision is pending.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     ids = [message_id or ""]
@@ -121,6 +123,7 @@ def same_topic(thread: ThreadHandle) -> Steps[str]:
         UnknownThreadError: The thread has no messages yet.
         ConflictError: The conversation has only one topic, the topic before is forgotten, or a
             decision is pending.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state, scope = (yield from thread.decided()), thread.scope()
     needed = messages_needed(state, Command(verb="same", argument=""))
@@ -151,7 +154,7 @@ def forget(
 
     Contexts, recall, topic detection and the summaries of other topics leave them out, and tool
     calls go together with their results. Pins on them are removed. Summaries that include them are
-    written again. `restore` or `undo` makes them visible again.
+    written again; a summarizer that fails raises no error. `restore` or `undo` makes them visible again.
 
     Args:
         thread: The thread.
@@ -172,6 +175,7 @@ def forget(
             range, or not exactly one of `what` and `turns` is given.
         ConflictError: It is forgotten already, a turn was stopped or waits for a decision, a label
             is ambiguous, or 64 things or 1,000 messages are forgotten already.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     if (what is None) == (turns is None):
         raise InputError(
@@ -200,7 +204,8 @@ def _commit_step(
 ) -> Steps[RollbackResult]:
     """Commit a step that forgets messages or lets models see them again.
 
-    In the result, `restored` is the number of messages that contexts can show again.
+    In the result, `restored` is the number of messages that contexts can show again. Raises
+    `ConflictError` if too much would be forgotten.
     """
     update = yield from visibility.take_step(state, scope, step)
     visible = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
@@ -211,8 +216,9 @@ def _commit_step(
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
     """Let models see again what was forgotten under an id or label, and store this.
 
-    It is an entry's id, a topic's id or label, or a forgotten message's id. Returns `None`, without
-    a change, if nothing was forgotten under it. `restore` tries this first.
+    `what` is an entry's id, a topic's id or label, or a forgotten message's id. Returns `None`,
+    without a change, if nothing was forgotten under it, or if several topics have the label.
+    `restore` tries this first. Raises `DatabaseCorruptError` if an offloaded segment is damaged.
     """
     entry = find_forgotten(state, what)
     if entry is None:

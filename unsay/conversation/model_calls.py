@@ -102,6 +102,8 @@ def context(
         UnknownTurnError: No turn has this number.
         UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
             or an older version answered.
+        InputError: What is kept of a call was changed, and cannot be read.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.whole()
     asked = asked_turn(timeline_of(thread, state).turns, turn)
@@ -124,7 +126,8 @@ def context(
 def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
     """Return the calls that answered a question, ordered by attempt and call.
 
-    A message that is in two places is listed once, in the live branch if it is there.
+    A message that is in two places is listed once, in the live branch if it is there. Empty if
+    nothing is kept of the calls; `InputError` if what is kept was changed and cannot be read.
     """
     question, transcript = ids_checksum([question_id]), state["messages"]
     calls: dict[Key, TurnCall] = {}
@@ -246,7 +249,7 @@ def replay(
     """Return what a turn's model was sent, and with `model` what another model answers to the same.
 
     The request of an attempt that failed is stored; that of an attempt that succeeded is planned
-    again.
+    again. A stored request must fit all of `turn`, `run_id` and `attempt` that are given.
 
     Args:
         thread: The thread.
@@ -262,6 +265,8 @@ def replay(
         UnknownRunError: No failed attempt matches.
         UnknownTurnError: No turn has this number.
         ConfigurationError: `model` is not a model, or it is a name without a key.
+        TranscriptError: A provider would refuse the request that was planned again.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.whole()
     requests = yield from list_requests(*thread.address)
@@ -306,7 +311,8 @@ def _stored(request: FailedRequest) -> Replay:
 def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Replay]:
     """Plan the request of a turn again from the transcript, because it was not stored.
 
-    Raises `UnknownTurnError` if no question began a turn of this number.
+    Raises `UnknownTurnError` if no question began a turn of this number, `TranscriptError` if the
+    provider would refuse the request.
     """
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
     found, scope = asked_turn(timeline_of(thread, state).turns, turn), thread.scope()

@@ -49,8 +49,7 @@ from unsay.types import Checkpoint, CheckpointReason
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
     """Make a checkpoint at the newest answer and return it; `undo` takes it back.
 
-    An unnamed checkpoint at this answer gets the `name`; with `None` the one that is there is
-    returned. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
+    An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
     the setting `checkpoint_limit`, old ones are removed.
 
     Raises:
@@ -59,6 +58,7 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
         InvalidNameError: The name is not allowed.
         UnknownCheckpointError: There is no answer yet.
         ConflictError: A decision is pending, or too many checkpoints have names.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.reached((yield from thread.decided()), (), 1)
     return (yield from _add(thread, state, name, "order"))
@@ -74,6 +74,7 @@ def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
         CheckpointExistsError: Another checkpoint has this name.
         InvalidNameError: The name is not allowed.
         ConflictError: The thread waits for a decision, or too many checkpoints have names.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     snapshot = yield from thread.snapshot()
     refuse_undecided(snapshot)
@@ -146,9 +147,8 @@ def rollback(
     Args:
         thread: The thread.
         to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
-            before the last message, or without one the start of the last turn. A checkpoint at a
-            tool step of a turn is used only if it is named. A question that has no answer counts
-            as a turn here.
+            before the last message, but none at a tool step within a turn, or without one the start
+            of the last turn. A question that has no answer counts as a turn here.
         turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
             question after them, go too.
         confirm: Decides whether a tool call is undone, for tools that ask first. After a no the
@@ -162,6 +162,7 @@ def rollback(
         NothingToUndoError: The thread has fewer answered turns, or no message is left in it.
         ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
             nothing was changed.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.decided()
     scope = thread.scope(confirm)
@@ -198,6 +199,7 @@ def preview(
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: Both `to` and `turns` are given, or `turns` is under 1.
         NothingToUndoError: The thread has fewer answered turns, or no message.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.whole()
     live = live_branch(state)
@@ -229,6 +231,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         NothingToUndoError: No step is left.
         ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
             `confirm` is not given; nothing was changed.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.decided()
     archived = yield from load_archived_steps(state, thread.scope())
@@ -262,6 +265,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
             checkpoint) came after it, or what was undone is a question without an answer.
         ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
             `confirm` is not given; nothing was changed.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
@@ -288,6 +292,7 @@ def remove(
         InputError: A later message needs one of the turn, as a tool's result needs its call.
         ConflictError: A turn was stopped or waits for a decision, or a tool asks first and
             `confirm` is not given; nothing was changed.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.settled()
     command = Command(verb="remove", argument=str(turn))

@@ -200,7 +200,8 @@ def _checked(
 def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     """Carry out a command that changes something, and return its notice.
 
-    The notice is empty if the graph must carry out the command: a retry or an edit.
+    The notice is empty if the graph must carry out the command: a retry or an edit. Raises the
+    error that refuses the command.
     """
     verb, argument = command["verb"], command["argument"]
     if verb == "undo" and (yield from _can_undo(thread)):

@@ -23,7 +23,7 @@ Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
 def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[Place | None]:
     """Find a turn's message in the transcript, a branch or an offloaded segment.
 
-    The result is its id, the messages around it and their checkpoints; `None` if the turn is new.
+    The result is its id, the messages around it and their checkpoints; `None` if nothing is stored of it.
     For a `/retry` command it is the place of the question under its new id. Raises
     `DatabaseCorruptError` if the branch or segment is damaged.
     """

@@ -260,9 +260,9 @@ def _breadth(words: str) -> int:
 
 
 def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: bool = True) -> int:
-    """Draw the branches of one place in the rows from `y` on; return the position of the last row.
+    """Draw the branches of one place in rows below `y`; return the position of the last row.
 
-    `rooted=False` draws no line from the trunk.
+    Without branches that is `y`. `rooted=False` draws no line from the trunk.
     """
     older = list(filter(None, [older_text(branches)]))
     shown = [branch_text(branch, 72) for branch in branches[-SHOWN_BRANCHES:]]

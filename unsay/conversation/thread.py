@@ -124,8 +124,9 @@ class ThreadHandle:
     def scope(self, confirm: Confirm | None = None, run_id: str | None = None) -> Scope:
         """Return what the steps of a verb may use, as a node's scope is for a node.
 
-        `confirm` decides whether a tool call may be undone; with `None` an error asks for it.
-        `run_id` is the run that a verb changes, if it changes one.
+        `confirm` decides whether a tool call may be undone; with `None` a step raises
+        `ConfirmationNeededError` for a tool that asks first. `run_id` is the run that a verb
+        changes, if it changes one.
         """
         return Scope(
             services=self.services,
@@ -279,8 +280,8 @@ class ThreadHandle:
         """Load offloaded segments until the state holds messages (`wanted`) and answered turns.
 
         Returns the state, which is unchanged if it holds them already; else what was loaded is
-        committed. In `wanted`, `None` is the start of the transcript. Raises `DatabaseCorruptError`
-        if a segment is missing or damaged.
+        committed. In `wanted`, `None` is the start of the transcript, and an unknown id loads
+        nothing. Raises `DatabaseCorruptError` if a segment is missing or damaged.
         """
         scope = self.scope()
         update = yield from load_segments(state, scope, wanted, turns=turns)
@@ -302,7 +303,8 @@ class ThreadHandle:
         """Update the thread's entry in the list of threads, and clear its pending input.
 
         Called after a turn or a verb with the state that it left. Until the entry has an answered
-        turn, the title is made anew, maybe by a model.
+        turn, the title is written again, maybe by a model, whose errors are ignored. Errors of the
+        database are raised.
         """
         now, listed = self.scope().now(), (yield from find_session(*self.address))
         if listed is None or not listed.turns:  # a title can cost a model call: it is made once
@@ -326,6 +328,7 @@ class ThreadHandle:
             InputError: LangChain cannot read them as messages, or a text cannot be stored.
             ConflictError: The thread waits for a decision.
             SessionEndedError: The thread was ended.
+            StorageError: The database failed, or stored data is missing or damaged.
         """
         try:
             read = convert_to_messages(list(messages))
@@ -360,6 +363,7 @@ class ThreadHandle:
         Raises:
             ConfirmationNeededError: A person must confirm that a call is undone, and nobody can be
                 asked; nothing was changed.
+            DatabaseCorruptError: What is stored of tool calls or messages is damaged.
         """
         # Before the commit only the intention is stored; tools run after it. So a crash never
         # leaves a call undone that is still in the transcript.
@@ -376,7 +380,10 @@ class ThreadHandle:
         return report
 
     def commit(self, update: Update, *others: StateUpdate) -> Steps[None]:
-        """Write an update as a new state, outside of a run; `others` belong to the same state."""
+        """Write an update as a new state, outside of a run; `others` belong to the same state.
+
+        Errors of the database are raised as they are; `alone` turns them into errors of unsay.
+        """
         values: Any = Trusted(dict(update))
         step = [StateUpdate(values, _END), *others]
         graph = self.graph

@@ -114,6 +114,7 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     snapshot = yield from thread.snapshot()
     stored = yield from load_pending_input(*thread.address)
@@ -133,7 +134,10 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
 def _with_rejected(
     turns: Sequence[TimelineTurn], state: Mapping[str, Any], thread: ThreadHandle
 ) -> Steps[tuple[TimelineTurn, ...]]:
-    """Return the answered turns with their rejected drafts, which branches keep."""
+    """Return the turns, the answered ones with their rejected drafts, which branches keep.
+
+    Raises what `load_branches` raises, such as `DatabaseCorruptError` for a damaged branch.
+    """
     refs = state.get("branches", [])
     names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
     branches = yield from load_branches(names, thread.scope(), refs)

@@ -83,6 +83,7 @@ def judge_summaries(
     Raises:
         UnknownThreadError: The thread has no messages yet.
         InputError: `sample` is under 1.
+        StorageError: The database failed, or stored data is missing or damaged.
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
@@ -128,9 +129,10 @@ def summaries_of(state: State, texts: Texts) -> list[Summary]:
 def _of_compaction(
     messages: Sequence[AnyMessage], compaction: Compaction, topic_id: str | None
 ) -> Iterator[Summary]:
-    """Yield the summaries of a compaction, each with the messages that no earlier span left out.
+    """Yield the summaries of a compaction, each with the messages that it replaces.
 
-    Spans without a summary, or without messages of their own, are skipped.
+    A message that several spans leave out belongs to the first. Spans without a summary or without
+    messages are skipped.
     """
     for span, own in hidden_by_span(messages, compaction):
         if span["summary"] and own:

@@ -74,7 +74,8 @@ def open_turn(
     that has ended. The input is `None` to resume a turn that stopped before its message was
     answered; a new message is stored first. `say` and `stream` call this with the thread's lock
     held. Raises `InputError` for a message that cannot be answered, `ConflictError` if the thread
-    waits for a decision or was ended, or its id was used for another message.
+    waits for a decision or was ended, or its id was used for another message, `StorageError` if the
+    database failed or what is stored under the id is damaged.
     """
     content = question_content(text, images)
     message = HumanMessage(content, id=checked_id(turn_id, "turn", ", such as a UUID"))
@@ -125,7 +126,7 @@ def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
 def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
     """Keep the `answer` of a caller in memory, so that its turn saves it and calls no model.
 
-    If this process still has the same answer, with its verdict, that one is used.
+    If this process still has the same answer with its verdict, it uses what it has instead.
     """
     kept = UNSAVED.find(UnsavedAnswer, thread.store, thread.thread_id, question_id, question)
     if kept is None or text_of(kept.draft[-1]) != answer:
@@ -276,8 +277,8 @@ def say(
         StorageError: The database failed; what was stored before is intact. If the model had
             answered, the error's `answer` is the text.
         ConflictError: The thread waits for a decision, was ended, or is used by another writer
-            for too long; a budget is used up, with
-            `budget_mode="hard"`; or the `turn_id` was used for another text.
+            for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was used
+            for another text.
     """
     opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
     if isinstance(opened, Reply):
@@ -309,8 +310,9 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
     """Begin a resumed turn: return the graph's input, which is a decision or `None`.
 
-    It is called with the thread's lock held. Raises `NothingToUndoError` if nothing is to be
-    resumed, `ConflictError` if a decision is missing, `InputError` if it has a key that is no text.
+    It is called with the thread's lock held. Raises `NothingToUndoError` if no turn was stopped, or
+    a decision is given and none is awaited; `ConflictError` if a decision is missing; `InputError`
+    if a key of the decision is not text.
     """
     # LangGraph searches such keys for the ids of interrupts.
     if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
@@ -366,8 +368,8 @@ def _stored_turn(
 ) -> Steps[Stored]:
     """Return what is stored of the turn with a message's id.
 
-    Its `reply` is `None` if the turn has no answer of its own yet. Raises `ConflictError` if the id
-    was used for another text.
+    Its `reply` is `None` if nothing is stored, or the turn has no answer of its own yet. Raises
+    `ConflictError` if the id was used for another text, `DatabaseCorruptError` as `find_turn` does.
     """
     turn_id = message.id or ""
     if (notice := (yield from known_notice(thread, snapshot.values, message))) is not None:

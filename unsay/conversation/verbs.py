@@ -206,7 +206,7 @@ def _reads(steps: Callable[Concatenate[ThreadHandle, P], Steps[T]]) -> Verb[P, T
 
 
 def _lists(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
-    """Make a verb over the store of a registry; an empty thread id raises `InputError`."""
+    """Make a verb over the store of a registry; its call raises `InputError` for an empty thread id."""
 
     def run(facade: Any, ask: Callable[[Any], Steps[T]]) -> Steps[T]:
         try:

@@ -34,11 +34,11 @@ class Step:
     name: str
 
     def text(self) -> str:
-        """Return the text of a part, or the content of a tool result; empty if it has neither."""
+        """Return the text of a part, or the content of a tool result, as text; empty without both."""
         return str(self.data.get("text", self.data.get("content", "")))
 
     def need(self, key: str) -> str:
-        """Return a required text field, or raise `TranscriptError`."""
+        """Return a field; `TranscriptError` unless it is a text that is not empty."""
         value = self.data.get(key)
         if not isinstance(value, str) or not value:
             raise TranscriptError(f"{self.name} has {key}={value!r}: give a text that is not empty")
@@ -130,7 +130,10 @@ class Assembly:
         )
 
     def _settle(self) -> list[AnyMessage]:
-        """Return the known results in the order of their calls, then the parts that waited."""
+        """Return the known results in the order of their calls, then what the waiting parts complete.
+
+        Raises the errors of `feed` for the waiting parts.
+        """
         made = [self._given[name] for name in self._asked if name in self._given]
         self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
         self._asked, self._given = {}, {}

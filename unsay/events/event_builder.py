@@ -88,7 +88,7 @@ class EventBuilder:
         """Add thinking to the assistant's message, and return the event.
 
         Args:
-            text: Empty if the provider hides it.
+            text: The thinking; empty if the provider hides it.
             signature: The provider's signature of the text.
             redacted: The provider's encrypted form of a hidden text.
         """
@@ -145,7 +145,9 @@ class EventBuilder:
         return self._add("planner_note", {"text": text})
 
     def append(self, event: Event) -> bool:
-        """Add an event that was made elsewhere; return `False` if the log has it already.
+        """Add an event that was made elsewhere; return `True`, or `False` if the log has it already.
+
+        Whether it fits the other events is checked by `messages`.
 
         Raises:
             EventConflictError: A different event has its id. Only the time may differ.

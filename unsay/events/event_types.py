@@ -132,7 +132,10 @@ def body_of(event: Event) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return a plain value as text for hashes, the same before and after a store held the value."""
+    """Return a value as text for hashes, the same before and after a store held the value.
+
+    Plain values are meant; any other one becomes its `repr`.
+    """
     # A store returns tuples as lists, and lone surrogates as question marks.
     if isinstance(value, str):
         return repr(value.encode("utf-8", "replace"))[1:]
@@ -189,7 +192,8 @@ def join_message(
 ) -> dict[str, Any]:
     """Return a copy of the dict of a message with its pieces put back; reverses `split_message`.
 
-    `pieces` has the values by kind, and `holes` say where they belong.
+    `pieces` has the values by kind, and `holes` say where they belong. The caller checks before
+    that `pieces` has a value for each hole.
     """
     values = {**pieces, "args": [call["args"] for call in pieces["call"]]}
     tree: dict[str, Any] = deepcopy(dict(envelope))
@@ -199,7 +203,10 @@ def join_message(
 
 
 def put(tree: Any, path: Sequence[str | int], value: Any) -> Any:
-    """Return a copy of nested dicts and lists with another value at a path, in the same order."""
+    """Return a copy of nested dicts and lists with another value at a path, in the same order.
+
+    Raises `KeyError` or `IndexError` if there is no such path; an empty path gives the value.
+    """
     if not path:
         return value
     copy = tree.copy()
@@ -265,8 +272,8 @@ def rollback(
 
     Messages in `keep` stay. `base` `None` is the beginning, and `removed` are the moved messages.
     With `restored`, ids of branches, the event is a restore: the messages of these branches return
-    in their place, or only those in `only`. `drafts` are moved messages that a later restore of the
-    new branch leaves out.
+    in their place, or only those in `only`. `drafts` are those of the moved messages that do not
+    return when the new branch is restored later.
     """
     data = {
         "branch_id": branch_id,

@@ -61,6 +61,7 @@ def replay(
         max_tool_result_bytes: Truncate larger tool results; `None` truncates none.
 
     Raises:
+        InputError: `max_tool_result_bytes` is under 1.
         EventLogGapError: An event needs one that is missing, or the run has no event that changed
             the transcript.
         EventConflictError: Two different events have the same id.
@@ -209,12 +210,12 @@ class _Transcript:
         acts[step.kind](step)
 
     def end(self) -> None:
-        """Write the message in progress; `EventLogGapError` if a whole message lacks a piece."""
+        """Write the message in progress; raises the errors of `replay` if it is not complete."""
         self._check_whole(None)
         self._settle(self.parts.rest())
 
     def _takes_piece(self, step: Step) -> bool:
-        """Return whether the event is a piece of the message in progress or the next, and keep it."""
+        """Keep an event that is a piece of the message in progress or the next; return if it was."""
         if step.kind == "thinking" and "block" in step.data and self.open is None:
             self._settle(self.parts.rest())
             self.thinking.append(step)
@@ -361,7 +362,7 @@ class _Transcript:
             self.checkpoints = dict(made)
 
     def _tail(self, step: Step, base: str | None) -> dict[str, _Tree]:
-        """Return the messages after `base` (`None`: all), by id; `EventLogGapError` without `base`."""
+        """Return by id all messages, or those after `base`; `EventLogGapError` if it is unknown."""
         if base is not None and base not in self.places:
             raise _gap(step, f"message {base!r} is not in the transcript")
         # From the newest backwards: a tail is short, and a transcript may be long.

@@ -64,7 +64,10 @@ def make_draft(
 
 
 def _made_by_model(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps[Made]:
-    """Return a draft of one call of the model; of an agent, its tool steps come first."""
+    """Return a draft of one call of the model; of an agent, its tool steps come first.
+
+    `kept`, a draft that could not be saved, is returned without a call. Raises the errors of `ask`.
+    """
     state, scope = attempt.state, attempt.scope
     if kept:
         return list(kept.draft), cast("CallCarryover", dict(kept.values)), {}
@@ -77,7 +80,11 @@ def _made_by_model(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Step
 
 
 def _made_by_loop(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps[Made]:
-    """Return a draft of the loop of model and tools, which goes on from the last finished step."""
+    """Return a draft of the loop of model and tools, which goes on after the last finished step.
+
+    That is the last step of `kept`, or of the stored draft if `kept` is `None` or shorter. Errors of
+    the loop are raised.
+    """
     state, scope = attempt.state, attempt.scope
     steps, before = _start_of(attempt)
     stored: dict[str, Any] = {}

@@ -56,6 +56,7 @@ def strategy_of(scope: Scope) -> Strategy:
     """Return the strategy given to the graph, or else the one that the settings name.
 
     Unless the setting `topics` is `off`, it is a `TopicScoped`, which plans within each topic.
+    Raises as `named_strategy`.
     """
     settings = scope.settings
     chosen = scope.services.strategy or named_strategy(settings)
@@ -283,6 +284,9 @@ def attempt_context(
         reminders: Those to repeat in these contexts.
         pending: Ids of the question's messages.
         recall_source: Where earlier messages are searched; `None` recalls nothing.
+
+    Raises:
+        ConfigurationError: The summarizer cannot be made.
     """
     yield scope.resolve("summarizer")
     counter = TokenCounter()

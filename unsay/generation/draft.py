@@ -75,6 +75,7 @@ def ask(
 
     Raises:
         ContextOverflowError: The context stayed too long after it was reduced several times.
+        SummarizationError: It could not be reduced, because a summary failed.
         TranscriptError: The provider would refuse the context.
         Exception: An error of `ask_model`: of a budget, of the queue or of the model's client.
     """
@@ -216,7 +217,8 @@ def at_end(
 ) -> Steps[Compaction]:
     """Return the compaction after an accepted draft, for the next turn.
 
-    A strategy that plans after turns makes a new one here; else it is that of the last call.
+    A strategy that plans after turns makes a new one here; else it is that of the last call. A
+    strategy that fails raises no error: it is reported, and the compaction stays.
     """
     strategy = strategy_of(attempt.scope)
     if not plans_at_end(strategy):

@@ -22,7 +22,7 @@ def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdi
     """Return the verdict on the attempt's draft with its tool calls, and stream the verdict.
 
     In most turns after the first four the judge may be skipped: see `judge_exchange`. A judge that
-    fails raises nothing: the verdict is unscored.
+    fails, or whose call is over a budget, raises nothing: the verdict is unscored.
     """
     state, scope, answer = attempt.state, attempt.scope, draft[-1]
     turn = state["turn"]

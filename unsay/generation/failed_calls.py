@@ -112,7 +112,7 @@ def keep_failed_request(
     """Store the request of a rejected draft or a failed model, so that `replay` can repeat it.
 
     `recorder` has the request, `why` is the draft's verdict or the model's error, and `answer` the
-    draft's text. Without a store nothing is kept.
+    draft's text. Without a store nothing is kept. Errors of the store are raised.
     """
     if scope.store is None or scope.thread_id is None:
         return

@@ -95,7 +95,10 @@ def _calls_of(steps: Sequence[AnyMessage]) -> tuple[ToolUse, ...]:
 
 
 def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Return the newest `EARLIER_PAIRS` exchanges; only as many messages as they need are read."""
+    """Return the newest `EARLIER_PAIRS` exchanges, each as a question's text and its answer.
+
+    The newest is last. Only as many messages as they need are read.
+    """
     # The first turn of a part may lack its question, so one more than needed is read.
     read = READ_AT_ONCE
     turns = answered_turns(before[-read:])
@@ -116,8 +119,8 @@ def judge_exchange(
     """Return a verdict on one exchange; it does not raise if the judge fails.
 
     Obvious failures, such as an empty answer, are found without the judge. With `judging="local"`
-    the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails, if
-    the answer has no text but other content, if the local checks alone are unsure, and with
+    the judge is not asked at all. The verdict is unscored, with the reason, if the judge fails or
+    its call is over a budget, if the answer has no text but other content, if the local checks alone are unsure, and with
     `judging="off"`, where only an empty answer fails.
 
     Args:
@@ -193,8 +196,8 @@ def judge_summary(
 ) -> Steps[Verdict]:
     """Return a verdict on whether a summary agrees with its messages.
 
-    It is `unscored` unless `judging` is `model`, and if the judge fails. `key` identifies the call,
-    so that it is paid once after a crash.
+    It is `unscored` unless `judging` is `model`, and if the judge fails or its call is over a budget.
+    `key` identifies the call, so that it is paid once after a crash.
     """
     if scope.settings.judging != "model":
         return unscored(f"judging is {scope.settings.judging!r}, and rules cannot read summaries")
@@ -322,7 +325,8 @@ def _reply(
 ) -> Steps[Any]:
     """Return the judge's reply to a request, in the first form that the judge's server accepts.
 
-    A form that the server refuses is not tried again. Other errors of the call are raised.
+    A form that the server refuses is not tried again, except the last form, whose errors are raised.
+    Errors of the others are raised if they are not such a refusal.
     """
     limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
     *others, last = forms
@@ -362,7 +366,10 @@ def ask_plainly(request: list[AnyMessage], scope: Scope, *, key: str) -> Steps[A
 
 
 def _refused(form: JudgeForm, error: Exception) -> str | None:
-    """Return what the judge's server refuses in a form; `None` if the call failed otherwise."""
+    """Return what the judge's server refuses in a form, `_NO_STRUCTURE` or `_NO_TEMPERATURE`.
+
+    `None` if the call failed for another reason.
+    """
     if isinstance(error, NotImplementedError):
         return _NO_STRUCTURE if form.structured else None
     if getattr(error, "status_code", None) not in REFUSALS:
