@@ -54,7 +54,7 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         NothingToUndoError: A host set only the flag, and there are no messages.
         EmptyAnswerError: The best draft is to be delivered, and it is empty.
         ConflictError: A branch to put back or to ask again is not kept, or its place is gone.
-        DatabaseCorruptError: Such a branch, or an offloaded message that is needed, is damaged.
+        DatabaseCorruptError: A branch or an offloaded message that is needed is damaged.
     """
     request, loaded = state.get("rollback_request"), Update()
     if request is None:
@@ -93,8 +93,8 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
     """Return a state, an update and a request for a rollback that a host's flag asks for.
 
     The update (already in the state) loads the offloaded messages that it needs; it may be empty.
-    The request goes to `rollback_checkpoint_id`, or without one to the last good point. Raises the
-    errors of `rollback`, and `DatabaseCorruptError` if a message to load is damaged.
+    The request goes to `rollback_checkpoint_id`, or else to the last good point. The errors
+    are those of `rollback`.
     """
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)
@@ -148,11 +148,7 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Updat
 
 
 def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Ask a question again, or an edited one; what it replaces is a branch, which an undo restores.
-
-    Raises `ConflictError` if the question or its branch is gone, `DatabaseCorruptError` if the
-    branch is damaged.
-    """
+    """Ask a question again, or an edited one, as `ask_again` does and with its errors."""
     update = yield from ask_again(state, scope, request)
     command, question = state["turn"]["question_id"], update["turn"]["question_id"]
     note_turn_places({command or "": question or ""}, scope)
@@ -160,10 +156,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 
 
 def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
-    """Take out the turn whose number is the request's `to`; later turns stay, and a notice says so.
-
-    Raises what `removable` raises; a command that it refuses gets a notice before this node.
-    """
+    """Remove the turn with the number `to` as `remove_turn` does, with its errors; add a notice."""
     turn, number = state["turn"], request["to"] or ""
     update = remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)

@@ -88,10 +88,11 @@ def parse_edit(
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Return the update that removes the last turn and the command, and asks its question again.
 
-    What it removes is kept as branches. The question gets a new id. If the request has a
-    text (an edit), the turn that begins at the message `request["to"]` and all later ones are
-    removed, and the question gets the text. Else `to` is the branch of an interrupted turn, or `None`.
-    Raises `ConflictError` if that message or branch is no longer there.
+    What it removes is kept as branches, which an undo restores. The question gets a new id. If the
+    request has a text (an edit), the turn that begins at the message `request["to"]` and all later
+    ones are removed, and the question gets the text. Else `to` is the branch of an interrupted
+    turn, or `None`. Raises `ConflictError` if that message or branch is no longer there,
+    `DatabaseCorruptError` if the branch is damaged.
     """
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
