@@ -13,7 +13,7 @@ from typing import Any, Literal
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Call, Steps
-from unsay.storage.items import freeze, get_items, put_items, thaw, thread_namespace
+from unsay.storage.items import freeze, get_items, put_items, reading, thaw, thread_namespace
 from unsay.storage.pagination import read_items
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
@@ -137,6 +137,7 @@ def pack(entry: Entry) -> dict[str, Any]:
 
 def unpack(value: Mapping[str, Any]) -> Entry:
     """Return the entry that `pack` returned; `DatabaseCorruptError` if it is damaged."""
-    body = thaw(value["call"])
-    entry = {"status": value["status"], "error": body.pop("error"), "turn_id": body.pop("turn_id")}
-    return Entry(compensation=Compensation(**body), **entry)
+    with reading("A stored tool call"):
+        body = thaw(value["call"])
+        facts = {"error": body.pop("error"), "turn_id": body.pop("turn_id")}
+        return Entry(compensation=Compensation(**body), status=value["status"], **facts)

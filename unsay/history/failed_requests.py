@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Steps
-from unsay.storage.items import drop_items, freeze, put_item, thaw, thread_namespace
+from unsay.storage.items import drop_items, freeze, put_item, reading, thaw, thread_namespace
 from unsay.storage.pagination import read_items
 
 MOST_KEPT = 8
@@ -54,7 +54,9 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
         "payload": value.pop("payload"),
     }
     yield put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
-    times = yield from read_items(store, namespace, lambda item: (item.value["at"], item.key))
+    times = yield from read_items(
+        store, namespace, lambda item: (item.value.get("at", ""), item.key)
+    )
     oldest = [old_key for _, old_key in sorted(times)][:-MOST_KEPT]
     if oldest:
         yield drop_items(store, namespace, oldest)
@@ -68,9 +70,10 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]
 
     def read(item: Item) -> FailedRequest:
         value = dict(item.value)
-        sent = thaw(value.pop("sent"))
-        messages = messages_from_dict(sent["messages"])
-        return FailedRequest(**value, messages=messages, payload=sent["payload"])
+        with reading("A stored request"):
+            sent = thaw(value.pop("sent"))
+            messages = messages_from_dict(sent["messages"])
+            return FailedRequest(**value, messages=messages, payload=sent["payload"])
 
     requests = yield from read_items(store, requests_namespace(thread_id), read)
     return sorted(requests, key=lambda request: (request.at, request.attempt))

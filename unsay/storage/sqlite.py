@@ -49,7 +49,10 @@ class FileStore(SqliteStore):
     """The file; `None` in memory. Two stores with the same location are one database."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction; raise `DatabaseCorruptError` for a damaged item."""
+        """Run operations in one transaction; raise `DatabaseCorruptError` if `get` reads a damaged item.
+
+        A search returns a damaged item with an empty value, so that it does not hide the others.
+        """
         operations = list(ops)
         for index, op in enumerate(operations):
             if isinstance(op, PutOp) and op.value is not None and op.namespace[0] == OURS:
@@ -58,8 +61,14 @@ class FileStore(SqliteStore):
             results = super().batch(operations)
         for result in results:
             for item in result if isinstance(result, list) else [result]:
-                if isinstance(item, Item) and item.namespace[0] == OURS:
+                if not isinstance(item, Item) or item.namespace[0] != OURS:
+                    continue
+                try:
                     item.value = without_checksum(item.namespace, item.key, item.value)
+                except DatabaseCorruptError:
+                    if item is result:
+                        raise
+                    item.value = {}
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -1,0 +1,103 @@
+"""A damaged item in a database of unsay: the others are still listed."""
+
+from typing import Any
+
+import pytest
+
+from tests.graph.back_kit import Opening
+from tests.graph.kit import Numbered
+from unsay.conversation.conversation import Conversation
+from unsay.effects import drive
+from unsay.errors import DatabaseCorruptError
+from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
+from unsay.history.failed_requests import FailedRequest, keep_request, list_requests
+
+REQUEST = FailedRequest(
+    run_id="r",
+    turn_id="a",
+    turn=1,
+    attempt=1,
+    at="2026-01-01T00:00:00.000+00:00",
+    messages=[],
+    payload={},
+    question="Question 0?",
+    answer="",
+    score=None,
+    reason="",
+    error="ConnectionError",
+)
+
+
+def damage(conversation: Conversation, prefix: str) -> None:
+    """Change one item of a namespace without its checksum."""
+    store: Any = conversation.graph.store
+    changed = store.conn.execute(
+        "UPDATE store SET value = json_set(value, '$.reason', 'changed') WHERE rowid IN "
+        "(SELECT rowid FROM store WHERE prefix = ? ORDER BY rowid LIMIT 1)",
+        (prefix,),
+    )
+    assert changed.rowcount == 1
+
+
+@pytest.fixture
+def conversation(opened: Opening) -> Conversation:
+    """A thread with two branches and four runs."""
+    made = opened(model=Numbered())
+    for number in range(4):
+        made.say(f"Question {number}?")
+    made.rollback(turns=1)
+    made.rollback(turns=1)
+    return made
+
+
+def test_a_damaged_branch_hides_no_other(conversation: Conversation) -> None:
+    """The intact branch is listed and can be restored; the damaged one is named by an error."""
+    ids = {each.id for each in conversation.branches()}
+    damage(conversation, "unsay.branches.t")
+    left = {each.id for each in conversation.branches()}
+    (lost,) = ids - left
+
+    with pytest.raises(DatabaseCorruptError):
+        conversation.restore(lost)
+    (intact,) = left - {"live"}
+    conversation.restore(intact)
+
+
+def test_a_damaged_run_hides_no_other(conversation: Conversation) -> None:
+    """The three intact runs are listed, and the thread can be used."""
+    damage(conversation, "unsay.runs.t")
+    assert len(conversation.runs().runs) == 3
+    assert conversation.say("Question 4?").text
+
+
+def test_a_damaged_request_is_an_error_of_its_readers_only(conversation: Conversation) -> None:
+    """Another one can be stored, the list says what is damaged."""
+    store: Any = conversation.graph.store
+    drive(keep_request(store, "t", REQUEST))
+    damage(conversation, "unsay.requests.t")
+    with pytest.raises(DatabaseCorruptError, match="A stored request"):
+        drive(list_requests(store, "t"))
+    drive(keep_request(store, "t", REQUEST))
+    assert len(drive(list_requests(store, "t"))) == 1
+
+
+def test_a_damaged_call_to_undo_is_an_error_of_its_list(conversation: Conversation) -> None:
+    """The list of a thread's tool calls says what is damaged."""
+    store: Any = conversation.graph.store
+    call = Compensation(
+        key="k",
+        tool_call_id="c",
+        message_id="m",
+        tool="book",
+        args={},
+        result=None,
+        description="",
+    )
+    drive(_put(store, Entry(compensation=call, status="made")))
+    damage(conversation, "unsay.compensations.t")
+    with pytest.raises(DatabaseCorruptError, match="A stored tool call"):
+        drive(list_entries(store, "t"))
+
+
+def _put(store: Any, entry: Entry) -> Any:
+    return (yield put_entries(store, "t", [entry]))
