@@ -121,9 +121,10 @@ def _judged(
 def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMessage | None:
     """Return the call of the next search, with another query, if all that was found is irrelevant.
 
-    `done` are the draft's messages so far; documents that came with the question count too. `None`:
-    something relevant was found or nothing was judged; `max_searches` are made; or no other query
-    or no tool that takes one is left. The search is streamed; the caller adds it to the draft.
+    `done` are the draft's messages so far; documents that came with the question count too. `None`
+    without a question; if something relevant was found or nothing was judged; if `max_searches` are
+    made; or if no other query or no tool that takes one is left. The search is streamed; the caller
+    adds it to the draft.
     """
     found = [*_documents(state), *done]
     made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]

@@ -160,8 +160,8 @@ def begin_run(
 ) -> Steps[Entry]:
     """Prepare a host's run: store its question as a state, and return how to start the graph.
 
-    Messages that the host's input removes are stored as a branch first. Without a thread, `entry`
-    is returned unchanged.
+    Messages that the host's input removes, or that follow the earlier state which it names, are
+    stored as a branch first. Without a thread id or a checkpointer, `entry` is returned unchanged.
 
     Raises:
         InputError: The thread's id cannot be used.
@@ -241,8 +241,8 @@ def rejoin_after(
 ) -> Steps[None]:
     """Go back to an intact state if a server deleted states of a run that ended early.
 
-    Usually none was deleted, and nothing is done; also without a thread. `rejoin` explains it, and
-    its errors are raised.
+    Usually none was deleted, and nothing is done; also without a thread id or a checkpointer.
+    `rejoin` explains it, and its errors are raised.
     """
     place = place_of(graph, services, config)
     if place is not None:
@@ -280,8 +280,8 @@ def begin_update(
     """Store as a branch the messages that a host's update removes; return the config to update.
 
     `values` are the host's updates of the state. If `config` names an earlier state, the messages
-    that came after it are stored too. Without a thread, or if nothing has to be stored, the
-    given `config` is returned.
+    that came after it are stored too. Without a thread id or a checkpointer, or if nothing has to be
+    stored, the given `config` is returned.
 
     Raises:
         InputError: The thread's id cannot be used.

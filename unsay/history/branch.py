@@ -359,7 +359,7 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
     """Return where a turn that left the state is found: the id of a branch, or of the new message.
 
     `None` if the turn never left the state, or is unknown. A turn that came back keeps its place:
-    look into the state first.
+    look into the state first. Raises `DatabaseCorruptError` if the item is damaged.
     """
     digest = _digest(turn_id)
     item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))

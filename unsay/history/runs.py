@@ -369,7 +369,7 @@ def children(store: BaseStore, run_id: str, *, thread_id: str | None = None) -> 
 def _runs_with(
     store: BaseStore, thread_id: str | None, equal: Mapping[str, str]
 ) -> Steps[list[Run]]:
-    """Read the runs of one thread, or of all for `None`, with these values; in no certain order."""
+    """Read the runs of one thread or, for `None`, of all, that have these values, in any order."""
     place = RUNS if thread_id is None else runs_namespace(thread_id)
     runs = yield from scan(store, place, run_of, equal=equal)
     return [run for run in runs if thread_id in (None, run.thread_id)]

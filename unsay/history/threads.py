@@ -130,7 +130,8 @@ def begin(
     """Return a thread's session as it is, or begin one with these `labels` if it has none.
 
     The caller must hold the thread's lock. Raises `InputError` if the thread's id is empty or a
-    label cannot be stored, `SessionEndedError` if the session was ended.
+    label cannot be stored, `SessionEndedError` if the session was ended, and the error of
+    `find_session`.
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
@@ -145,7 +146,7 @@ def begin(
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
     """End a session until its thread is purged; an ended session is returned as it is.
 
-    Raises `UnknownThreadError` if it was never begun. The caller must hold the thread's lock.
+    The caller must hold the thread's lock. Raises the errors of `get_session`.
     """
     session = yield from get_session(store, thread_id)
     if session.status == "ended":
@@ -159,8 +160,8 @@ def label(
     """Set some labels of a session, also an ended one; `None` removes a label, and others stay.
 
     A session that was never begun begins at `now`. Raises `InputError` if a label cannot be stored,
-    `UnknownThreadError` if there is neither a session nor a label to set. The caller must hold the
-    thread's lock.
+    `UnknownThreadError` if there is neither a session nor a label to set, and the error of
+    `find_session`. The caller must hold the thread's lock.
     """
     added = check_labels({name: value for name, value in labels.items() if value is not None})
     find = find_session if added else get_session
@@ -219,7 +220,8 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
 def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
     """Delete what unsay stored for a thread in a host's store, and return how many items it was.
 
-    The host deletes the checkpoints. A purge that was interrupted can be repeated.
+    The host deletes the checkpoints. A purge that was interrupted can be repeated. Nobody holds the
+    thread's lock: the host must see that no run writes.
     """
     MEMORIES.drop(thread_id)
     UNSAVED.forget(thread_id)
