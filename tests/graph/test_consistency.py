@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.graph.kit import Numbered, config, make, say
+from unsay.graph import build_graph
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 
@@ -132,3 +134,17 @@ def test_samples_read_question_and_answer_in_both_orders() -> None:
     order = [text.index("<question") < text.index("<answer") for text in texts]
     assert [True, False, True, False] == order
     assert all("Length is no merit" in text_of(request[0]) for request in judge.requests)
+
+
+def test_samples_without_a_judge_leave_the_answer_unscored() -> None:
+    """An agent that answers cannot judge, however many samples are wanted: its answer stays."""
+    agent = StateGraph(MessagesState)
+    agent.add_node("answer", lambda _: {"messages": [AIMessage("At 9:40, from platform 2.")]})
+    agent.add_edge(START, "answer")
+    graph = build_graph(agent.compile(), settings={"judge_samples": 3})
+
+    state = say(graph, "When does the train leave?")
+
+    noted = annotation_of(state["messages"][-1])
+    assert "unscored" == noted["outcome"]
+    assert "no judge is configured" in noted["reason"]

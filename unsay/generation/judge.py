@@ -267,7 +267,7 @@ def _ask_panel(
     """Ask every judge of the panel `judge_samples` times, and return what most of them decide.
 
     Without a panel and with one sample, the graph's judge is asked once. It is unscored if not more
-    than half agree. `make_request` and `sample` are as for `ask_judge`.
+    than half agree, and without a judge. `make_request` and `sample` are as for `ask_judge`.
     """
     settings = scope.settings
     if settings.judge_samples == 1 and not settings.judge_panel:
@@ -277,6 +277,8 @@ def _ask_panel(
     except Exception as error:  # noqa: BLE001 - a judge that cannot be made changes nothing
         scope.report_failure("judge_failed", error)
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+    if not panel:  # `ask_judge` says that there is no judge
+        return (yield from ask_judge(make_request, sample, scope, key=key))
     verdicts = []
     for place, forms in enumerate(panel):
         for number in range(settings.judge_samples):

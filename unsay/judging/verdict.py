@@ -308,7 +308,8 @@ def unscored(reason: str) -> Verdict:
 def majority(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of several judgements: the median score, and the share that agrees.
 
-    It is unscored if most are unscored, or if no outcome has more than half of them.
+    It is unscored if most are unscored, or if no outcome has more than half of them. There must be
+    one or more.
     """
     scores = {id(each): each.score for each in verdicts if each.score is not None}
     outcomes: list[Outcome] = [each.outcome for each in verdicts]

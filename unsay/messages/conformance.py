@@ -136,7 +136,12 @@ def _is_blank(block: Block) -> bool:
 
 
 def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
-    """Return the message without blank text and without blocks that the provider refuses."""
+    """Return the message without blank text.
+
+    An assistant's message also loses the blocks that the provider refuses, calls whose arguments
+    could not be read, and space at its end. Its thinking is moved to the beginning if a provider
+    needs that.
+    """
     content: Any = message.content
     if isinstance(content, str):
         text = content if content.strip() else ""

@@ -21,7 +21,10 @@ _DATA_URL = re.compile(r"data:(?P<mime>[^;,]*)[;,]")
 
 @message_rule
 def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """Every content block has a type that the provider accepts from its role."""
+    """Every content block has a type that the provider accepts from its role.
+
+    A text block has a text.
+    """
     role, v1 = role_of(message), is_v1(message)
     for block in blocks_of(message):
         kind = _kind(block)
@@ -56,7 +59,11 @@ def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 
 @message_rule
 def no_blank_text(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
-    """No text is blank; an empty string as the whole content, and any string of a tool, may be."""
+    """No text is blank; an empty string as the whole content, and any string of a tool, may be.
+
+    Some providers refuse only empty texts in blocks (`Dialect.blank`), where others refuse
+    whitespace.
+    """
     content, tool = message.content, role_of(message) == "tool"
     if isinstance(content, str):
         blank = bool(content) and not tool and not content.strip()
