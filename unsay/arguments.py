@@ -71,7 +71,8 @@ def _meant(
 ) -> str:
     """Return what the caller may have meant, for the end of an error; empty if that is not known.
 
-    A single item instead of a list, or the value of the only other parameter that takes it.
+    If a single item was given instead of a list, the text says so. If a value was given by position
+    and fits exactly one other parameter, the text names that parameter.
     """
     if fits([value], annotations[name]) and not fits(object(), annotations[name]):
         return f"; put it in a list: {name}=[…]"
@@ -82,7 +83,7 @@ def _meant(
 
 
 def _takes(value: Any, annotation: Any) -> bool:
-    """Return whether a value fits an annotation that not every value fits."""
+    """Return whether a value fits an annotation; `False` if every value fits it, as for `Any`."""
     return fits(value, annotation) and not fits(object(), annotation)
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_NESTED
+from unsay.cli.session import speaking
 from unsay.conversation.conversation import Conversation
+from unsay.errors import DatabaseCorruptError
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 READING = ["timeline", "checkpoints", "checkpoint", "rollback", "undo"]
@@ -181,6 +183,17 @@ def test_damaged_database(run: Run, home: Path) -> None:
         json.loads(result.stdout)["error"]["type"],
     )
     assert b"not a database" * 100 == (home / "unsay.db").read_bytes()
+
+
+def test_file_that_is_damaged_while_it_is_open(talk: Path, serve: Serve) -> None:
+    """A chat that reads the stopped question then names the file instead of an error of SQLite."""
+    serve(ANSWERS)
+    with speaking(str(talk), None, begins=False) as speaker:
+        with talk.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (talk.stat().st_size - 4096))
+        with pytest.raises(DatabaseCorruptError, match="is damaged"):
+            speaker.stopped_question()
 
 
 def test_newer_database(run: Run, talk: Path) -> None:

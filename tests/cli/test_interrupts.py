@@ -11,7 +11,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tests.cli.conftest import Run, Serve
-from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS
+from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS, ON_NESTED
 from tests.http.openai_server import Asked, OpenAIServer, Said
 from unsay.cli.main import cli
 from unsay.cli.paths import location
@@ -103,6 +103,20 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(
         turns = conversation.timeline().turns
     assert [NESTED, *([] if key == "d" else [LISTS])] == [turn.question for turn in turns]
     assert all(turn.answer is not None for turn in turns)
+
+
+def test_an_answer_that_is_resumed_may_fail(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """If the model fails after Ctrl-C and `resume`, the error is shown and the chat goes on."""
+    server = serve({NESTED: ON_NESTED, LISTS: ""})
+    press_ctrl_c_once(server)
+    with keys(monkeypatch) as keyboard:
+        keyboard.send_text(f"{LISTS}\rr{NESTED}\r/exit\r")
+        cli.main(["chat", "--thread", "t"], standalone_mode=False)
+    assert "The model returned an empty answer" in capfd.readouterr().err
+    with Conversation.open(location(None), thread="t") as conversation:
+        assert ON_NESTED == conversation.timeline().turns[-1].answer
 
 
 def test_an_undo_puts_the_question_back(

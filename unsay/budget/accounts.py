@@ -221,7 +221,11 @@ def _grown(account: _A, amount: Amount, at: str | None) -> _A:
 def _tasks_with(
     account: UsageAccount, amount: Amount, place: AccountKey, at: str | None = None
 ) -> list[TaskAccount]:
-    """Return the tasks with an amount added to the task and agent of `place`, which come last."""
+    """Return the tasks with an amount added to the task and agent of `place`, which come last.
+
+    A new task or agent is made. The oldest above `KEPT_TASKS` and `KEPT_AGENTS` are dropped, unless
+    a call of theirs is running. `at` is the time of the call; `None` if it is unknown.
+    """
     task = _grown(_task(account, place), amount, at)
     agents = [agent for agent in task["agents"] if agent["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount, at))

@@ -73,17 +73,14 @@ class Chat:
 
         Raises:
             SessionEndedError: The thread was ended.
+            StorageError: The thread cannot be read when the chat begins.
             InputError: The input is not UTF-8 text.
             KeyboardInterrupt: Ctrl-C, unless standard input is a terminal: there it stops the turn.
         """
         self._greet()
         while (line := self._next()) is not None:
             try:
-                self._answer(line)
-            except KeyboardInterrupt:
-                if not self._interactive:
-                    raise
-                self._stopped()
+                self._turn(line)
             except SessionEndedError:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
@@ -97,6 +94,14 @@ class Chat:
                 )
             if self._interactive:
                 click.echo(err=True)
+
+    def _turn(self, line: str) -> None:
+        try:
+            self._answer(line)
+        except KeyboardInterrupt:
+            if not self._interactive:
+                raise
+            self._stopped()
 
     def _fitted(self, line: str) -> str:
         return wrapped(line, columns=columns()) if self._interactive else line
@@ -133,8 +138,9 @@ class Chat:
     def _next(self) -> str | None:
         """Return the next message that is not empty; `None` when the chat is over.
 
-        Raises `InputError` if the input is not UTF-8 text, and on Ctrl-C without a terminal
-        `KeyboardInterrupt`.
+        It is over at the end of the input and after `exit`, `quit` or `/exit`. Ctrl-C shows how to
+        leave, and the chat reads again; without a terminal it raises `KeyboardInterrupt`. Raises
+        `InputError` if the input is not UTF-8 text.
         """
         while True:
             try:
@@ -197,7 +203,8 @@ class Chat:
     def _obey(self, command: Command, line: str) -> None:
         """Carry out a slash command.
 
-        If an undo or rollback removes a question, its words are put into the prompt.
+        If an undo or rollback removes a question, its words are put into the prompt. Raises what
+        `Speaker.say` raises; `run` shows it.
         """
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] in ("retry", "edit", "compact"):
@@ -229,8 +236,9 @@ class Chat:
     def _pick_place(self) -> None:
         """Let the person choose a turn or a checkpoint, and roll back to it.
 
-        If there is no place to go back to, a note says so. If the person chooses nothing, nothing
-        changes.
+        This is `/rollback` without an argument, or Esc Esc. If there is no place to go back to, a
+        note says so. If the person chooses nothing, nothing changes. Raises what `_obey` raises, and
+        `StorageError` if the thread cannot be read.
         """
         self._prefill, words = self._reader.typed, self._screen.labels
         seen = self._timeline()
@@ -258,6 +266,7 @@ class Chat:
         """After Ctrl-C, let the person resume, edit or drop the question, or decide later.
 
         If the answer was complete, a note says so. If a decision is due, nothing else is asked.
+        Raises what the resumed turn or `_drop` raises; `run` shows it.
         """
         draft, words = self._screen.draft, self._screen.labels
         self._screen.end_line()
@@ -272,7 +281,7 @@ class Chat:
         rows = [Row(text=text, key=text[0]) for text in texts]
         chosen = choose(title, rows, words.list_keys)
         if chosen == 0:
-            self._resume()
+            self._turn("/resume")
         elif chosen in (1, 2):
             self._drop(question, draft)
             if chosen == 1:
@@ -280,17 +289,11 @@ class Chat:
         else:
             self._screen.note(words.waiting.format(question=preview(question)))
 
-    def _resume(self) -> None:
-        try:
-            self._answer("/resume")
-        except KeyboardInterrupt:
-            self._stopped()
-
     def _drop(self, question: str, draft: str) -> None:
         """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
 
         The `draft` is the part of the answer that had arrived. Unless it is empty, a note in the
-        event log keeps it together with the `question`.
+        event log keeps it together with the `question`. Raises what `Conversation.undo` raises.
         """
         self._conversation.undo()
         words = self._screen.labels

@@ -57,7 +57,8 @@ def _chosen_thread(db: str | None) -> str | None:
     """Let the person choose a recent thread or a new one; return the thread's id, or `None` if new.
 
     Nobody is asked, and it is `None`, if there is no active thread or `db` does not exist. Esc and
-    Ctrl-C raise `click.Abort`, which ends the program.
+    Ctrl-C raise `click.Abort`, which ends the program. Raises the errors of `open_database` if the
+    database cannot be opened.
     """
     try:
         with existing_database(db) as database:
@@ -154,8 +155,8 @@ def _show(
     """Run a turn and show each event as text, or as JSON only the reply.
 
     `turn` calls its argument with each event. If Ctrl-C stops it, a note says how to resume, and
-    `KeyboardInterrupt` is raised. `words` are the message, for the language of the texts; `None`
-    takes that of the thread.
+    `KeyboardInterrupt` is raised. Errors of `turn` are raised. `words` are the message, for the
+    language of the texts; `None` takes that of the thread.
     """
     name = speaker.conversation.thread_id
 

@@ -185,8 +185,8 @@ def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
 def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
     """Return the words of all user messages by id, also of those that left the transcript.
 
-    Empty if the event log is damaged, or if the thread has runs (`found`) but no messages. Raises
-    `UnknownThreadError` if it has neither.
+    Empty if an event is missing or changed, or if the thread has runs (`found`) but no messages.
+    Raises `UnknownThreadError` if it has neither, `DatabaseCorruptError` if its state is damaged.
     """
     try:
         log = opened.conversation.events()

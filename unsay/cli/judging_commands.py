@@ -88,7 +88,7 @@ def ratings(
 
 
 def _thread_ids(database: Database) -> list[str]:
-    """Return the ids of all threads, the last begun first."""
+    """Return the ids of all threads, the last begun first; `StorageError` if they cannot be read."""
     registry, found, cursor = Registry.open(database), list[str](), None
     while True:
         page = registry.sessions(limit=MOST, cursor=cursor)
@@ -161,8 +161,13 @@ def calibrate(
 ) -> None:
     """Print the calibration of the labels in a file, and with `write` store its thresholds.
 
-    The threshold of a language with too few good labels is not stored. Raises `InputError` if then
-    none is left to store, if the file cannot be read, or if no language has both good and bad labels.
+    The threshold of a language with too few good labels is not stored.
+
+    Raises:
+        UsageError: `db` is given, but this command reads no database.
+        InputError: The file cannot be read, no language has both good and bad labels, no threshold
+            is left to store, or `SETTINGS_FILE` cannot be changed.
+        ConfigurationError: With `write`, another setting is impossible.
     """
     if db is not None:
         raise usage_error("calibrate reads FILE and no database: leave --db out.")
@@ -337,7 +342,8 @@ def _write_thresholds(thresholds: Mapping[Language, float]) -> None:
     """Write the thresholds to `SETTINGS_FILE`, which is created if needed.
 
     Its other lines, and the threshold of another language, stay. Raises `InputError`, and writes
-    nothing, if the file has the thresholds as a table of their own.
+    nothing, if the file is not TOML or has the thresholds as a table of their own; `OSError` if it
+    cannot be read or written.
     """
     text = SETTINGS_FILE.read_text(encoding="utf-8") if SETTINGS_FILE.exists() else ""
     old_values = _settings_in(text).get("quality_thresholds", {})

@@ -23,7 +23,8 @@ SETTINGS = {"system": "system_prompt"}
 def settings_of(options: Mapping[str, str | None]) -> Settings:
     """Return the settings with those that options set; `None` is an option that is not given.
 
-    Raises `ConfigurationError` if one is impossible.
+    Raises `ConfigurationError` as `load_settings` does, also if a setting in the environment or in
+    unsay.toml is impossible.
     """
     given = {name: value for name, value in options.items() if value is not None}
     return load_settings({SETTINGS.get(name, name): value for name, value in given.items()})

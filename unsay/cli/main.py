@@ -373,14 +373,14 @@ def _run(name: str, /, **options: Any) -> None:
 
 
 def _keys_kept() -> AbstractContextManager[None]:
-    """Return a context manager in which keys that are pressed wait for the chat's prompt."""
+    """Return a context manager that keeps keys for the chat's prompt, if there is a terminal."""
     # Not at the top of the file: Windows lacks it, and gets at least the help.
     keyboard = import_module("unsay.cli.keyboard")
     return keyboard.keys_kept() if keyboard.is_rich() else nullcontext()
 
 
 def _parameters(name: str) -> list[click.Parameter]:
-    """Return the parameters of a command; its thread may be an argument if it has no other."""
+    """Return a command's parameters; a thread is an argument too if there is no other argument."""
     own = list(PARAMETERS.get(name, (_thread(),)))
     has_argument = any(isinstance(each, click.Argument) for each in own)
     takes_thread = any("--thread" in each.opts for each in own)

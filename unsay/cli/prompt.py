@@ -76,7 +76,10 @@ def described_commands(language: Language) -> list[tuple[str, str]]:
 
 
 def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
-    """Return each checkpoint's name (or id, if unnamed) and its topic; empty for a new thread."""
+    """Return each checkpoint's name (or id, if unnamed) and its topic; empty for a new thread.
+
+    Raises `StorageError` if the thread cannot be read.
+    """
     try:
         marks = conversation.checkpoints()
     except UnknownThreadError:
@@ -131,8 +134,8 @@ class Keyboard:
         """Show the prompt and return what a person enters.
 
         `prefill` is in the prompt at first and can be changed. `choices` are shown and completed
-        while a decision is due. Raises `EOFError` after Ctrl-D, and `KeyboardInterrupt` after
-        Ctrl-C.
+        while a decision is due. After Esc Esc the text `/rollback` is returned. Raises `EOFError`
+        after Ctrl-D, and `KeyboardInterrupt` after Ctrl-C.
         """
         self.typed, self._completer.choices = "", choices
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
@@ -160,7 +163,10 @@ class Keyboard:
 
 
 def paste_in_one_piece() -> None:
-    """Have the terminal mark a paste during a turn, so that the next prompt reads it as one text."""
+    """Have the terminal mark a paste during a turn, so that the next prompt reads it as one text.
+
+    Standard output must be a terminal. Called before each turn.
+    """
     click.echo(PASTES_IN_ONE_PIECE, nl=False)
     sys.stdout.flush()
 
@@ -178,6 +184,8 @@ class PlainReader:
 
     def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
         """Return a message; `EOFError` at the end, `UnicodeDecodeError` if it is not UTF-8 text.
+
+        Raises `KeyboardInterrupt` after Ctrl-C.
 
         On a terminal `prefill` and `choices` are shown before it; neither is part of the message.
         """

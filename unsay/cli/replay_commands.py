@@ -125,7 +125,10 @@ def _content(message: BaseMessage) -> str:
 
 
 def print_context(opened: Opened, made: TurnCalls) -> None:
-    """Print a turn's model calls, as text or JSON: what each was sent and lacked, its tokens."""
+    """Print the model calls of a turn, as text or as JSON; there is at least one.
+
+    Of each call: the messages that it was sent, those that were left out, and its tokens.
+    """
 
     def show() -> None:
         words = Labels(chosen_language() or language_of(made.question))

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
 
 from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
@@ -83,12 +84,15 @@ class Opened:
 
     @cached_property
     def conversation(self) -> Conversation:
-        """The conversation, without a model: most commands only read it or roll it back."""
+        """The conversation, without a model: most commands only read it or roll it back.
+
+        Raises `ConfigurationError` for an impossible setting, `InvalidNameError` for a wrong id.
+        """
         return Conversation.open(self.database, thread=self.thread_id)
 
     @property
     def labels(self) -> Labels:
-        """The texts for a person, in the language of the newest user message."""
+        """The texts in the language of the settings or the thread. Raises as `language_of_thread`."""
         return Labels(chosen_language() or language_of_thread(self.conversation)).for_shell()
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
@@ -109,7 +113,7 @@ def existing_thread(
         UnknownThreadError: There is no default database, or `thread` is `None` and no thread
             exists.
         NotFoundError: The user named a database file that does not exist.
-        StorageError: The database cannot be opened.
+        StorageError: The database cannot be opened; for other errors see `open_database`.
     """
     with existing_database(db) as database:
         if database is None:
@@ -192,9 +196,13 @@ class Speaker:
         self._run(_shown(events, show))
 
     def _is_new(self) -> bool:
-        """Return whether nothing was said in the thread yet."""
+        """Return whether the thread has no state yet; `StorageError` if it cannot be read."""
+        return not self._snapshot().values
+
+    def _snapshot(self) -> StateSnapshot:
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
-        return not self.conversation.graph.get_state(config).values
+        with translated(self.database.path):
+            return self.conversation.graph.get_state(config)
 
     def resume(self, decision: Any, show: Show) -> None:
         """Resume a turn that stopped, and call `show` with every event; the last one has the reply.
@@ -237,10 +245,10 @@ class Speaker:
     def stopped_question(self) -> str | None:
         """Return the question of a turn that was stopped before its answer.
 
-        `None` if every question has an answer, or if the turn waits for a decision.
+        `None` if every question has an answer, or if the turn waits for a decision. Raises
+        `StorageError` if the thread cannot be read.
         """
-        config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
-        snapshot = self.conversation.graph.get_state(config)
+        snapshot = self._snapshot()
         messages = snapshot.values.get("messages", [])
         if snapshot.interrupts:
             return None
@@ -248,22 +256,25 @@ class Speaker:
             return text_of(next(m for m in reversed(spoken(messages)) if is_question(m)))
         store, thread_id = self.database.store, self.conversation.thread_id
         # A process that was stopped early stored nothing but its input.
-        pending = drive(load_pending_input(store, thread_id))
+        with translated(self.database.path):
+            pending = drive(load_pending_input(store, thread_id))
         waiting = [m for m in pending if m.id not in {each.id for each in messages}]
         question = text_of(waiting[-1]) if waiting else ""
         return question if question and parse_command(question) is None else None
 
     def due(self) -> Reply | None:
-        """Return the reply that asks for a decision; `None` if the thread waits for none."""
-        config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
-        snapshot = self.conversation.graph.get_state(config)
+        """Return the reply that asks for a decision; `None` if the thread waits for none.
+
+        Raises `StorageError` if the thread cannot be read.
+        """
+        snapshot = self._snapshot()
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
     def labels(self, words: str | None = None) -> Labels:
         """Return the texts for a person in the language of the settings.
 
-        With `language="auto"` it is the language of `words`; for `None` that of the newest user
-        message.
+        With `language="auto"` it is the language of `words`; for `None` that of the thread, and
+        then `StorageError` is raised if the thread cannot be read.
         """
         if self.settings.language != "auto":
             return Labels(self.settings.language)
@@ -275,7 +286,8 @@ class Speaker:
 def language_of_thread(conversation: Conversation) -> Language:
     """Return the language of a thread's transcript; if all of it was removed, of its branches.
 
-    For a thread without both it is that of the shell.
+    For a new thread, or one without both, it is that of the shell. Raises `StorageError` if the
+    thread cannot be read.
     """
     messages = conversation.messages()
     if not messages:
@@ -311,8 +323,8 @@ def speaking(
         **named: `model`, `judge_model` and `system`, which replace configured ones unless `None`.
 
     Raises:
-        ConfigurationError: A setting or a tool cannot be used.
-        InputError: A tool cannot be imported, or a server's tools cannot be listed.
+        ConfigurationError: A setting, a tool or the database's URL cannot be used.
+        InputError: A tool, a server's tools or the thread's id cannot be used.
         MissingExtraError: `mcp` is given, and the extra is not installed.
         MissingModelError: There is no model; nothing was created.
         NotFoundError: Without `begins`, the named database file does not exist.

@@ -243,7 +243,10 @@ def is_summary(message: AnyMessage) -> bool:
 
 
 def summaries_as_user(context: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the context with each summary message as a user message; the others are unchanged."""
+    """Return the context with each summary message as a user message; the others are unchanged.
+
+    A model is sent them in this form, so that it does not read the summaries as instructions.
+    """
     # As system messages, words of the conversation would get the weight of instructions, and
     # providers move system messages to the beginning, which invalidates the cache behind it.
     return [

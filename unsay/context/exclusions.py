@@ -21,9 +21,9 @@ def forgotten_ids(
 ) -> frozenset[str]:
     """Return the ids of the forgotten messages and of the other messages of their tool calls.
 
-    Only ids of `messages` are returned. Of a forgotten topic they are its messages up to the newest
-    one that the entry lists; if `messages` has none of those listed, all of the topic. `pending`
-    has the ids of the question that is being answered, which is not forgotten.
+    Only ids of `messages` are returned. A forgotten topic means its messages up to the newest one
+    that its entry lists; if `messages` has none of the listed ones, it means the whole topic.
+    `pending` has the ids of the question that is being answered: they are not returned.
     """
     if not forgotten:
         return frozenset()
@@ -114,7 +114,8 @@ def topic_starts(
     """Return segments and expanded topics for contexts without the `forgotten` messages (ids).
 
     A segment whose first message is forgotten starts at its next message that is not; if there is
-    none, it is dropped. If no start is forgotten, both are returned unchanged.
+    none, it is dropped. An expanded topic begins at the moved start too, but is never dropped. If
+    no start is forgotten, both are returned unchanged.
     """
     starts = {segment["start"] for segment in segments}
     if starts.isdisjoint(forgotten):

@@ -179,7 +179,10 @@ def with_manifest(message: M, manifest: Manifest) -> M:
 
 
 def manifest_in(message: AnyMessage) -> Manifest | None:
-    """Return the manifest of the call that returned a message; `None` if the message has none."""
+    """Return the manifest of the call that returned a message; `None` if the message has none.
+
+    Raises `ValueError` if the manifest was changed and is not JSON.
+    """
     found = annotation_of(message).get(NOTE)
     return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
 
@@ -257,7 +260,8 @@ def _fates(call: ModelCall) -> dict[str, str]:
 def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
     """Return `sent`, or why a planned message was not sent unchanged.
 
-    `went` is what was sent under its id; `None` if nothing was.
+    `went` is what was sent under its id. For `None` a message that has content still counts as
+    sent, because it was joined to its neighbour; a tool result or an empty message does not.
     """
     if went is not None and is_omission(text_of(went)) and not is_omission(text_of(planned)):
         return REASON

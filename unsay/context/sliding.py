@@ -52,7 +52,8 @@ def shorten_results(ctx: PlanContext) -> Plan:
     """Return the plan that clears old tool results, or truncates large ones if none can be cleared.
 
     It is for an overflow. The first overflow of a call truncates results until the request fits the
-    window, or one result if the window is unknown; a later overflow truncates all of them.
+    window, or one result if the window is unknown; a later overflow truncates all of them. If no
+    result can become shorter, the plan changes nothing.
     """
     cleared = clear_stale(ctx)
     if cleared.after is not ctx:

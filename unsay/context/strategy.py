@@ -127,7 +127,8 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
 
     Raises:
         ContextOverflowError: The context did not become smaller.
-        SummarizationError: The context did not become smaller because a summary failed.
+        ModelError: It did not, because a model that the strategy asked failed. With the strategies
+            of unsay this is a `SummarizationError`.
     """
     plan = yield from call_strategy(strategy.reduce, ctx)
     if is_smaller(plan.after, ctx):
@@ -234,7 +235,7 @@ def ask_with_strategy(
     Raises:
         ContextOverflowError: The context was too long in all `retries` + 1 requests, or the
             strategy cannot make it smaller.
-        SummarizationError: It cannot, because a summary failed.
+        ModelError: It cannot, because a model that it asked failed: see `reduce_context`.
         Exception: Any other error of `send`.
     """
     plan = yield from plan_if_due(strategy, ctx)

@@ -91,7 +91,8 @@ def compact_locally(ctx: PlanContext, messages: Sequence[AnyMessage], *, why: st
     """Return the plan that replaces messages with their local summary; no model is asked.
 
     `why` is the name of the rule. If the summary is longer than the messages, the questions alone
-    are the summary; if these are longer too, the messages are left out without a summary.
+    are the summary; if these are longer too, the messages are left out without a summary. When
+    there are `MAX_SUMMARIES` summaries, all are joined to one, which is cut to `LOCAL_CHARS`.
     """
     replaced = ctx.removable(messages)
     questions = [message for message in replaced if is_question(message)]
@@ -114,7 +115,7 @@ def summarized(
 ) -> Steps[str]:
     """Return a model's summary of messages; a `rolling` one includes the earlier summaries.
 
-    `how` names the model; a summary of more than `SLACK` times its `tokens` is shortened. Raises
+    `how` names the model; a summary of more than `SLACK` times its `tokens` is cut off. Raises
     `SummarizationError` if the model fails or `ctx` cannot ask one, or if the summary is empty or
     longer than the messages.
     """

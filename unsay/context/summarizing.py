@@ -64,8 +64,8 @@ class Summarizing(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Return a plan that summarizes if the request reaches the threshold of `proactive`.
 
-        Else, and if the summarizer fails, the plan changes nothing. Raises `ContextOverflowError`
-        if only results of unknown tool calls would be left.
+        Else, and if the summarizer fails, the plan changes nothing; after a failure it has the
+        problem. Raises `ContextOverflowError` if only results of unknown tool calls would be left.
         """
         known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
         if self.proactive is None or not self.proactive.reached(ctx.tokens, known):

@@ -93,7 +93,7 @@ class Rate:
     min_minutes: float = 30.0
 
     def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
-        """Return whether another compaction is allowed after the last one, `compaction`.
+        """Return whether enough messages and minutes are new since the last compaction, `compaction`.
 
         `length` is the number of messages of the transcript; before the first compaction all of
         them are new. If it is less than at the last compaction, because of a rollback, no new
@@ -214,10 +214,10 @@ class ThreeStage(Strategy):
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
         """Clear old tool results and summarize old messages if the request reaches the trigger.
 
-        Large tool results are truncated if it still does. With more than `window_messages` messages
-        only the middle is summarized, whatever the tokens. The plan changes nothing if it would
-        save few tokens, if `rate` does not allow it yet, or if the summarizer fails; then it has
-        the problem.
+        If the shorter request still reaches the trigger, large tool results are truncated too. With
+        more than `window_messages` messages only the middle is summarized, whatever the tokens. The
+        plan changes nothing if it would save few tokens, if `rate` does not allow it yet, or if the
+        summarizer fails; then it has the problem.
         """
         too_many = self._surplus(ctx)
         if not too_many and not self.ratios.reached(ctx.tokens, ctx.window):
@@ -292,10 +292,11 @@ class ThreeStage(Strategy):
         return truncate_large(ctx, goal) if reached else ctx.keep()
 
     def _until(self, ctx: PlanContext, goal: int, room: float) -> list[AnyMessage]:
-        """Return the oldest messages after the primers; without them `goal` tokens are left.
+        """Return the oldest messages after the primers whose removal leaves at most `goal` tokens.
 
-        If that is impossible, as many as possible are returned. The newest `recents` messages can
-        be among them, but all of these stay if at most `room` tokens are left with them.
+        If no removal leaves so few, all that can be removed are returned; the list can be empty.
+        The newest `recents` messages can be in it. They are not if the removal of the messages
+        before them leaves at most `room` tokens.
         """
         messages = ctx.conversation
         first = safe_split(messages, min(self.primers, len(messages)), towards="newer")
