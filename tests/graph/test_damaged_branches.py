@@ -1,6 +1,5 @@
 """A damaged branch is lost, but the thread that needs it goes on."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +115,3 @@ def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptu
             conversation.restore(name)
         conversation.restore(whole)
         assert "q2" == conversation.messages()[0].text
-
-
-def test_a_timeline_is_shown_without_a_damaged_draft() -> None:
-    """The stored rejected draft cannot be read: the turns are shown, and the draft is left out."""
-    judge = scores(0.1, 0.9)
-    with Conversation.open(":memory:", thread="t", model=Numbered(), judge=judge) as conversation:
-        conversation.say("q1")
-        before = conversation.timeline()
-        damage_branches(conversation.graph.store)
-        after = conversation.timeline()
-
-    assert 1 == len(before.turns[0].rejected)
-    assert [replace(before.turns[0], rejected=())] == list(after.turns)

@@ -33,7 +33,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.rollback import readable_branches
+from unsay.operations.rollback import load_branches
 from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
 
@@ -136,11 +136,11 @@ def _with_rejected(
 ) -> Steps[tuple[TimelineTurn, ...]]:
     """Return the turns, the answered ones with their rejected drafts, which branches keep.
 
-    The drafts of a damaged branch are left out.
+    Raises what `load_branches` raises, such as `DatabaseCorruptError` for a damaged branch.
     """
     refs = state.get("branches", [])
     names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
-    branches = yield from readable_branches(names, thread.scope(), refs)
+    branches = yield from load_branches(names, thread.scope(), refs)
     drafts: dict[str, dict[str | None, RejectedDraft]] = {}
     for branch in branches:
         for message in branch["drafts"]:
