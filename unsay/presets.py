@@ -173,7 +173,8 @@ def _plain(name: str) -> str:
 def preset_values(named: Values) -> dict[str, Any]:
     """Return the values of the preset that the settings `named` name; its own name is under `preset`.
 
-    Empty if they name none. Raises `ConfigurationError` if there is no preset of this name.
+    Empty if they name none. Raises `ConfigurationError` if there is no preset of this name, and the
+    errors of `without_aliases` for a preset of the user.
     """
     name, custom = named.get("preset"), named.get("presets")
     # Pydantic refuses other types of both later.
@@ -196,7 +197,7 @@ def merged(below: Values, given: Values) -> dict[str, Any]:
     """Return all settings: those in `given`, over those of the preset, over those in `below`.
 
     `below` has the values of the environment and the file. Either of the two may name the preset.
-    Raises `ConfigurationError` if there is no preset of this name.
+    Raises the errors of `preset_values`.
     """
     preset = preset_values({**below, **given})
     name = {"preset": preset["preset"]} if preset else {}

@@ -312,8 +312,7 @@ def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omiss
 
     Args:
         thread: The thread.
-        up_to: A turn's number, from 1, or a checkpoint's name, its id or the beginning of its id;
-            `None` is the newest answer.
+        up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
 
     Returns:
         The messages that the summary replaces, and the summary.
@@ -325,6 +324,7 @@ def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omiss
         AmbiguousCheckpointError: Several checkpoints match.
         InputError: The context has no message up to there that a summary could replace.
         SummarizationError: The summarizer failed, or its summary is longer than the messages.
+        ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
         ConflictError: A turn was stopped and waits, or a decision is pending.
     """
     state, scope = (yield from thread.settled()), thread.scope()

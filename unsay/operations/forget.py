@@ -161,8 +161,8 @@ def find_forgotten(state: State, what: str) -> Forgotten | None:
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
     """Return the update that forgets or restores what a step says, or with `back` undoes it.
 
-    Summaries that cover these messages are written again, by a model if there is one. Raises
-    `ConflictError` if too much would be forgotten, or with `back` too much pinned.
+    Summaries that cover these messages are written again, without a model if there is none or it
+    fails. Raises `ConflictError` if too much would be forgotten, or with `back` too much pinned.
     """
     added, removed = step.get("forgotten", []), step.get("remembered", [])
     if back:
@@ -198,7 +198,10 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
 def _with_new_summaries(
     state: State, entries: Sequence[Forgotten], scope: Scope
 ) -> Steps[list[Topic]]:
-    """Return the topics; a summary that covers a message to forget or restore is written again."""
+    """Return the topics; a summary that covers a message to forget or restore is written again.
+
+    If there is no model, or it fails, the summary is made without one.
+    """
     # Messages that become forgotten, and those that come back.
     changed = left_out(state, state.get("forgotten", [])) ^ left_out(state, entries)
     live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))

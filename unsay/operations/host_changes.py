@@ -59,6 +59,7 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
     Raises:
         DatabaseCorruptError: The host may have removed offloaded messages, and their segment is
             damaged.
+        InputError: A message that the host removes cannot be stored.
     """
     # No run has checked yet what earlier updates of the host added.
     before = with_messages(before, (yield from false_claims(before, scope)))
@@ -104,9 +105,10 @@ def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> 
 def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     """Add the messages that a host removed since the last run to the step log.
 
-    Their tool calls are then scheduled for undoing. A host's change cannot ask a person to confirm
-    that, so the next run does it. A damaged branch is skipped; the event `segment_lost` reports it.
-    The returned update clears the channel `left_behind`; it is empty if no host removed messages.
+    `track_run` calls this before each node, and then schedules the undo of their tool calls: the
+    host's change itself could not ask a person to confirm it. A damaged branch is skipped; the
+    event `segment_lost` reports it. The returned update clears the channel `left_behind`; it is
+    empty if no host removed messages.
     """
     due = state.get("left_behind")
     if not due:
@@ -184,7 +186,8 @@ def _loaded(before: State, remaining: Sequence[str | None], scope: Scope) -> Ste
     """Return `before` with the offloaded messages loaded that the host may have removed.
 
     `remaining` are the ids of the host's messages. Messages are loaded back to the oldest of these,
-    or all if there are none. `before` itself is returned if its first message remains.
+    or all if there are none. `before` itself is returned if its first message remains. Raises
+    `DatabaseCorruptError` if a segment is missing or damaged.
     """
     messages = before.get("messages", [])
     if messages and messages[0].id in remaining:
@@ -204,9 +207,10 @@ def _step(state: State, change: Change, base: str | None) -> Update:
 
 
 def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
-    """Return the event log's head, whose digest is that of the messages that the host's state still has.
+    """Return the update that replaces the event log's head in `update` by one for the host's state.
 
-    The result is empty if `update` does not write the event log's head.
+    Its digest is that of the messages that the host's state still has; `remaining` has their ids.
+    Empty if `update` does not write the head.
     """
     held: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
     place = update.get("event_log", EMPTY)

@@ -58,6 +58,7 @@ def compact_up_to(
         InputError: The context has no message up to there that a summary could replace, or `up_to`
             is a range of turns.
         SummarizationError: The summarizer failed, or its summary is longer than the messages.
+        ConfigurationError: The summarizer that the settings name cannot be made.
     """
     last = _last_message(state, up_to, pending)
     ctx = yield from _plan_context(state, scope, pending)
@@ -130,7 +131,10 @@ def _planner(scope: Scope) -> Any:
 
 
 def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[PlanContext]:
-    """Return the input for a strategy: the next request's messages, with the current compaction."""
+    """Return the input for a strategy: the next request's messages, with the current compaction.
+
+    Raises `ConfigurationError` if the summarizer that the settings name cannot be made.
+    """
     yield scope.resolve("summarizer")
     settings, services = scope.settings, scope.services
     messages, segments = state["messages"], state.get("segments", [])

@@ -54,9 +54,10 @@ LONGEST = 2
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
-    """Past `live_messages`, store the oldest messages; return the update that removes them, or none.
+    """Store the oldest messages of a long transcript; return the update that removes them.
 
-    About half of `live_messages` stays; the current topic until there are twice as many.
+    About half of `live_messages` stays; the current topic until there are twice as many. Empty if no
+    message must go, or without a store. Raises `InputError` if a message cannot be stored.
     """
     if scope.address is None or scope.settings.topics == "off":
         return Update()
@@ -108,10 +109,8 @@ def _segment_ends(
     # Half of the limit stays, so that the cost of offloading is paid once in many turns.
     most = min(len(messages) - limit // 2, waiting)
     if len(messages) <= LONGEST * limit:
-        current = by_topic(messages, live_segments(messages, segments)).get(
-            segments[-1]["topic_id"]
-        )
-        if current:
+        grouped = by_topic(messages, live_segments(messages, segments))
+        if current := grouped.get(segments[-1]["topic_id"]):
             most = min(most, [message.id for message in messages].index(current[0].id))
     if most < limit // 4:
         return []
@@ -171,7 +170,7 @@ def _offload_topic(
     state: State,
     scope: Scope,
 ) -> Steps[Topic]:
-    """Return a topic with the summary of its offloaded messages, those with an id in `ids`."""
+    """Return a topic with what `summary_of` makes of its messages with an id in `ids`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
     compactions = state.get("compaction", Compaction()).get("topics", {})
@@ -179,11 +178,9 @@ def _offload_topic(
     compacted = {messages[index].id for index in hidden(messages, compaction)}
     shown = [m for m in messages if m.id in ids and m.id not in compacted]
     before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
-    earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)])
-    text = yield from summary_of(
-        shown, live_branch(state), forgotten, scope, earlier=earlier or None
-    )
-    return {**topic, "offloaded": clip(earlier, SUMMARY_CHARS) if text is None else text}
+    earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)]) or None
+    text = yield from summary_of(shown, live_branch(state), forgotten, scope, earlier=earlier)
+    return {**topic, "offloaded": clip(earlier or "", SUMMARY_CHARS) if text is None else text}
 
 
 def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
@@ -239,9 +236,9 @@ def load_resent(state: State, scope: Scope) -> Steps[Update]:
 def possibly_resent(state: State, scope: Scope) -> set[str | None]:
     """Return the ids of the messages that entered in this step: each may be offloaded already.
 
-    Empty if they are one question that no run has read yet: it is new.
+    Some front ends send all of their messages with each question. The result is empty if only one
+    question entered and it is new: no run for it was completed. It does not depend on a store.
     """
-    # Some front ends send all of their messages with each question.
     entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
     spoken_now = [message for message in entered if not is_document(message)]
     fresh = {run_named_after(scope.thread_id, message.id) for message in spoken_now}
@@ -264,7 +261,10 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Return the update that adds the segments with the wanted messages and newest turns; maybe empty."""
+    """Return the update that adds the segments with the `wanted` messages and newest turns.
+
+    Empty if there are none, or no store. Raises `DatabaseCorruptError` if one is missing or damaged.
+    """
     if scope.address is None:
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)

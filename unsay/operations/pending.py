@@ -163,9 +163,11 @@ def _end_of_interrupted(
     start: int,
     commands: Collection[str | None],
 ) -> int | None:
-    """Return the index after the interrupted turn's messages; `None` if no question follows them.
+    """Return the index at which the messages after an interrupted turn begin.
 
-    `start` is the index at which the pending messages begin.
+    `None` if `turn` is `None` or done, if its question does not wait, or if no newer question waits:
+    then the turn goes on. `start` is the index at which the pending messages begin, and `commands`
+    are the ids of commands that were answered.
     """
     if turn is None or turn["done"]:
         return None
@@ -204,9 +206,10 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
 
 
 def turn_left_open(state: State, turn: Turn) -> Turn:
-    """Return `turn`, or an open turn if a rollback went back to a question that now waits again.
+    """Return `turn`, or a new open turn if a rollback removed the answer but not its question.
 
-    `turn` is then based on the question at the transcript's end, or on a tool step after it.
+    Then the question at the end of the transcript waits again. That is so if `turn["base"]` is this
+    question, or a tool step after it.
     """
     entry = find_pending(state["messages"], None)
     waiting = [message.id for message in state["messages"][entry.start :]]

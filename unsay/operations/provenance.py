@@ -79,7 +79,8 @@ def preceded_by(corrected: Sequence[AnyMessage], update: Update) -> Update:
 def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
     """Return by id the messages that the thread had before a host edited it.
 
-    Only messages are included that the event log or, without a store, `own_writes` proves.
+    Only messages are included that the event log or, without a store, `own_writes` proves. Empty if
+    the event log cannot be read.
     """
     log = state.get("event_log")
     if scope.address is not None and log is not None:
@@ -96,7 +97,8 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
 def _own_offloaded(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
     """Return by id the messages of offloaded segments that hold a message of the input.
 
-    Empty without a store, and if no message of the input can be offloaded.
+    Empty without a store, and if no message of the input can be offloaded. Raises
+    `DatabaseCorruptError` if one of these segments is missing or damaged.
     """
     if scope.address is None or offloaded_of(state) is None:
         return {}

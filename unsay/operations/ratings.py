@@ -33,10 +33,10 @@ def rating_of(answer: AnyMessage) -> Rating | None:
 
 
 def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
-    """Return the update that rates the answer among a turn's messages; `note` may be empty.
+    """Return the update that rates the last answer of a turn; `note` may be empty.
 
-    A bad rating with a note is a lesson as well. A new rating replaces the old one and its lesson.
-    The change is added to the events to log.
+    `turn` has the messages of an answered turn. A bad rating with a note is a lesson as well. A new
+    rating replaces the old one and its lesson. The change is added to the events to log.
 
     Raises:
         InputError: The label is neither `good` nor `bad`.

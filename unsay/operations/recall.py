@@ -114,8 +114,10 @@ def search_transcript(
 
     Those of `source.asked_for` are taken first. A search by a person or the model also finds weak
     matches. The matches come in the transcript's order, offloaded ones without images and files.
-    `budget_tokens` limits their quotation, which `count` counts; `asked_tokens`, if it is more,
-    limits the quotation of those that were asked for.
+    The result is empty if nothing fits.
+
+    `count` counts the tokens of a quotation of the result. The limit is `budget_tokens`; messages
+    of `source.asked_for` may take `asked_tokens` if that is larger.
     """
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):
@@ -224,8 +226,8 @@ class Find:
 def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
     """Return what a person's search of the whole transcript finds, in the transcript's order.
 
-    It is at most `MOST_FOUND` matches, and they are added to the events to log. Damaged segments are
-    skipped. Raises `InputError` for an empty query.
+    It is at most `MOST_FOUND` matches, maybe none, and they are added to the events to log. Damaged
+    segments are skipped. Raises `InputError` for an empty query.
     """
     if not query.strip():
         raise InputError("The query is empty: give words to search for")

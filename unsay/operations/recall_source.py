@@ -110,8 +110,10 @@ class RecallSource:
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
     """Read what a search may find: the newest offloaded segments, or all of them with `by_hand`.
 
-    Damaged segments are skipped and streamed as `segment_lost`. Raises `DatabaseCorruptError` if a
-    message that a person searched for cannot be reached; not with `by_hand`.
+    `by_hand` means that a person or the model is searching. Without it the source also has the
+    messages that a person found before (`asked_for` of the state), and `DatabaseCorruptError` is
+    raised if the segment of one cannot be read. All other damaged segments are skipped and streamed
+    as `segment_lost`.
     """
     head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
@@ -155,7 +157,8 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
     """Return the messages of the newest segment that holds a call's result; empty if none does.
 
     The tool that reads the rest of a long result uses it. A damaged segment is skipped; the event
-    `segment_lost` reports it.
+    `segment_lost` reports it. Raises `DatabaseCorruptError` if the segment that holds the result was
+    damaged after this process had read it.
     """
     known, head = _memory(scope).pages, offloaded_of(state)
     while head is not None and scope.address is not None:

@@ -64,7 +64,10 @@ def log_rollback(scope: Scope, change: Change) -> None:
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
-    """Add the events of checkpoints to the step log, each merged with the one at the same message."""
+    """Add the events of checkpoints to the step log.
+
+    Each is merged with the state's checkpoint at the same message, if there is one.
+    """
     kept = list(state.get("checkpoints", []))
     for new in due:
         kept = add_checkpoint(kept, new, limit=scope.settings.checkpoint_limit)
@@ -76,7 +79,8 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     """Write a step's branches and events, if there is a store; return its update with the log's head.
 
     The update also gets the pending compensations of the step log. Without a store it gets the
-    record `own_writes` instead of a head. Raises `InputError` if a message cannot be stored.
+    record `own_writes` instead of a head. Raises `InputError` if a message cannot be stored, and any
+    error of the store.
     """
     step_log = scope.step_log
     if step_log.pending_compensations:

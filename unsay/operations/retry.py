@@ -141,7 +141,8 @@ def _same_topic(
 ) -> Update:
     """Return an update that begins a topic at the message `start` if the removed question began it.
 
-    The update is empty if it did not.
+    `asked` are the question's messages as they were, and `branch` now holds them. The update is empty
+    if the question began no topic.
     """
     starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
     topic = next((starts[m.id] for m in asked if m.id in starts), None)

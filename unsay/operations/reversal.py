@@ -142,9 +142,10 @@ def renumber_and_log(
 def reversed_part(
     state: State, scope: Scope, live: LiveBranch, step: Operation, *, back: bool
 ) -> Update:
-    """Return the segments, checkpoints and compaction after a removed turn returned.
+    """Return the part of an update that only a step of the kind `remove` needs.
 
-    With `back=False` the turn was removed again. The compaction is in the update only if the `step`
+    It is for the undo of the step (`back`), by which the turn returned, or its redo. `live` is the
+    transcript after that. The update has segments and checkpoints, and the compaction if the step
     has one.
     """
     # Where the turn had begun its topic, the next turn has done so since.

@@ -51,8 +51,11 @@ DIED = "its process ended, and a command is not repeated"
 def track_run(name: str, node: Node) -> Node:
     """Return a node that also writes its events, schedules calls to undo, and keeps its run's status.
 
-    `evaluate_quality`, the first node, also opens the run; it raises `SessionEndedError` if the
-    thread was ended. An error of a node ends the run as failed and is raised; an interrupt pauses it.
+    `evaluate_quality`, the first node, also opens the run. An error of a node ends the run as failed
+    and is raised. An interrupt pauses the run and goes on to LangGraph.
+
+    The returned node also raises `SessionEndedError` if the thread was ended, `DatabaseCorruptError`
+    if the stored run is damaged, and what `false_claims` and `write_ahead` raise.
     """
 
     def around(state: State, scope: Scope) -> Steps[Update]:
@@ -160,7 +163,10 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
 
 
 def _end_dead(state: State, scope: Scope) -> Steps[None]:
-    """Cancel the open runs of earlier questions: another message came after a crash or a pause."""
+    """Cancel the open runs of earlier questions: another message came after a crash or a pause.
+
+    Raises `DatabaseCorruptError` if one of these runs is damaged in the store.
+    """
     messages, turn = state.get("messages", []), state.get("turn")
     waiting = messages[find_pending(messages, turn).start :]
     names = [run_named_after(scope.thread_id, each.id) for each in waiting if is_question(each)]
@@ -173,7 +179,10 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
-    """Cancel a run that is running or paused, with the reason `why`; leave any other as it is."""
+    """Cancel a run that is running or paused, with the reason `why`.
+
+    Any other or missing run is left as it is. Raises `DatabaseCorruptError` if the run is damaged.
+    """
 
     def change(run: Run, now: str) -> Run:
         at_work = run.status in ("running", "paused")
@@ -186,7 +195,8 @@ def _open(state: State, scope: Scope, update: Update) -> Steps[tuple[Scope, Upda
     """Open the run, end those of earlier questions, and return the scope and update with its id.
 
     If another turn has the same run id, the id of this turn is added to it. A command that opens no
-    turn has no run: then both are returned as they are.
+    turn has no run: then both are returned as they are. Raises `SessionEndedError` if the thread was
+    ended, `DatabaseCorruptError` if a stored run is damaged.
     """
     if "turn" not in update:  # A command that changes nothing opens no turn, and has no run.
         return scope, update
@@ -213,7 +223,8 @@ def _opened(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
     """Change the phase of a run and stream the new phase; a stopped run is running again.
 
-    A completed or missing run is left as it is; the phase is streamed all the same.
+    A completed or missing run is left as it is; the phase is streamed all the same. Raises
+    `DatabaseCorruptError` if the stored run is damaged.
     """
     scope.emit("phase", phase=phase)
     yield from _change(scope, lambda run, now: advance(_going(run, now), now=now, phase=phase))
@@ -222,7 +233,7 @@ def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
 def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[None]:
     """Set the final status of a run, with the reason `error` for `failed` or `canceled`.
 
-    A completed or missing run is left as it is.
+    A completed or missing run is left as it is. Raises `DatabaseCorruptError` if the run is damaged.
     """
     why = None if error is None else error[:ERROR_CHARS]
     yield from _change(
@@ -233,13 +244,16 @@ def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[
 def resume_run(scope: Scope) -> Steps[None]:
     """Continue a run that a crash or an error stopped, as another attempt.
 
-    A completed or missing run is left as it is.
+    A completed or missing run is left as it is. Raises `DatabaseCorruptError` if the run is damaged.
     """
     yield from _change(scope, lambda run, now: resume(run, now=now))
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Store the waiting questions, and cancel the run that a host stopped on an event loop."""
+    """Store the waiting questions, and cancel the run that a host stopped on an event loop.
+
+    Raises what `keep_stopped` and `end_run` raise.
+    """
     turn = state.get("turn")
     if turn and not turn["done"]:
         scope = replace(scope, run_id=turn.get("run_id") or scope.run_id)
@@ -252,7 +266,10 @@ def _going(run: Run, now: str) -> Run:
 
 
 def _pause(scope: Scope, waiting: GraphInterrupt) -> Steps[None]:
-    """Store that the run waits for a person; a repeated interrupt changes nothing."""
+    """Store that the run waits for a person; a repeated interrupt changes nothing.
+
+    A completed or missing run is left as it is. Raises `DatabaseCorruptError` if the run is damaged.
+    """
     interrupts = waiting.args[0] if waiting.args else ()
     if not interrupts:
         return
@@ -276,7 +293,10 @@ def _json(value: Any) -> Any:
 
 
 def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
-    """Store a changed run; a completed or missing run is left as it is."""
+    """Store a changed run; a completed or missing run is left as it is.
+
+    Raises `DatabaseCorruptError` if the stored run is damaged.
+    """
     if scope.address is None or not scope.run_id:
         return
     run = yield from find_run(*scope.address, scope.run_id)

@@ -35,7 +35,8 @@ KEY = "newest"
 def keep_stopped(state: State, scope: Scope) -> Steps[None]:
     """Store the questions that wait in the state of a run that the host stops.
 
-    Nothing is stored if every question was answered, or without a store.
+    Nothing is stored if every question was answered, or without a store. Raises `InputError` if a
+    message cannot be stored.
     """
     messages, turn = state.get("messages", []), state.get("turn")
     waiting = messages[find_pending(messages, turn).start :]

@@ -23,9 +23,9 @@ def target_of_drafts(live: LiveBranch, base: str | None, failures: int) -> str |
     """Return the id of the last message to keep after a failed draft; `None` is the start.
 
     It is for `rollback_to="checkpoint"`. `base` is the last message before the turn, `failures` the
-    number of the turn's failed drafts. The result belongs to the last checkpoint up to `base`, or
-    before `base` if `failures` is 2 or more, so that each failure goes back farther. Without a
-    checkpoint the result is `base`.
+    number of the turn's failed drafts. The result belongs to the last checkpoint up to `base`. From
+    the second failure on it belongs to the last one before `base`: each rollback moved `base` to its
+    checkpoint, so each failure goes back farther. Without a checkpoint the result is `base`.
     """
     last = live.positions().get(base, -1) - (failures > 1)
     return _last_checkpoint(live, through=last, otherwise=base)

@@ -83,8 +83,8 @@ def start_segment(
 ) -> Steps[Update]:
     """Return the update that starts a segment of a new topic, or of an earlier one (`shift`).
 
-    Without a `shift` the question begins the first topic. The topic that is left is summarized, and
-    the change is streamed.
+    Without a `shift` the question begins the first topic. The topic that is left is summarized,
+    without a model if there is none or it fails, and the change is streamed.
     """
     turn = state["turn"]
     topics = list(state.get("topics", []))

@@ -47,7 +47,11 @@ class Status:
 
 
 def status_of(state: State, scope: Scope) -> Steps[Status]:
-    """Return the status of a thread; the transcript and the branches are not loaded."""
+    """Return the status of a thread; the transcript and the branches are not loaded.
+
+    If a budget is set, the usage account is read: `QueueFullError` if calls use it for too long,
+    `DatabaseCorruptError` if it is damaged.
+    """
     window = _newest_context(state.get("messages", []))
     gauges = yield from _gauges(state, scope)
     return Status(topic=state.get("current_topic", ""), window=window, gauges=gauges)
@@ -63,7 +67,7 @@ def current_usage(state: State, scope: Scope) -> Steps[Usage]:
 
     Used by `/tokens`. `spent.is_whole` is false if some are not counted: those in offloaded
     segments, in damaged branches, and in branches that are not kept. In a fork the copied messages
-    count too.
+    count too. Raises the errors of `usage_of`.
     """
     transcript, refs = state.get("messages", []), state.get("branches", [])
     branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
@@ -80,7 +84,9 @@ def usage_of(
 
     `live` and `removed` are the messages whose tokens are counted, each message once; those of the
     turn's rejected drafts are added. The tokens of judge, summaries and titles are counted by their
-    calls. `window` is `None` before the first answer.
+    calls. `window` is `None` before the first answer. Raises `DatabaseCorruptError` if the thread's
+    stored usage is damaged and, with a budget, `QueueFullError` if calls use its account for too
+    long.
     """
     prices, model = scope.settings.prices, scope.settings.model
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")

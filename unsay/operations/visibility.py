@@ -83,7 +83,10 @@ def no_turn(number: object, last: int) -> UnknownTurnError:
 
 
 def _turn_hint(name: str) -> str:
-    """Return how a turn is given, for an error about a number that is no message id; else empty."""
+    """Return the end of an error message for a `name` that is a number: how to give a turn.
+
+    Empty for any other name.
+    """
     return ". A turn is given with the option `turn`" if name.isdecimal() else ""
 
 
@@ -128,9 +131,9 @@ def join_topics(state: State, scope: Scope) -> Update:
 def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None = None) -> Update:
     """Return the update that pins messages of the state, or of an offloaded segment.
 
-    `page` is the segment's id; `None` is the state. A tool call and its results get one pin, and an
-    irrelevant document gets none. Raises `ConflictError` if all are pinned already, one is
-    forgotten, or there are too many pins.
+    `page` is the segment's id; `None` is the state. The caller checks that the messages are there. A
+    tool call and its results get one pin, and an irrelevant document gets none. Raises
+    `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
     """
     messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
     # An irrelevant document is in no context, so its pin could not lead to its question.

@@ -84,7 +84,10 @@ class Table(Entry[Mapping[str, str]]):
 
 
 def placeholders(text: str) -> set[str]:
-    """Return the names in braces in a text. Names in JSON are quoted and do not count."""
+    """Return the names in braces in a default text. Names in JSON are quoted and do not count.
+
+    Raises `ValueError` for a single brace, which no default has.
+    """
     names = (name for _, name, _, _ in Formatter().parse(text))
     return {name for name in names if name and name.isidentifier()}
 

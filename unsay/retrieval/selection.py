@@ -112,6 +112,7 @@ def recall(
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.
+        ModelReplyError: The vectors have different lengths, as those of two models.
     """
     if budget_tokens < 0:
         raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
@@ -163,7 +164,8 @@ def _scored(
 ) -> _Scored | None:
     """Return the scores of the messages that are neither `shown` nor `hidden` (ids).
 
-    `None` if no message is related to the question, or none reaches `bars.bar`.
+    `None` if no message is related to the question, or none reaches `bars.bar`. Raises
+    `ModelReplyError` if vectors have different lengths.
     """
     seen, unseen = index.places(shown), index.places(hidden)
     apart = seen | unseen
