@@ -63,10 +63,13 @@ def test_a_damaged_branch_hides_no_other(conversation: Conversation) -> None:
     conversation.restore(intact)
 
 
-def test_a_damaged_run_hides_no_other(conversation: Conversation) -> None:
-    """The three intact runs are listed, and the thread can be used."""
+def test_a_damaged_run_hides_no_other(
+    conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The three intact runs are listed, a warning names the damage, and the thread can be used."""
     damage(conversation, "unsay.runs.t")
     assert len(conversation.runs().runs) == 3
+    assert "a damaged item is left out" in caplog.text
     assert conversation.say("Question 4?").text
 
 

@@ -1,5 +1,6 @@
 """Files whose bytes are no longer those that were written: the right words, or a clear error."""
 
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,12 +73,33 @@ def _listed(database: Database) -> Any:
         return list_threads(database.store)
 
 
+class Warnings(logging.Handler):
+    """Collects the warnings of unsay."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the words of a warning."""
+        self.texts.append(record.getMessage())
+
+
 def _seen(read: Callable[[], Any]) -> Any:
-    """Return what was read, or the storage's error; any other error ends the test."""
+    """Return what was read, or the storage's error; any other error ends the test.
+
+    A list that leaves out a damaged item says so by a warning in the log, which counts as an error.
+    """
+    warnings, logger = Warnings(), logging.getLogger("unsay")
+    logger.addHandler(warnings)
     try:
-        return read()
+        found = read()
     except StorageError as error:
         return error
+    finally:
+        logger.removeHandler(warnings)
+    told = [text for text in warnings.texts if "damaged" in text]
+    return DatabaseCorruptError(told[0]) if told else found
 
 
 @pytest.fixture(scope="module")

@@ -311,8 +311,7 @@ def list_stored_branches(
     """Read all stored branches of a thread, oldest first; empty if there are none.
 
     One whose messages cannot be read is left out and logged as a warning. If its id begins with
-    `named`, which a person gave, `DatabaseCorruptError` is raised instead. It is also raised if an
-    item's checksum is wrong, in unsay's databases.
+    `named`, which a person gave, `DatabaseCorruptError` is raised instead.
     """
 
     def read(item: SearchItem) -> StoredBranch | None:

@@ -1,6 +1,7 @@
 """One SQLite file as checkpointer and store."""
 
 import asyncio
+import logging
 import os
 import sqlite3
 import sys
@@ -33,6 +34,8 @@ from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
 from unsay.storage.sqlite_connection import Connection, connect
 from unsay.storage.urls import is_postgres, masked
 
+LOG = logging.getLogger(__name__)
+
 # Largest file whose pages are all checked when it is opened: the check costs about 1.5 ms of CPU a
 # megabyte. Source: own measurement.
 LOOK_BYTES = 8 * 2**20
@@ -51,7 +54,8 @@ class FileStore(SqliteStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; raise `DatabaseCorruptError` if `get` reads a damaged item.
 
-        A search returns a damaged item with an empty value, so that it does not hide the others.
+        A search returns a damaged item with an empty value, so that it does not hide the others, and
+        logs a warning.
         """
         operations = list(ops)
         for index, op in enumerate(operations):
@@ -65,9 +69,14 @@ class FileStore(SqliteStore):
                     continue
                 try:
                     item.value = without_checksum(item.namespace, item.key, item.value)
-                except DatabaseCorruptError:
+                except DatabaseCorruptError as error:
                     if item is result:
                         raise
+                    LOG.warning(
+                        "namespace=%r reason=%r a damaged item is left out",
+                        item.namespace,
+                        str(error),
+                    )
                     item.value = {}
         return results
 
