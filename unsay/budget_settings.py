@@ -10,6 +10,9 @@ from unsay.setting_types import NotNegative, Positive, Share
 
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
 
+# Costs are counted in millionths: less would be a limit of 0.
+Cost = Annotated[float, Field(ge=0.000_001, allow_inf_nan=False)]
+
 BACKPRESSURE = ((0.8, 50), (0.85, 300), (0.9, 750), (0.95, 1_500), (1.0, 5_000))
 """Source: Zhang 2026, chapter 7.6; the last step is Shannon's `MAX_BACKPRESSURE_DELAY_MS`."""
 
@@ -26,13 +29,13 @@ class BudgetSettings(BaseSettings):
     agent_budget_tokens: Annotated[int, Field(ge=1)] | None = None
     """Most tokens of one agent within a task; `None` sets no limit."""
 
-    session_budget_cost: Positive | None = None
+    session_budget_cost: Cost | None = None
     """Highest cost of the thread in the currency of `prices`; `None` sets no limit."""
 
-    task_budget_cost: Positive | None = None
+    task_budget_cost: Cost | None = None
     """Highest cost of one task in the currency of `prices`; `None` sets no limit."""
 
-    agent_budget_cost: Positive | None = None
+    agent_budget_cost: Cost | None = None
     """Highest cost of one agent within a task in the currency of `prices`; `None` sets no limit."""
 
     budget_mode: BudgetMode = "ask"

@@ -1,5 +1,6 @@
+import sqlite3
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,17 @@ def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
         ]
         conversation.checkpoint("kyoto")
         assert [("kyoto", "list comprehension")] == checkpoint_names(conversation)
+
+
+def test_no_checkpoint_is_completed_in_a_damaged_thread(tmp_path: Path) -> None:
+    """A key in the prompt of a thread that cannot be read raises no error."""
+    path, model = tmp_path / "chat.db", ScriptedChat(default="Two days are enough.")
+    with Conversation.open(path, model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("How long should I stay in Kyoto?")
+        assert checkpoint_names(conversation)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("UPDATE checkpoints SET checkpoint = zeroblob(99)")
+        assert [] == checkpoint_names(conversation)
 
 
 @contextmanager

@@ -141,7 +141,12 @@ IMPOSSIBLE = [
         {"window_messages": "wide"}, "window_messages: .* integer", id="a word for a window"
     ),
     pytest.param({"task_budget_tokens": 0}, "task_budget_tokens: .* 1", id="no tokens"),
-    pytest.param({"task_budget_cost": 0}, "task_budget_cost: .* than 0", id="no money"),
+    pytest.param({"task_budget_cost": 0}, "task_budget_cost: .* 0.000001", id="no money"),
+    pytest.param(
+        {"task_budget_cost": 1e-7, "prices": OTHER["prices"]},
+        "task_budget_cost: .* 0.000001",
+        id="less money than is counted",
+    ),
     pytest.param({"task_budget_cost": 1}, "needs the prices", id="money without prices"),
     pytest.param({"prices": {"m": {"input": 1}}}, "give its input and its output", id="half price"),
     pytest.param({"backpressure": [[1.5, 1]]}, r"backpressure\.0\.0", id="a share over all"),

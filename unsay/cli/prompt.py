@@ -17,7 +17,7 @@ from unsay.cli.chat_history import add_text, typed_texts
 from unsay.cli.terminal import columns
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
-from unsay.errors import UnknownThreadError
+from unsay.errors import UnsayError
 from unsay.operations.command_table import SLASH_COMMANDS
 from unsay.types import Language
 
@@ -76,13 +76,13 @@ def described_commands(language: Language) -> list[tuple[str, str]]:
 
 
 def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
-    """Return each checkpoint's name (or id, if unnamed) and its topic; empty for a new thread.
+    """Return each checkpoint's name (or id, if unnamed) and its topic.
 
-    Raises `StorageError` if the thread cannot be read.
+    Empty for a new thread, or one that cannot be read.
     """
     try:
         marks = conversation.checkpoints()
-    except UnknownThreadError:
+    except UnsayError:
         return []
     return [(annotation["name"] or annotation["id"], annotation["topic"]) for annotation in marks]
 

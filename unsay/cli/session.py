@@ -382,8 +382,8 @@ def readable(words: str) -> str:
 def decision_of(words: str) -> dict[str, Any]:
     """Return what a turn is resumed with for a decision that a person typed.
 
-    `approve`, `reject`, words such as `yes`, and `edit:ANSWER` are decisions. All other words, also
-    none, are instructions for another attempt.
+    `approve`, `reject`, words such as `yes`, and `edit:ANSWER` are decisions. All other words are
+    instructions for another attempt. An empty text is refused when the turn is resumed.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}
