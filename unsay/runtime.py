@@ -172,7 +172,7 @@ class Services:
 
     @cached_property
     def model_name(self) -> str | None:
-        """The name under which its provider knows the answering model; `None` if unknown."""
+        """The name under which its provider knows the answering model; `None` if unknown. Raises as `model`."""
         return name_of(self.model)
 
     @cached_property
@@ -190,7 +190,7 @@ class Services:
 
     @property
     def is_graph(self) -> bool:
-        """Whether the model is a graph, which takes a state instead of a list of messages."""
+        """Whether the model is a graph, which takes a state instead of a list of messages. Raises as `model`."""
         return is_graph(self.model)
 
     @cached_property
@@ -207,14 +207,17 @@ class Services:
 
     @cached_property
     def judge_forms(self) -> tuple[JudgeForm, ...]:
-        """The ways to ask the judge, best first, the last with `judge` as it is; empty if that is `None`."""
+        """The ways to ask the judge, best first, the last with `judge` as it is; empty if that is `None`.
+
+        Raises as `judge`.
+        """
         if self.judge is None:
             return ()
         return self._forms(self.judge, is_given=self.judge is self.judge_like)
 
     @cached_property
     def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
-        """The ways to ask each judge of the panel: the graph's judge, then those that settings name."""
+        """The ways to ask the graph's judge, if it has one, then those that settings name. Raises as `judge`."""
         named = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
         others = [self._forms(judge, is_given=False) for judge in named]
         return (*([self.judge_forms] if self.judge_forms else []), *others)
@@ -343,7 +346,8 @@ class Scope:
     def resolve(self, part: Part) -> Call:
         """Return a call whose result is that attribute of `services`, which is made on first use.
 
-        On an event loop it is made in a thread, because making a model can be slow.
+        On an event loop it is made in a thread, because making a model can be slow. Its errors are
+        those of the attribute.
         """
         return off_loop(lambda: getattr(self.services, part))
 
@@ -362,7 +366,8 @@ class Scope:
 
         `quiet` and `aside` are those of `labeled`, `configurable` is added to the configuration,
         and `handler` receives the callbacks of everything inside. After `timeout_seconds` the step
-        gets a `TimeoutError`; `None` sets no limit. No budget is checked: `ask_model` does that.
+        gets a `TimeoutError`; `None` sets no limit. An error of `runnable` is raised in the step. No
+        budget is checked: `ask_model` does that.
         """
         # Merged by hand: `merge_configs` would fill the gaps from the step that is running,
         # and the tokens of a tool loop would be announced under its name.

@@ -148,7 +148,11 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
             self._read(without_aliases(file()), variables, without_aliases(given))
 
     def _read(self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]) -> None:
-        """Set the values, and keep those of each source, so that `for_run` can merge them again."""
+        """Set the values, and keep those of each source, so that `for_run` can merge them again.
+
+        Raises `ConfigurationError` for an unknown preset, pydantic's `ValidationError` for another
+        fault: call it within `refusing`.
+        """
         preset = preset_values({**file, **variables, **given})
         file = _without_overruled(file, {**variables, **preset, **given})
         variables = _without_overruled(variables, {**preset, **given})
@@ -289,9 +293,10 @@ class _RunSettings(Settings):
 
 
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
-    """Return the settings: `explicit` over the preset, the environment and the file `unsay.toml`.
+    """Return the settings of all sources; `Settings` are returned as they are.
 
-    Without a file nothing is read from it. `Settings` are returned as they are.
+    The strongest source is `explicit`; then come the preset, the environment and the file
+    `unsay.toml`, which need not exist.
 
     Raises:
         ConfigurationError: A setting is unknown, misspelt or impossible, or the file is there and

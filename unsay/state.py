@@ -140,11 +140,11 @@ class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
         self._floor = floor
 
     def copy(self) -> Self:
-        """Return a copy of the channel with the same least `snapshot_frequency`."""
+        """Return a copy of the channel; its `snapshot_frequency` has the same lower bound."""
         return self._with_floor(super().copy())
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel with a stored value and this one's least `snapshot_frequency`."""
+        """Return a channel with a stored value, and with this one's lower bound of `snapshot_frequency`."""
         return self._with_floor(super().from_checkpoint(checkpoint))
 
     def _with_floor(self, other: Self) -> Self:
@@ -308,7 +308,7 @@ class Update(Working, total=False):
 
 
 def without_removal_check(state: State) -> State:
-    """Return a copy of a state that unsay itself changed, which `offloaded_of` does not check.
+    """Return a state that unsay itself changed in a form that `offloaded_of` does not check.
 
     Otherwise messages that unsay removed could be taken for a host's removal of all messages.
     """

@@ -44,7 +44,7 @@ class Reversal:
         """Call `undo` with the arguments and the result of a call; errors of `undo` are raised.
 
         An asynchronous `undo` runs on a new event loop in another thread. This blocks until it
-        ends.
+        ends. Raises `InputError` if the call lacks an argument that `undo` needs.
         """
         outcome = self._call_undo(args, result)
         if inspect.isawaitable(outcome):
@@ -53,7 +53,7 @@ class Reversal:
                 pool.submit(copy_context().run, asyncio.run, _await(outcome)).result()
 
     async def undo_async(self, args: Mapping[str, Any], result: str) -> None:
-        """Do on an event loop what `undo_sync` does; errors of `undo` are raised here too.
+        """Do on an event loop what `undo_sync` does; the same errors are raised.
 
         A blocking `undo` runs in another thread.
         """
@@ -111,7 +111,8 @@ def reversible(
         undo: Undoes one call, blocking or asynchronous. Its parameters are `args`, all arguments
             of the call; `result`, the text that the call returned; or arguments of the call by
             name. For an argument that the call left out and that has no default in the tool, the
-            undo needs a default, else it fails. `None` declares that the tool has no consequences: it is never reported.
+            undo needs a default, else it fails. `None` declares that the tool has no consequences:
+            it is never reported.
         confirm: Ask a person before; unless they agree, the call is not undone.
         idempotent: Whether `undo` may run twice for one call: after a crash it then runs again,
             and otherwise the call is reported as one that may have been undone.
@@ -226,7 +227,7 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call's arguments and the defaults of those that it left out, for its undo.
 
     Only defaults that are text, numbers, booleans or `None` are added: others cannot be stored.
-    If the tool's parameters are a JSON schema, as on an MCP server, no defaults are added.
+    They are those of the tool's pydantic model or, as on an MCP server, of its JSON schema.
     """
     schema, defaults = target.args_schema, {}
     if isinstance(schema, dict):  # JSON Schema, as tools of an MCP server have

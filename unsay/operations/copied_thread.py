@@ -17,8 +17,8 @@ COPIED: tuple[Kind, ...] = ("branches", "event_log", "offloaded", "steps", "turn
 def copy_stored(state: State, scope: Scope) -> Steps[None]:
     """Copy the original's items in the store if a server copied this thread; else do nothing.
 
-    The channel `home` of the state names the original. Raises `DatabaseCorruptError` if one of the
-    original's items is damaged.
+    The channel `home` of the state names the original. A damaged item is copied with an empty value:
+    its readers find it damaged too.
     """
     original = state.get("home")
     if scope.address is None or original in (None, scope.thread_id):

@@ -78,7 +78,8 @@ class Database:
     def erase(self, thread_id: str) -> Purged:
         """Delete all rows of a thread, also unreadable ones, and return their numbers.
 
-        Only `purge_thread` calls this; it cannot be undone.
+        Only `purge_thread` calls this; it cannot be undone. Raises `ThreadBusyError` if this process
+        lost its lease on the thread, `StorageError` for other errors of the database.
         """
         raise NotImplementedError
 
@@ -86,15 +87,15 @@ class Database:
         """Overwrite the bytes of deleted rows, as far as this kind of database allows.
 
         `purge_thread` calls this after `erase`. Raises `DatabaseLockedError` if another process
-        uses the SQLite file.
+        uses the SQLite file, `StorageError` for other errors, such as a full disk.
         """
         raise NotImplementedError
 
     def check(self) -> None:
         """Raise `DatabaseCorruptError` if the file is damaged; for Postgres, do nothing.
 
-        All pages of the file are read. `open_database` does this only for small files, so call it
-        yourself for a large one.
+        All pages of the file are read. `open_database` does this only for a file of up to 8 MiB, so
+        call it yourself for a larger one.
         """
 
 

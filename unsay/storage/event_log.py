@@ -59,7 +59,8 @@ def event_chain(store: BaseStore, thread_id: str) -> Chain:
 def make_page(head: Head, events: Sequence[Event]) -> Page:
     """Return the page that continues an event log after `head`; nothing is stored yet.
 
-    Equal arguments make an equal page. Raises `InputError` without events.
+    Equal arguments make an equal page. Raises `InputError` without events, or for one that cannot be
+    stored.
     """
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
@@ -77,7 +78,10 @@ def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
-    """Read all events up to `head`, oldest first; `EventLogGapError` if one is missing or changed."""
+    """Read all events up to `head`, oldest first; an empty list for an empty log.
+
+    Raises `EventLogGapError` if an event is missing or was changed.
+    """
     chain = event_chain(store, thread_id)
     events: list[Event] = []
     for page in (yield from chain.read_all(head["page_id"])):
@@ -96,6 +100,7 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     even if its time differs.
 
     Raises:
+        InputError: The event cannot be stored.
         EventConflictError: A different event has this id.
         EventLogGapError: The id is known, and a page of the log is missing or was changed.
     """
@@ -134,8 +139,9 @@ def select(
     """Return the first `limit` events after `cursor` that match all filters, oldest first.
 
     `cursor` is the one of the previous slice; `None` starts at the first event. A filter that is
-    `None` matches every event; an event must have all the `labels` with the same values. Raises
-    `InputError` if `limit` is under 1 or the cursor is of another list.
+    `None` matches every event; an event must have all the `labels` with the same values. The
+    slice's own cursor is `None` if no other event matches. Raises `InputError` if `limit` is under
+    1 or the cursor is of another list.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")

@@ -82,7 +82,10 @@ def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
 def get_items(
     store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]
 ) -> Steps[dict[str, dict[str, Any]]]:
-    """Read several items and return their values by key; items that do not exist are left out."""
+    """Read several items and return their values by key; items that do not exist are left out.
+
+    Raises as `get_item` if one is damaged.
+    """
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
@@ -129,7 +132,8 @@ class Memo:
         """Return the deserialized value of `stored`, as a copy that the caller may change.
 
         A value that is not in the cache is made by `read((kind, stored))` and added, unless it
-        alone is larger than the cache. `kind` is the type that the serializer wrote.
+        alone is larger than the cache; errors of `read` are raised. `kind` is the type that the
+        serializer wrote.
         """
         key = (kind, stored)
         if len(stored) > self._most:  # it would push out all others
@@ -232,7 +236,10 @@ def with_checksum(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]
 
 
 def without_checksum(namespace: tuple[str, ...], key: str, value: Any) -> dict[str, Any]:
-    """Return a value without its checksum, if it has one; `DatabaseCorruptError` if it is wrong."""
+    """Return a value without its checksum, if it has one.
+
+    Raises `DatabaseCorruptError` if the checksum is wrong or the value is not a dict.
+    """
     what = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
         raise damaged(what, "it is not a JSON object")

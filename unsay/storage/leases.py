@@ -85,6 +85,7 @@ class Leases:
         """Wait for the lease of a thread and return it; `None` if no other process can write.
 
         With `wait_seconds=0` it is requested once. It ends `lease_seconds` after the last renewal.
+        An error of the database is raised as it is.
 
         Raises:
             ThreadBusyError: Another process kept the lease for longer than `wait_seconds`.
@@ -110,7 +111,10 @@ class Leases:
         return lease
 
     def forget(self, lease: Any) -> None:
-        """Remove a lease from those that this process holds; only `Lease.release` calls this."""
+        """Remove a lease from those that this process holds; do nothing if it is not among them.
+
+        Only the lease's `release` calls this.
+        """
         thread_id = lease.thread_id
         if self._held.get(thread_id) is lease:
             del self._held[thread_id]
@@ -185,14 +189,14 @@ class KeptLeases(Leases):
     def _renew(self, lease: Any) -> None:
         """Make a lease last its whole time again from now on; one that was taken away stays lost.
 
-        An error of the database is ignored.
+        The background thread calls this. An error of the database is ignored.
         """
         raise NotImplementedError
 
     def _end(self, lease: Any) -> None:
         """Delete a released lease or mark it as released, so that the next writer can have it.
 
-        An error of the database is ignored: the lease then expires in time.
+        The background thread calls this at its end. An error of the database is ignored: the lease then expires in time.
         """
         raise NotImplementedError
 

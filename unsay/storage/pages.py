@@ -59,9 +59,9 @@ class Page:
 class Chain:
     """The pages of one kind in one thread, such as its event log; a function per kind makes it.
 
-    Every method that reads a page raises `error` if the page is missing or was changed; `name` and
-    `hint` are part of its message. With `apart`, bodies are stored in separate items, so that large
-    ones are read only when needed.
+    Every method that reads a page raises `error`, a class, if the page is missing or was changed;
+    `name` and `hint` are part of its message. With `apart`, bodies are stored in separate items, so
+    that large ones are read only when needed.
     """
 
     store: BaseStore
@@ -140,15 +140,15 @@ class Chain:
     def pack(self, page_id: str | None) -> Steps[None]:
         """Replace the newest pages in the store by one item that holds them all, to save space.
 
-        It packs up to `MOST_PACKED` pages from `page_id` back, as far as a page that was packed
-        before or has no item of its own (a host may continue from a state whose newest page was
-        packed with later ones). The chain stays the same. Nothing is done for fewer than
-        `WORTH_PACKING` pages. Raises the chain's `error` if a page was changed.
+        It packs up to `MOST_PACKED` pages from `page_id` back, and stops before the first page that
+        was packed earlier. Fewer than `WORTH_PACKING` pages stay as they are. The ids and the order
+        of the pages do not change. Raises the chain's `error` if a page was changed.
         """
         # Many small items take three times the space of one. Source: own measurement.
         loose: list[Page] = []
         while page_id is not None and len(loose) < MOST_PACKED:
             item = yield from self._item(page_id)
+            # Without an item the page was packed with later ones: a host went back to its state.
             if item is None or "pages" in item.value:
                 break
             pages = self._pages(item)

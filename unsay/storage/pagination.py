@@ -129,7 +129,8 @@ def scan(
 
     Items for which `read` returns `None` are left out. Only items whose fields have the values in
     `equal` are read. The keys of `equal` must not come from a user: a store puts them into its
-    query.
+    query. In unsay's SQLite database an item with a wrong checksum has an empty value. Raises what
+    `read` raises, and there `DatabaseCorruptError` for an item that is no JSON.
     """
     # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
     # if the overlap is missing, an item was deleted and the previous page is read again. Items that
@@ -162,7 +163,7 @@ def read_items(
 ) -> Steps[list[T]]:
     """Return `read(item)` of each item in exactly one namespace, in no certain order.
 
-    Items for which `read` returns `None` are left out.
+    Items for which `read` returns `None` are left out. Raises as `scan`.
     """
 
     def read_own(item: "SearchItem") -> T | None:
@@ -197,7 +198,7 @@ def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def are_labels(value: Any) -> bool:
-    """Return whether a value from JSON is a dict of labels; its keys are always text."""
+    """Return whether a value from JSON is a dict of labels: all its values are text, as its keys are."""
     return isinstance(value, dict) and all(isinstance(label, str) for label in value.values())
 
 

@@ -95,7 +95,7 @@ class PostgresLeases(Leases):
         return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
-        """Return the parameters of `GUARD` for each thread on which this process has a lease."""
+        """Return the parameters of `GUARD` for those of the threads on which this process has a lease."""
         held = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
@@ -155,7 +155,7 @@ class Server:
     def reach(self, work: Callable[[], T]) -> T:
         """Return what `work` returns; run it once more if its connection was lost.
 
-        Errors of Postgres become errors of unsay. What writes uses `write`, which checks leases.
+        Errors are turned by `_translated`. What writes uses `write`, which checks leases.
         """
         with _translated(self.path):
             try:  # work can be repeated after a lost commit: rows are written under fixed ids
@@ -175,7 +175,7 @@ class Server:
             self.due.proofs = []
 
     def check(self, cursor: Any) -> None:
-        """Make the open transaction, and so `write`, fail if a lease that it needs was lost."""
+        """Make the open transaction fail if a lease that it needs was lost: `write` raises `ThreadBusyError`."""
         for proof in getattr(self.due, "proofs", []):
             cursor.execute(GUARD, proof)
 
@@ -221,13 +221,13 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
     put_writes = _writing("put_writes")
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
-        """Return the checkpoints that match, newest first; all of them are read at once."""
+        """Return the checkpoints that match, newest first, all read at once. Raises as `Server.reach`."""
         read = partial(super().list, config, **options)
         # Read at once: a generator would run after `reach`, without its second attempt.
         return iter(self.server.reach(lambda: [*read()]))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread's checkpoints and writes; `ThreadBusyError` if its lease was lost."""
+        """Delete a thread's checkpoints and writes. Raises as `Server.write`."""
         self.server.write([thread_id], partial(super().delete_thread, thread_id))
 
 
@@ -235,7 +235,7 @@ class PoolStore(_Pooled, PostgresStore):
     """LangGraph's Postgres store over a pool, without an index and without expiry."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations, after checking the leases on the threads that they write to."""
+        """Run operations, and return their results. Raises as `Server.write` for the threads they write to."""
         operations = list(ops)
         puts = [op for op in operations if isinstance(op, PutOp)]
         threads = [thread_of_item(".".join(op.namespace), op.key) for op in puts]
@@ -259,7 +259,7 @@ class Session:
         """Return the first row of a query, or `None`; the first call opens the connection.
 
         If the connection was lost, the query is run again on a new one, which has no locks.
-        Raises `InputError` after `close`.
+        Raises `InputError` after `close`, `StorageError` if the server cannot be reached.
         """
         with self._mutex, _translated(self._path):
             if self._is_closed:
@@ -303,7 +303,7 @@ class PostgresDatabase(Database):
         self.server.pool.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread in one transaction, and return their number."""
+        """Delete all rows of a thread in one transaction, and return their number. Raises as `Server.write`."""
 
         def work() -> Purged:
             with self.server.pool.connection() as connection, connection.transaction():
@@ -379,7 +379,7 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Return a context manager that turns errors of Postgres and its pool into errors of unsay."""
+    """Turn errors in a `with` block into those of `meaning`; of the pool into `StorageError` or, if it is closed, `InputError`."""
     try:
         yield
     except PoolTimeout as error:

@@ -101,9 +101,10 @@ def erase(connection: Any, thread_id: str) -> Purged:
 
 
 def _is_current(connection: Any, path: str, saver: Any, store: Any) -> bool:
-    """Return whether all tables have their newest version; `False` if one is missing or older.
+    """Return whether nothing is to be created; `False` if a table is missing or must be migrated.
 
-    Raises `DatabaseTooNewError` or `DatabaseTooOldError` if unsay's tables have another layout.
+    LangGraph migrates its own older tables. Another layout of unsay raises `DatabaseTooNewError` or
+    `DatabaseTooOldError`.
     """
     version_of = {
         table: _one(connection, query)
@@ -156,6 +157,8 @@ _UNSTORABLE = re.compile(
 
 def to_json(value: Any) -> str:
     r"""Return a value as JSON that `jsonb` accepts; `from_json` restores it.
+
+    Raises `TypeError` for a value that is not plain JSON.
 
     Source:
         PostgreSQL, chapter 8.14: `\u0000` and lone surrogates are refused.
@@ -230,10 +233,11 @@ def refusal(words: str, path: str) -> StorageError:
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
-    """Return the error of unsay for one of Postgres, whose text is `words`.
+    """Return the error of unsay for one of Postgres, whose text is `words`; the caller raises it.
 
-    The caller raises it. `code` is its SQLSTATE, `None` if the server sent none; `lost` says that
-    the connection is gone.
+    It is `ThreadBusyError` for a lost lease; otherwise `StorageError`, or of that the subclass
+    `DatabaseLockedError` or `DatabaseCorruptError`. `code` is the SQLSTATE, `None` if the server
+    sent none; `lost` says that the connection ended.
     """
     if code == "22012":  # division by zero, which only `GUARD` does
         return ThreadBusyError(

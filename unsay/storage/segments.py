@@ -67,7 +67,8 @@ def put_page(
 
     `before` refers to the older segments, `None` if there are none. `turns` counts the segment's
     answered turns. `segments` and `topics` are those of its messages. `instructions` are the texts
-    of all system messages up to its end, with those of older segments.
+    of all system messages up to its end, with those of older segments. Raises `InputError` if a
+    message cannot be stored.
     """
     ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
     body = {
@@ -155,7 +156,7 @@ def read_back(
 
 
 def segment_chain(store: BaseStore, thread_id: str) -> Chain:
-    """Return the chain of pages of a thread's offloaded segments."""
+    """Return the chain of pages of a thread's offloaded segments; nothing is read yet."""
     return Chain(
         store=store,
         namespace=thread_namespace("offloaded", thread_id),
@@ -186,7 +187,7 @@ def _segment(
 
 
 def _print_of(message_id: str | None) -> bytes:
-    """Return a short hash of a message id; two ids can have the same."""
+    """Return a short hash of a message id; two ids can have the same. `None` counts as an empty id."""
     return crc32((message_id or "").encode("utf-8", "surrogatepass")).to_bytes(PRINT)
 
 

@@ -52,10 +52,12 @@ class FileStore(SqliteStore):
     """The file; `None` in memory. Two stores with the same location are one database."""
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction; raise `DatabaseCorruptError` if `get` reads a damaged item.
+        """Run operations in one transaction, and return their results in order.
 
         A search returns a damaged item with an empty value, so that it does not hide the others, and
-        logs a warning.
+        logs a warning; for `get` it raises `DatabaseCorruptError`. For a value that cannot be stored
+        it raises what LangGraph raises. Errors of SQLite, such as for a lost lease, are raised as
+        `sqlite3.Error`: `translated` makes errors of unsay of them.
         """
         operations = list(ops)
         for index, op in enumerate(operations):
@@ -98,8 +100,8 @@ class FileStore(SqliteStore):
 def _translated(*, puts: bool) -> Iterator[None]:
     """Return a context manager that turns errors of damaged rows into `DatabaseCorruptError`.
 
-    With `puts` some operations write; an error is then the caller's, such as a value that cannot be
-    stored. An error that SQLite caused is raised as SQLite raised it.
+    With `puts` (some operations write) they are raised unchanged, because a value that cannot be
+    stored causes the same errors. An error that SQLite caused is raised as SQLite raised it.
     """
     try:
         yield
@@ -119,13 +121,13 @@ class FileDatabase(Database):
     store: FileStore
 
     def close(self) -> None:
-        """Give up all leases and close all connections."""
+        """Give up all leases and close all connections; a second call changes nothing."""
         self.leases.close()
         self.saver.conn.close()
         self.store.conn.close()
 
     def erase(self, thread_id: str) -> Purged:
-        """Delete all rows of a thread, also damaged ones, and return their number."""
+        """Delete all rows of a thread, also damaged ones, and return their number. Raises as `translated`."""
         with translated(self.path):
             with self.saver.cursor(transaction=False) as cursor:
                 checkpoints, writes = cursor.execute(
@@ -238,7 +240,7 @@ def open_database(
 
 
 def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
-    """Delete a thread's items and its entry in the list; return how many."""
+    """Delete a thread's items and its entry in the list of threads; return how many in all."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         rows = connection.execute("SELECT DISTINCT prefix FROM store").fetchall()

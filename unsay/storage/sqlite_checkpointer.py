@@ -141,7 +141,7 @@ class OffLoop(BaseCheckpointSaver[Any]):
     aget_delta_channel_history = _off_loop("get_delta_channel_history")
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
-        """Yield what `list` yields; all of it is read first, in a background thread."""
+        """Yield what `list` yields; all of it is read first, in a background thread. Raises as `list`."""
         for checkpoint in await asyncio.to_thread(lambda: list(self.list(config, **options))):
             yield checkpoint
 
@@ -192,7 +192,11 @@ class FileSaver(OffLoop, SqliteSaver):
     def put(
         self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
     ) -> RunnableConfig:
-        """Store a checkpoint, delete those that nothing builds on any more, and return its config."""
+        """Store a checkpoint, delete those that nothing builds on any more, and return its config.
+
+        Raises `InputError` if a value cannot be stored, `DatabaseCorruptError` for damaged metadata.
+        Errors of SQLite, such as for a lost lease, are raised as `sqlite3.Error`.
+        """
         # Metadata is read for many checkpoints, without their values.
         with_channels: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
@@ -209,7 +213,7 @@ class FileSaver(OffLoop, SqliteSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store a step's writes, each with a checksum of its channel and its task."""
+        """Store a step's writes, each with a checksum of its channel and its task. Raises as `put`."""
         marked = [(channel, Marked(value, _mark(channel, task_path))) for channel, value in writes]
         super().put_writes(config, marked, task_id, task_path)
 
@@ -308,7 +312,10 @@ class FileSaver(OffLoop, SqliteSaver):
         return history
 
     def _refuse_strayed(self, thread: str) -> None:
-        """Raise `ValueError` if the channel or task of a write in the thread was changed."""
+        """Raise `ValueError` if the channel or task of a write in the thread was changed.
+
+        The caller's `reading` turns it into `DatabaseCorruptError`.
+        """
         with self.cursor(transaction=False) as cursor:
             cursor.execute(
                 "SELECT channel, task_path, type FROM writes WHERE thread_id = ?", (thread,)

@@ -8,7 +8,10 @@ from unsay.errors import InputError
 
 
 def _roll_back(connection: sqlite3.Connection, error: sqlite3.Error) -> None:
-    """Roll back after a failed statement, and note the connection's lock timeout on the error."""
+    """Roll back after a failed statement, and note the connection's lock timeout on the error.
+
+    The caller raises the error.
+    """
     vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
     if connection.in_transaction:
         with suppress(sqlite3.Error):
@@ -19,7 +22,7 @@ class Cursor(sqlite3.Cursor):
     """A cursor that rolls its transaction back when a statement fails."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """Run a statement; after an error, roll back. A needless `COMMIT` does nothing."""
+        """Run a statement; if that fails, roll back and raise the error. A needless `COMMIT` does nothing."""
         # LangGraph's store commits even after a failed statement, which was rolled back here already.
         if sql == "COMMIT" and not self.connection.in_transaction:
             return self
@@ -30,7 +33,7 @@ class Cursor(sqlite3.Cursor):
             raise
 
     def executemany(self, sql: str, parameters: Any, /) -> Self:
-        """Run a statement for each set of parameters; after an error, roll back its transaction."""
+        """Run a statement for each set of parameters; if that fails, roll back and raise the error."""
         try:
             return super().executemany(sql, parameters)
         except sqlite3.Error as error:
@@ -55,11 +58,11 @@ class Connection(sqlite3.Connection):
             raise InputError(f"{self.path!r} was closed: open it again") from error
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Run a statement on a new cursor and return the cursor."""
+        """Run a statement on a new cursor and return the cursor. Raises as `cursor` and `Cursor.execute`."""
         return self.cursor().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Run a statement for each set of parameters on a new cursor, and return the cursor."""
+        """Run a statement for each set of parameters on a new cursor; returns and raises as `execute`."""
         return self.cursor().executemany(sql, parameters)
 
     def commit(self) -> None:
@@ -74,7 +77,8 @@ class Connection(sqlite3.Connection):
 def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
     """Return a connection that any Python thread may use, one at a time.
 
-    `busy_seconds` is how long it waits for a lock; `isolation_level=None` is autocommit.
+    `busy_seconds` is how long it waits for a lock; `isolation_level=None` is autocommit. Raises
+    `sqlite3.Error` if the file cannot be opened.
     """
     connection = sqlite3.connect(
         path,

@@ -20,7 +20,10 @@ def is_postgres(location: str) -> bool:
 
 
 def file_at(location: str) -> Path | None:
-    """Return the SQLite file at a location, which need not exist; `None` for any other URL."""
+    """Return the path of the SQLite file at a location, which need not exist; `None` for another URL.
+
+    Any text that is not a URL is a path, also `:memory:`.
+    """
     path = location.removeprefix("sqlite:///")
     return None if "://" in path else Path(path)
 

@@ -134,6 +134,8 @@ def take_thread(
 ) -> Steps[Hold]:
     """Wait for the right to write to a thread and return it; the caller releases it.
 
+    An error of the database is raised as it is.
+
     Raises:
         ThreadBusyError: Another writer had the thread for longer than `wait_seconds`, or the caller
             is a part of the turn that has it.

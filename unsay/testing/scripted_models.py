@@ -118,7 +118,7 @@ class Scripted(BaseChatModel):
     def _take(self, messages: list[BaseMessage], kwargs: Mapping[str, Any]) -> "_Take":
         """Record a call, and return its reply or its error, and after how many seconds.
 
-        Raises `AssertionError` if the script has no reply to the messages.
+        Raises `AssertionError` if the script has no reply to the messages, or calls an unbound tool.
         """
         self._calls.append(messages)
         reply, seconds = self._line(messages).reply, 0.0
@@ -296,7 +296,7 @@ class _Take:
         return ChatResult(generations=[ChatGeneration(message=self.message)])
 
     def chunks(self) -> Iterator[ChatGenerationChunk]:
-        """Yield the reply in pieces, then its metadata; a scripted `Fault` is raised in between."""
+        """Yield the reply in pieces, then its metadata; raise a `Fault` after its `after_tokens` pieces."""
         content = self.message.content
         tokens = tokens_of(content) if isinstance(content, str) else []
         for token in tokens[: self.fault.after_tokens if self.fault else None]:
@@ -378,7 +378,7 @@ class _Request:
 def _with_metadata(
     message: AIMessage, messages: Sequence[BaseMessage], model_name: str
 ) -> AIMessage:
-    """Add to a message the metadata and token usage that a provider would send, and return it.
+    """Add to a message, in place, the metadata and token usage that a provider sends; return it.
 
     What the message has already stays.
     """

@@ -194,7 +194,7 @@ def steps_of(reply: Reply) -> list[Reply]:
 def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
     """Return the lines of `replies`: a list for each attempt, with a line for each step.
 
-    `key` is a part of the lines' names in errors.
+    `key` is that of `replies`, `None` for the default ones; the lines' names in errors have it.
     """
     return [
         [
@@ -206,7 +206,7 @@ def lines_of(key: str | None, replies: Replies) -> list[list[Line]]:
 
 
 def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage]) -> Line:
-    """Return the line with which a script replies to these messages.
+    """Return the line with which a script replies to these messages; `key` as in `lines_of`.
 
     Raises `AssertionError` if the attempt has no reply, or only some of the tool results are there.
     """

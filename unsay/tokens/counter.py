@@ -175,7 +175,7 @@ class TokenCounter:
 
     @property
     def ratio(self) -> float:
-        """The factor that corrects an estimate: reported over counted tokens, at first 1."""
+        """The factor that corrects counts of texts: about reported over counted tokens, at first 1."""
         known = self.calibration
         if known["counted"] <= 0 or known["reported"] <= 0:
             return 1.0
@@ -185,9 +185,9 @@ class TokenCounter:
         return (known["reported"] + prior) / (known["counted"] + prior)
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of a prompt; 0 without messages and tools.
+        """Return the tokens of a prompt, corrected by `ratio`; 0 without messages and tools.
 
-        The tokens of its parts do not add up to them.
+        The sum of the counts of its parts differs from the count of the whole.
         """
         anchor = self._anchor(messages, tools)
         if anchor:

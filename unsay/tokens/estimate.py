@@ -120,7 +120,10 @@ def _chunk(text: str, fitted: Fitted) -> float:
 
 
 def _weighed(codes: bytes, chances: Chances) -> bytes:
-    """Return for each byte of `codes` the scaled probability of a cut before the next character."""
+    """Return for each character the probability of a cut before the next one, times `chances.scale`.
+
+    `codes` has a byte for each character: its ASCII code, or for `Fitted.wide` its kinds.
+    """
     for step in chances.steps:
         before = int.from_bytes(codes.translate(step.before), "little") << 8 * step.reach
         after = int.from_bytes(codes.translate(step.after), "little")
@@ -129,7 +132,7 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    """Return the tokens that long unbroken words, such as keys, have beyond the estimate.
+    """Return the tokens that long unbroken words, such as keys, have beyond the estimate; maybe 0.
 
     `narrow` has one byte for each character of the text, `weighed` the estimate of each, times
     `scale`.

@@ -35,7 +35,7 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
     """Return the tokens of a media block in any provider's form.
 
     If the data is not in the block, a picture counts as 1,024 by 1,024 pixels, a recording as
-    `UNKNOWN_SECONDS`, and a file as one page.
+    `UNKNOWN_SECONDS`, and a file as one page. What is neither picture nor recording is a file.
     """
     known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
     kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")

@@ -62,6 +62,8 @@ class Amount:
 def usage_of(metadata: Mapping[str, object] | None) -> Usage:
     """Return the tokens of a message's `usage_metadata` by kind; a missing count is 0.
 
+    All counts are 0 for `None`.
+
     `input` is without the tokens that the cache was used for. All lifetimes of cached tokens are
     added up as `cache_creation`.
 
@@ -107,11 +109,11 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
 def prices_for(
     model: str | None, table: Mapping[str, Mapping[Any, float]], *, needed: bool = False
 ) -> Prices | None:
-    """Return the prices of a model; the table may lack the end of its name: a date or `@VERSION`.
+    """Return the prices of a model; `None` if the table does not have it, or `model` is `None`.
 
-    A date is `-20250101`, `-2025-01-01` or `-latest`. `None` if the table does not have it, also
-    for other ends such as `-0613`, or if `model` is `None`. With `needed` (for a cost budget)
-    that raises `ConfigurationError`.
+    With `needed` (for a cost budget) that raises `ConfigurationError`. If the table lacks the whole
+    name, the name is tried without the date or version at its end (`-2025-01-01`, `-0613`,
+    `-latest`, `@VERSION`, `-v1:0`), then also without Bedrock's beginning, such as `us.anthropic.`.
     """
     name = model or ""
     plain = _VERSION.sub("", name, count=1)
