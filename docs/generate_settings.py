@@ -198,8 +198,19 @@ def span(described: Mapping[str, Any]) -> str:
         return f"table of {of}"
     noun = NOUNS[described["type"]]
     return " ".join(
-        [noun, *(f"{word} {described[key]:,g}" for key, word in BOUNDS.items() if key in described)]
+        [
+            noun,
+            *(
+                f"{word} {plain(described[key])}"
+                for key, word in BOUNDS.items()
+                if key in described
+            ),
+        ]
     )
+
+
+def plain(number: float) -> str:
+    return f"{number:,.6f}".rstrip("0").rstrip(".")
 
 
 def toml(given: Any) -> str:
