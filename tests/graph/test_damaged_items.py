@@ -73,6 +73,20 @@ def test_a_damaged_run_hides_no_other(
     assert conversation.say("Question 4?").text
 
 
+@pytest.mark.parametrize("kind", ["branches", "runs"])
+def test_a_row_that_is_not_json_hides_no_other(conversation: Conversation, kind: str) -> None:
+    """The intact items of its kind are listed, and it alone is an error if it is asked for."""
+    store: Any = conversation.graph.store
+    namespace = ("unsay", kind, "t")
+    broken = store.search(namespace)[0].key
+    listed = len(conversation.branches()) + len(conversation.runs().runs)
+    store.conn.execute("UPDATE store SET value = '{' WHERE key = ?", (broken,))
+
+    assert listed - 1 == len(conversation.branches()) + len(conversation.runs().runs)
+    with pytest.raises(DatabaseCorruptError, match="not a JSON object"):
+        store.get(namespace, broken)
+
+
 def test_a_damaged_request_is_an_error_of_its_readers_only(conversation: Conversation) -> None:
     """Another one can be stored, the list says what is damaged."""
     store: Any = conversation.graph.store

@@ -111,16 +111,34 @@ def test_a_purged_thread_is_not_a_damaged_one(database: FileDatabase) -> None:
         "UPDATE store SET prefix = 'unsay.branches.u'",
         "UPDATE store SET value = 'x'",
         "UPDATE store SET value = '[]'",
-        "UPDATE store SET created_at = 'x'",
     ],
     ids=lambda statement: statement[7:50],
 )
 def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> None:
-    """A changed item is not returned under any name."""
+    """Its value is returned under no name; a search has it without one, for the sake of the others."""
     change(database, statement)
+
+    (found,) = database.store.search(("unsay", "branches"))
+    assert {} == found.value
+    with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
+        database.store.get(found.namespace, found.key)
+
+
+def test_an_item_without_a_time_is_refused(database: FileDatabase) -> None:
+    """LangGraph cannot read such a row, so a search has none."""
+    change(database, "UPDATE store SET created_at = 'x'")
 
     with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
         database.store.search(("unsay", "branches"))
+
+
+def test_a_hosts_damaged_item_is_refused(database: FileDatabase) -> None:
+    """A search does not return it with another value."""
+    database.store.put(("host",), "k", {"v": 1})
+    change(database, "UPDATE store SET value = '{' WHERE prefix = 'host'")
+
+    with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
+        database.store.search(("host",))
 
 
 def test_a_hosts_own_items_are_left_as_they_are(database: FileDatabase) -> None:

@@ -310,8 +310,8 @@ def list_stored_branches(
 ) -> Steps[list[StoredBranch]]:
     """Read all stored branches of a thread, oldest first; empty if there are none.
 
-    One whose messages cannot be read is left out and logged as a warning. If its id begins with
-    `named`, which a person gave, `DatabaseCorruptError` is raised instead.
+    A damaged one is left out and logged as a warning. If its id begins with `named`, which a person
+    gave, `DatabaseCorruptError` is raised instead.
     """
 
     def read(item: SearchItem) -> StoredBranch | None:

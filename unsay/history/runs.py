@@ -316,7 +316,7 @@ def list_runs(
     """Return one page of runs, in the order in which they were opened.
 
     Every run that exists when the first page is read comes once, also while others write; newer
-    runs come at the end. Items that are not runs are skipped.
+    runs come at the end. Damaged items, and those that are not runs, are skipped.
 
     Args:
         store: The store of the threads.
@@ -328,7 +328,6 @@ def list_runs(
 
     Raises:
         InputError: An argument is invalid.
-        DatabaseCorruptError: An item is damaged.
     """
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.

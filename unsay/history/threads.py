@@ -82,7 +82,7 @@ def entry_of(item: Item) -> ThreadInfo | None:
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
     """Return all threads, the last changed first; for the command line, which runs blocking.
 
-    Items that are not entries are skipped. Raises `DatabaseCorruptError` if an item is damaged.
+    Damaged items, and those that are not entries, are skipped.
     """
     entries = drive(scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda entry: entry.updated_at, reverse=True)
@@ -258,7 +258,7 @@ def search_sessions(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Steps[SessionPage]:
-    """Return one page of sessions, the last begun first; items that are not entries are skipped.
+    """Return one page of sessions, the last begun first; damaged entries are skipped.
 
     Every session that exists when the first page is read comes once, also while others write.
 
@@ -273,7 +273,6 @@ def search_sessions(
 
     Raises:
         InputError: An argument is invalid.
-        DatabaseCorruptError: An item is damaged.
     """
     if status is not None:
         check_word("status", status, SessionStatus)

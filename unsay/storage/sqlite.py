@@ -1,6 +1,7 @@
 """One SQLite file as checkpointer and store."""
 
 import asyncio
+import json
 import logging
 import os
 import sqlite3
@@ -10,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp, Result
 from langgraph.store.sqlite import SqliteStore
@@ -67,12 +69,15 @@ class FileStore(SqliteStore):
             results = super().batch(operations)
         for result in results:
             for item in result if isinstance(result, list) else [result]:
-                if not isinstance(item, Item) or item.namespace[0] != OURS:
+                if not isinstance(item, Item):
+                    continue
+                is_ours = item.namespace[0] == OURS
+                if not is_ours and item.value is not None:
                     continue
                 try:
                     item.value = without_checksum(item.namespace, item.key, item.value)
                 except DatabaseCorruptError as error:
-                    if item is result:
+                    if item is result or not is_ours:
                         raise
                     LOG.warning(
                         "namespace=%r reason=%r a damaged item is left out",
@@ -94,6 +99,14 @@ class FileStore(SqliteStore):
             except BaseException:  # also when cancelled: LangGraph would commit half of the batch
                 self.conn.rollback()
                 raise
+
+
+def _value_of(stored: Any) -> Any:
+    """Return the value of an item's row; `None` if it is damaged, since no item has this value."""
+    try:
+        return json.loads(stored)
+    except ValueError:
+        return None
 
 
 @contextmanager
@@ -221,7 +234,7 @@ def open_database(
         first.execute("PRAGMA synchronous=NORMAL")
         second = connect(path, busy_seconds=busy, isolation_level=None)
         failed.callback(second.close)
-        store = FileStore(second)
+        store = FileStore(second, deserializer=_value_of)
         _set_up(store)
         second.execute("PRAGMA synchronous=NORMAL")
         if path != MEMORY:
