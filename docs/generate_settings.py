@@ -210,6 +210,7 @@ def span(described: Mapping[str, Any]) -> str:
 
 
 def plain(number: float) -> str:
+    """Return a number without an exponent."""
     return f"{number:,.6f}".rstrip("0").rstrip(".")
 
 
