@@ -71,9 +71,15 @@ def _meant(
 ) -> str:
     """Return what the caller may have meant, for the end of an error; empty if that is not known.
 
-    If a single item was given instead of a list, the text says so. If a value was given by position
-    and fits exactly one other parameter, the text names that parameter.
+    The text names a list for a single item, the number for one that was given as text, or the texts
+    for documents of LangChain. If a value was given by position and fits exactly one other
+    parameter, the text names that parameter.
     """
+    if isinstance(value, str) and value.isdecimal() and _takes(int(value), annotations[name]):
+        return f" (did you mean {name}={int(value)}?)"
+    items = value if isinstance(value, list | tuple) else [value]
+    if any(hasattr(each, "page_content") for each in items):
+        return "; give the texts: [each.page_content for each in …]"
     if fits([value], annotations[name]) and not fits(object(), annotations[name]):
         return f"; put it in a list: {name}=[…]"
     others = [each for each, kind in annotations.items() if each != name and _takes(value, kind)]

@@ -60,6 +60,8 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
             provider's client refuses it.
         ConfigurationError: It is none of the accepted kinds, or the provider's package is missing.
     """
+    if isinstance(model, RunnableLambda) and not hasattr(model, "func"):
+        return _function(model.afunc)  # LangChain's own can only be awaited
     if isinstance(model, Runnable):
         return model
     if callable(model):

@@ -62,7 +62,7 @@ def test_an_old_thread_is_judged_and_bisected(run: Run, serve: Serve) -> None:
     judged = found(run, "judge")["turns"]
     assert ["passed", "failed"] == [each["verdict"]["outcome"] for each in judged]
     seen = run("bisect")
-    assert "It went wrong in turn 2 (2 judgements of 2 turns)" in seen.stdout
+    assert "It went wrong in turn 2 (judgements: 2, turns: 2)" in seen.stdout
     assert "unsay rollback --turns 1" in seen.stderr
     assert found(run, "bisect", "--yes")["rolled_back"]
     assert 1 == len(found(run, "timeline")["turns"])

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
+from unsay import Conversation
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.errors import ConfigurationError
@@ -418,3 +420,16 @@ def test_functions_with_more_parameters_are_accepted() -> None:
     ):
         state = build_graph(lambda _: "Fine.", judge=judge).invoke(asked("How are you?"))
         assert 0.9 == state["quality_score"]
+
+
+@pytest.mark.parametrize("part", ["model", "judge"])
+def test_an_async_runnable_works_in_blocking_code(part: str) -> None:
+    """LangChain's `RunnableLambda` of an async function can only be awaited."""
+
+    async def replies(_: Any) -> Any:
+        return {"judge": 0.9, "model": "Two days."}[part]
+
+    parts = {"model": lambda _: "Two days.", "judge": lambda _: 0.9, part: RunnableLambda(replies)}
+    with Conversation.open(":memory:", **parts) as opened:
+        reply = opened.say("How long in Kyoto?")
+    assert ("Two days.", 0.9) == (reply.text, reply.score)

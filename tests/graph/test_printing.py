@@ -6,11 +6,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from unsay import Conversation, Registry
+from unsay import Conversation, Registry, reversible
 from unsay.errors import InputError
 from unsay.operations.command_table import NOT_IN_GRAPH
 from unsay.storage.sqlite import open_database
-from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 REPLIES = {"Capital": ["Paris."], "Trains": ["Take the TGV."], "How long": ["Two days <b>fit</b>."]}
 
@@ -27,6 +27,35 @@ def conversation() -> Iterator[Conversation]:
         opened.say("How long should I stay?")
         yield opened
     database.close()
+
+
+def test_a_preview_says_which_calls_cannot_be_undone() -> None:
+    """A call that failed did nothing, so it is on neither list."""
+
+    def send(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    @reversible(undo=lambda day: None)
+    def book(day: str) -> str:
+        """Book a day."""
+        if day == "someday":
+            raise ValueError(day)
+        return f"booked {day}"
+
+    calls = [
+        {"name": "send", "args": {"to": "Ann"}},
+        {"name": "book", "args": {"day": "someday"}},
+        {"name": "book", "args": {"day": "Monday"}},
+    ]
+    model = ScriptedChat(default=ToolCalls(calls=calls, then="Done."))
+    tools = [send, book]
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), tools=tools) as opened:
+        opened.say("Send a mail and book Monday.")
+        assert str(opened.preview(turns=1)).splitlines()[-2:] == [
+            "  To undo: book(day='Monday')",
+            "  Cannot be undone: send(to='Ann')",
+        ]
 
 
 def test_a_preview_and_a_rollback_print_what_is_removed(conversation: Conversation) -> None:

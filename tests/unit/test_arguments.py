@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
 from unsay import (
@@ -29,7 +30,7 @@ from unsay import (
     build_graph,
     reversible,
 )
-from unsay.errors import ConfigurationError, InputError, InvalidNameError
+from unsay.errors import ConfigurationError, InputError, InvalidNameError, UnknownBranchError
 from unsay.prompts import ENGLISH
 from unsay.testing import Delay, Fault, ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
@@ -278,6 +279,16 @@ def opened() -> Conversation:
             id="one item for a list",
         ),
         pytest.param(
+            lambda: opened().edit("2", "Hi"),  # type: ignore[arg-type]
+            r"turn must be int, got '2' \(did you mean turn=2\?\)",
+            id="a number as text",
+        ),
+        pytest.param(
+            lambda: opened().say("Hi", documents=[Document("One text.")]),  # type: ignore[list-item]
+            r"; give the texts: \[each.page_content for each in …\]",
+            id="documents for texts",
+        ),
+        pytest.param(
             lambda: build_graph(judge=judge_of_two),
             "one argument, the messages, and judge_of_two does not take that",
             id="a function by its name",
@@ -303,3 +314,11 @@ def test_says_what_to_pass(call: Callable[[], Any], message: str) -> None:
     """An error shows names as they are written in a call, the value, and what is missing."""
     with pytest.raises((InputError, ConfigurationError), match=message):
         call()
+
+
+@pytest.mark.parametrize(("verb", "option"), [("forget", "turns"), ("pin", "turn")])
+def test_a_turn_in_place_of_an_id(verb: str, option: str) -> None:
+    """The error names the argument that takes a turn."""
+    conversation = opened()
+    with pytest.raises(UnknownBranchError, match=f"A turn is given with the option `{option}`$"):
+        getattr(conversation, verb)("9")

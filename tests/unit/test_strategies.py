@@ -172,10 +172,8 @@ def _with_rhythm(per_turn: Any) -> Any:
 @pytest.mark.parametrize(
     ("strategy", "match"),
     [
-        pytest.param(
-            "sliding", "'sliding' is not a strategy, because it has no method 'plan'", id="a name"
-        ),
-        pytest.param(Greedy, "has no method 'plan': pass an instance", id="a class"),
+        pytest.param("sliding", "'sliding' is not a strategy: pass an object", id="a name"),
+        pytest.param(Greedy, "such as SlidingWindow\\(\\), or of", id="a class"),
         pytest.param(_with_rhythm(0), "per_turn must be .*, got 0", id="never"),
         pytest.param(_with_rhythm("always"), "per_turn must be .*, got 'always'", id="a word"),
         pytest.param(_with_rhythm(None), "per_turn must be .*, got None", id="nothing"),

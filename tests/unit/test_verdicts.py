@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, InvalidToolCall, SystemMessage
 
 from unsay.judging.heuristics import prejudge
 from unsay.judging.verdict import (
@@ -169,6 +171,36 @@ def test_nonsense_is_unscored(reply: Any) -> None:
 
     assert ("unscored", None, "model") == (verdict.outcome, verdict.score, verdict.source)
     assert verdict.reason.startswith("the judge's reply has no usable score: ")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        pytest.param(AIMessage("I like it."), "'I like it.'", id="text"),
+        pytest.param(
+            AIMessage(
+                "",
+                invalid_tool_calls=[
+                    InvalidToolCall(name="verdict", args="fine", id="1", error=None)
+                ],
+            ),
+            "'fine'",
+            id="arguments of a call",
+        ),
+    ],
+)
+def test_the_words_of_a_model_without_a_score(message: AIMessage, words: str) -> None:
+    """They are quoted, also from structured output; what a function may return is not explained."""
+    verdict = verdict_of({"raw": message, "parsed": None}, quality_threshold=0.5)
+
+    problem = "the judge's reply has no usable score: no stated score: "
+    assert problem + words == verdict.reason
+
+
+@pytest.mark.parametrize("score", [Decimal("0.7"), Fraction(7, 10)], ids=repr)
+def test_every_kind_of_number_is_a_score(score: Any) -> None:
+    """As those of numpy, which are registered as real numbers."""
+    assert 0.7 == verdict_of({"score": score}, quality_threshold=0.5).score
 
 
 @given(

@@ -9,6 +9,7 @@ from unsay.conversation.results import Preview
 from unsay.conversation.timeline_data import TimelineData
 from unsay.messages.content import preview
 from unsay.operations.commands import score_text
+from unsay.operations.compensation_report import stays_in_effect
 from unsay.types import Checkpoint
 
 QUESTION_CHARS = 200
@@ -54,7 +55,9 @@ def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
     listed = {
         words.checkpoints: [each["name"] or each["id"] for each in seen.checkpoints],
         words.tools: list(seen.tool_calls),
-        words.not_undoable: [each.description for each in seen.compensations if each.obstacle],
+        words.not_undoable: [
+            each.description for each in seen.compensations if stays_in_effect(each)
+        ],
     }
     for label, names in listed.items():
         if names:

@@ -52,11 +52,11 @@ class Labels(Texts):
     )
     imported: Text = Text("Imported {count} ratings.", "{count}件の評価を取り込みました。")
     bisected: Text = Text(
-        "It went wrong in turn {turn} ({judgements} judgements of {turns} turns): {reason}",
+        "It went wrong in turn {turn} (judgements: {judgements}, turns: {turns}): {reason}",
         "ターン{turn}で品質が落ちました(全{turns}ターン、判定{judgements}回): {reason}",
     )
     bisected_nothing: Text = Text(
-        "No turn fails ({judgements} judgements of {turns} turns)",
+        "No turn fails (judgements: {judgements}, turns: {turns})",
         "不合格になるターンはありません(全{turns}ターン、判定{judgements}回)",
     )
     bisected_unjudged: Text = Text(

@@ -87,8 +87,9 @@ def check_strategy(strategy: Any) -> None:
     for name in ("plan", "reduce"):
         if isinstance(strategy, type) or not callable(getattr(strategy, name, None)):
             raise ConfigurationError(
-                f"{strategy!r} is not a strategy, because it has no method {name!r}: pass an "
-                "instance of a subclass of unsay.context.Strategy"
+                f"{strategy!r} is not a strategy: pass an object of a class in unsay.context, such as "
+                "SlidingWindow(), or of your own subclass of Strategy; settings={'strategy': …} "
+                "takes a name"
             )
         method = getattr(strategy, name)
         check_arity(method, 1, f"strategy.{name}", "the PlanContext")

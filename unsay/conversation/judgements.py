@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from unsay.conversation.results import Rows
+from unsay.conversation.results import Rows, counted
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import UnknownTurnError
@@ -65,12 +65,12 @@ class Bisection:
         return 0 if self.turn is None else self.turns - self.turn + 1
 
     def __str__(self) -> str:
-        counted = f"({self.judgements} judgements of {self.turns} turns)"
+        effort = f"({counted(self.judgements, 'judgement')} of {counted(self.turns, 'turn')})"
         if self.turn is None and not self.confirmed:
-            return f"The last answer could not be judged {counted}: {self.reason}"
+            return f"The last answer could not be judged {effort}: {self.reason}"
         if self.turn is None:
-            return f"No turn fails {counted}"
-        return f"It went wrong in turn {self.turn} {counted}: {self.reason}"
+            return f"No turn fails {effort}"
+        return f"It went wrong in turn {self.turn} {effort}: {self.reason}"
 
 
 def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Steps[Rating]:

@@ -11,7 +11,7 @@ from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text
-from unsay.operations.compensation_report import report_text
+from unsay.operations.compensation_report import report_text, stays_in_effect
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import Checkpoint, TopicChange
@@ -158,7 +158,8 @@ class Preview:
     """What a rollback would remove, oldest first; prints as text.
 
     `at` says in words where the transcript would end. `turns` is the number of answered turns,
-    `tool_calls` has names of tools, and `compensations` the calls that would be undone.
+    `tool_calls` has names of tools. `compensations` has the calls with consequences: each would be
+    undone, unless its `obstacle` says why it cannot.
     """
 
     at: str
@@ -175,7 +176,8 @@ class Preview:
         texts = (
             ", ".join(names),
             ", ".join(self.tool_calls),
-            "; ".join(call.description for call in self.compensations),
+            "; ".join(call.description for call in self.compensations if not call.obstacle),
+            "; ".join(each.description for each in self.compensations if stays_in_effect(each)),
         )
         messages, tokens = len(self.message_ids), self.tokens.total
         if language_of(self.at) == "ja":
@@ -184,6 +186,7 @@ class Preview:
                 f"{tokens}トークンを取り除きます。"
             )
             question, *labels = "質問", "チェックポイント", "ツール呼び出し", "取り消す呼び出し"
+            labels.append("取り消せない処理")
         else:
             counts = (
                 counted(self.turns, "turn"),
@@ -192,6 +195,7 @@ class Preview:
             )
             first = f"A rollback to {self.at} removes {', '.join(counts)}."
             question, *labels = "Question", "Checkpoints", "Tool calls", "To undo"
+            labels.append("Cannot be undone")
         rows = [(question, preview(each)) for each in self.questions]
         rows += [(label, text) for label, text in zip(labels, texts, strict=True) if text]
         return "\n".join([first, *(f"  {label}: {text}" for label, text in rows)])

@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from unsay.judging.score_text import (
@@ -225,8 +227,9 @@ def _read_number(value: object) -> Reading:
     score = None
     if isinstance(value, str):
         score = score_of_value(value.translate(_WIDE))
-    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-        score = float(value) + 0.0  # turns -0.0 into 0.0
+    elif isinstance(value, Real | Decimal) and not isinstance(value, bool):
+        number: Any = value  # the types of numbers have no comparison in common
+        score = float(number) + 0.0 if 0 <= number <= 1 else None  # turns -0.0 into 0.0
     return Reading(score=score, problem="no valid score" if score is None else "")
 
 

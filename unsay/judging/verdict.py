@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from unsay.context.summaries import SHORTEST, lines_of
 from unsay.judging.score_parser import read_reply
@@ -255,8 +255,9 @@ def verdict_of(
     read = read_reply(reply)
     if read.score is None:
         problem = f"the judge's reply has no usable score: {read.problem or 'no stated score'}"
-        if read.reason or isinstance(reply, str) or hasattr(reply, "content"):
-            return unscored(f"{problem}: {read.reason!r}")
+        words = _words_of_model(reply)
+        if read.reason or words is not None:
+            return unscored(f"{problem}: {read.reason or words!r:.200}")
         return unscored(
             f"{problem}: {reply!r:.200}; a judge returns a score from 0 to 1, or a mapping with "
             "'score' and 'reason'"
@@ -268,6 +269,18 @@ def verdict_of(
         return verdict
     outcome = "failed" if read.consistency < consistency_threshold else verdict.outcome
     return replace(verdict, consistency=read.consistency, outcome=outcome)
+
+
+def _words_of_model(reply: object) -> str | None:
+    """Return what a judging model wrote, as text or as arguments of a call; `None` for a function."""
+    # LangChain's structured output has the message under `raw`.
+    message = reply.get("raw") if isinstance(reply, Mapping) else reply
+    if isinstance(message, str):
+        return message
+    if not isinstance(message, AIMessage):
+        return None
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    return message.text or "; ".join(str(each["args"]) for each in calls)
 
 
 def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:

@@ -57,7 +57,13 @@ _NAMED = re.compile(
     rf"`?(?<!-)\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|\(\)`?)"
 )
 
-_OPTIONS = {"run_id": "run", "below": "results-below", "thread_id": "thread", "labels": "label"}
+_OPTIONS = {
+    "run_id": "run",
+    "below": "results-below",
+    "thread_id": "thread",
+    "labels": "label",
+    "turns": "turn",  # of `unsay forget`
+}
 _OPTION = re.compile(
     r"^(since|until|cursor|limit|run_id|below|thread_id|labels)=|the option `(\w+)`"
 )
@@ -81,6 +87,8 @@ def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
         return f"/{name}" if in_chat else f"`unsay {name}`"
 
     def option(match: re.Match[str]) -> str:
-        return f"--{_OPTIONS.get(match[1], match[1])} " if match[1] else f"the option --{match[2]}"
+        name = match[1] or match[2]
+        shown = f"--{_OPTIONS.get(name, name)}"
+        return f"{shown} " if match[1] else f"the option {shown}"
 
     return _OPTION.sub(option, _NAMED.sub(typed, message))

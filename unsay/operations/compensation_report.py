@@ -1,6 +1,6 @@
 """What was undone and what was not, as text."""
 
-from unsay.history.compensations import Outcome, Report
+from unsay.history.compensations import Compensation, Outcome, Report
 from unsay.operations.compensate import FAILED_CALL
 from unsay.prompts.fields import Texts
 
@@ -13,7 +13,7 @@ def report_text(report: Report, texts: Texts) -> str:
     left = report.of("failed", "skipped")
     parts = (
         (texts.effects_undone, report.undone),
-        (texts.effects_left, [o for o in left if o.compensation.obstacle != FAILED_CALL]),
+        (texts.effects_left, [each for each in left if not _did_nothing(each.compensation)]),
         (texts.effects_unknown, report.of("unknown")),
         (texts.effects_returned, report.of("returned")),
     )
@@ -22,6 +22,15 @@ def report_text(report: Report, texts: Texts) -> str:
         for template, outcomes in parts
         if outcomes
     )
+
+
+def stays_in_effect(call: Compensation) -> bool:
+    """Return whether a rollback leaves what a call did; `False` also if the call itself failed."""
+    return bool(call.obstacle) and not _did_nothing(call)
+
+
+def _did_nothing(call: Compensation) -> bool:
+    return call.obstacle == FAILED_CALL
 
 
 def _outcome_text(outcome: Outcome, texts: Texts) -> str:

@@ -82,12 +82,12 @@ def no_turn(number: object, last: int) -> UnknownTurnError:
     )
 
 
-def _turn_hint(name: str) -> str:
+def _turn_hint(name: str, option: str) -> str:
     """Return the end of an error message for a `name` that is a number: how to give a turn.
 
-    Empty for any other name.
+    `option` is the argument that takes a turn. Empty for any other name.
     """
-    return ". A turn is given with the option `turn`" if name.isdecimal() else ""
+    return f". A turn is given with the option `{option}`" if name.isdecimal() else ""
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
@@ -110,7 +110,7 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     if not matches:
         raise UnknownBranchError(
             f"No message or topic of this thread matches {what!r}; timeline() lists them"
-            f"{_turn_hint(what)}"
+            f"{_turn_hint(what, 'turns')}"
         )
     return matches[0]
 
@@ -168,7 +168,7 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
     if page is None:
         raise UnknownBranchError(
             f"Message {message_id!r} is not in the transcript; timeline() lists its messages"
-            f"{_turn_hint(message_id)}"
+            f"{_turn_hint(message_id, 'turn')}"
         )
     _check_sent(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
