@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from tests.graph.back_kit import SHIFTS, Opening, state, words
-from tests.graph.kit import Numbered, config, said
+from tests.graph.kit import Numbered, config, said, scores
 from tests.tiers import sampled
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import (
@@ -515,3 +515,21 @@ def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: O
         assert conversation.say(f"Question {number}?").text
     with pytest.raises(EventLogGapError):
         conversation.events()
+
+
+def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: Opening) -> None:
+    """In any graph `/restore` loads the place of the branch that it restores, not that of a draft."""
+    judge = scores(*[0.9] * 8, 0.1)
+    conversation = opened(settings=SMALL, detector=SHIFTS, judge=judge)
+    for number in range(3):
+        conversation.say(f"Early {number}?")
+    conversation.rollback(turns=1)
+    for question in ("Question 0?", "NEW: 1?", "Question 2?", "NEW: 3?", "Question 4?", "Last?"):
+        conversation.say(question)
+    kinds = [branch["kind"] for branch in state(conversation)["branches"]]
+    assert ["person", "draft"] == kinds
+    assert "Early 2?" not in words(conversation)
+
+    conversation.graph.invoke({"messages": [HumanMessage("/restore")]}, config("t"))
+
+    assert "Early 2?" in words(conversation)

@@ -34,8 +34,23 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
     raise UnknownBranchError(NOTHING_REMOVED)
 
 
+def places_to_restore(state: State, what: str) -> set[str | None]:
+    """Return the ids of the messages that `/restore WHAT` needs in the state; `None` is the start.
+
+    A branch needs the message that it followed. The newest branches may hold only drafts; then the
+    branches before them are included, up to the first one of another kind. Only branches whose id
+    begins with `what` count; the set is empty if there are none.
+    """
+    places: set[str | None] = set()
+    for ref in reversed(removed_branches(state, what)):
+        places.add(ref["base"])
+        if ref["kind"] != "draft":
+            break
+    return places
+
+
 def removed_branches(state: State, what: str = "") -> list[BranchRef]:
-    """Return the references to the branches that can be restored, oldest first; maybe none.
+    """Return the references to the branches that hold messages or drafts, oldest first; maybe none.
 
     Only those whose id begins with `what` are included. Branches of commands alone are left out.
     """

@@ -156,8 +156,8 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
     """Return the id of the offloaded segment with a message to pin; `None` if the state has it.
 
     Raises `UnknownBranchError` if neither has it, `InputError` for a command or notice,
-    `ConflictError` for a forgotten one or an irrelevant document, `DatabaseCorruptError` for a
-    damaged segment.
+    `ConflictError` for an irrelevant document or a forgotten message of a segment (`pin` refuses
+    those of the state), `DatabaseCorruptError` for a damaged segment.
     """
     if any(message.id == message_id for message in state["messages"]):
         _check_sent(state["messages"], message_id)

@@ -50,7 +50,7 @@ class Text(Entry[str]):
     def check(self, given: object) -> None:
         """Raise `ConfigurationError` unless `given` is a text with the default's placeholders.
 
-        A blank text, and one with other placeholders, raise too.
+        A blank text raises too, and so does a placeholder that is unknown or has a format.
         """
         needed = placeholders(self.en)
         _check_text(self.name, given, needed, is_template=bool(needed))
@@ -70,7 +70,8 @@ class Table(Entry[Mapping[str, str]]):
     def check(self, given: object) -> None:
         """Raise `ConfigurationError` unless `given` has the default's names and placeholders.
 
-        A blank text raises too. A table with an empty default takes any names.
+        A blank text and a placeholder with a format raise too. A table with an empty default takes
+        any names.
         """
         if not isinstance(given, Mapping):
             raise ConfigurationError(f"{self.name}={given!r}: give a mapping of names to texts")
