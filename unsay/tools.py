@@ -232,7 +232,9 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
     schema, defaults = target.args_schema, {}
     if isinstance(schema, dict):  # JSON Schema, as tools of an MCP server have
         described = schema.get("properties", {}).items()
-        defaults = {name: each["default"] for name, each in described if "default" in each}
+        # The schema of an argument that takes any value can be `True`.
+        dicts = [(name, each) for name, each in described if isinstance(each, dict)]
+        defaults = {name: each["default"] for name, each in dicts if "default" in each}
     elif isinstance(schema, type) and issubclass(schema, BaseModel):
         fields = schema.model_fields.items()
         defaults = {name: field.default for name, field in fields if not field.is_required()}

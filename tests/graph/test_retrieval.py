@@ -328,7 +328,8 @@ class _Optional(BaseModel):
 
 _REMOTE = {
     "type": "object",
-    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    # `True` is JSON Schema for any value; MCP servers in Rust send it.
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}, "filter": True},
     "required": ["query"],
 }
 

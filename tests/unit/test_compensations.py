@@ -158,7 +158,7 @@ def test_the_tools_own_defaults_are_the_calls() -> None:
     assert {"seat": "4A", "seats": 3} == whole_args(tool(seat_of), {"seat": "4A", "seats": 3})
     loose = StructuredTool(name="x", description="x", args_schema={"type": "object"}, func=seat_of)
     assert {"seat": "4A"} == whole_args(loose, {"seat": "4A"})
-    schema = {"type": "object", "properties": {"seat": {}, "seats": {"default": 1}, "note": {}}}
+    schema = {"type": "object", "properties": {"seat": {}, "seats": {"default": 1}, "note": True}}
     remote = StructuredTool(name="x", description="x", args_schema=schema, func=seat_of)
     assert {"seat": "4A", "seats": 1} == whole_args(remote, {"seat": "4A"})
 

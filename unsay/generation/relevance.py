@@ -231,10 +231,14 @@ def _query_name(properties: dict[str, Any]) -> str | None:
     return next((name for name in _QUERIES if name in texts), texts[0] if len(texts) == 1 else None)
 
 
-def _is_text(described: dict[str, Any]) -> bool:
-    """Return whether an argument takes any text, by its JSON Schema; `None` may be allowed too."""
-    kinds = [described, *described.get("anyOf", ())]
-    return any(each.get("type") == "string" and "enum" not in each for each in kinds)
+def _is_text(described: Any) -> bool:
+    """Return whether an argument takes any text, by its JSON Schema; `None` may be allowed too.
+
+    An argument that takes any value (the schema `true`) is not meant for text.
+    """
+    kinds = [described, *described.get("anyOf", ())] if isinstance(described, dict) else []
+    plain = (each for each in kinds if isinstance(each, dict) and "enum" not in each)
+    return any(each.get("type") == "string" for each in plain)
 
 
 def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:
