@@ -1,4 +1,4 @@
-"""A damaged branch is lost, but the thread that needs it goes on."""
+"""A damaged branch or stored tool call is lost, but the thread that needs it goes on."""
 
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import Numbered, config, last_text, make, say, scores, transcript
-from unsay import Conversation
+from unsay import Conversation, reversible
 from unsay.errors import DatabaseCorruptError
 from unsay.operations.stopped import KEY
 from unsay.storage.items import thread_namespace
-from unsay.testing import ScriptedChat
+from unsay.testing import ScriptedChat, ToolCalls
 
 
 def damage_branches(store: BaseStore) -> None:
@@ -115,3 +115,32 @@ def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptu
             conversation.restore(name)
         conversation.restore(whole)
         assert "q2" == conversation.messages()[0].text
+
+
+def test_a_thread_goes_on_after_a_call_to_undo_is_damaged() -> None:
+    """Its effect is unknown now, so it is not undone, and the notice says so; the turn is undone."""
+    undone: list[str] = []
+
+    def cancel(to: str) -> None:
+        undone.append(to)
+
+    @reversible(undo=cancel)
+    def book(to: str) -> str:
+        """Reserve a ticket."""
+        return f"ticket {to}"
+
+    store = InMemoryStore()
+    reply = ToolCalls(calls=[{"name": "book", "args": {"to": "Kyoto"}}], then="Booked.")
+    chat = ScriptedChat(replies={"Book a ticket": reply}, default="Hello.")
+    graph = make(chat, tools=[book], store=store)
+    say(graph, "Book a ticket")
+    (item,) = store.search(thread_namespace("compensations", "t"))
+    store.put(item.namespace, item.key, {"status": "made", "call": "xx"})
+
+    state = say(graph, "/undo")
+
+    assert [] == undone
+    assert "the stored entry of the call is damaged" in last_text(state)
+    assert ["human: /undo"] == transcript(graph)[:-1], "the turn is undone"
+    say(graph, "Hi", "/undo", "Hi again")
+    assert "ai: Hello." == transcript(graph)[-1]

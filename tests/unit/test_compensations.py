@@ -19,25 +19,23 @@ from unsay.history.compensations import (
     Entry,
     Outcome,
     Report,
-    get_entries,
+    find_entries,
     list_entries,
     pack,
     put_entries,
     unpack,
 )
 from unsay.messages.annotations import annotate
-from unsay.operations.compensate import (
+from unsay.operations.compensate import disown, run_compensations, schedule_compensations
+from unsay.operations.compensation_report import report_text
+from unsay.operations.undoable_calls import (
     COPIED,
     FAILED_CALL,
     NO_RESULT,
     NO_UNDO,
     compensations_of,
-    disown,
     keeps_effects,
-    run_compensations,
-    schedule_compensations,
 )
-from unsay.operations.compensation_report import report_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
@@ -347,14 +345,14 @@ async def test_the_store_keeps_one_entry_for_each_call() -> None:
     drive(iter_of(put_entries(store, "t", [first, second])))
     await adrive(iter_of(put_entries(store, "t", [first.to("failed", "x" * 900)])))
 
-    known = drive(get_entries(store, "t", ["1", "2", "3"]))
+    known = drive(find_entries(store, "t", ["1", "2", "3"]))
 
     assert {"1": "failed", "2": "pending"} == {key: each.status for key, each in known.items()}
     assert 500 == len(known["1"].error)
-    assert known == await adrive(get_entries(store, "t", ["1", "2"]))
+    assert known == await adrive(find_entries(store, "t", ["1", "2"]))
     assert 2 == len(drive(list_entries(store, "t")))
     assert [] == drive(list_entries(store, "other"))
-    assert {} == drive(get_entries(store, "t", []))
+    assert {} == drive(find_entries(store, "t", []))
 
 
 def iter_of(call: Any) -> Any:

@@ -17,7 +17,6 @@ from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.automatic import turn_step
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
-from unsay.operations.compensate import compensations_of
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import without_page_refs
@@ -41,6 +40,7 @@ from unsay.operations.rollback import (
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.state_history import add_note
 from unsay.operations.targets import rollback_targets, target_of
+from unsay.operations.undoable_calls import compensations_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, CheckpointReason

@@ -5,14 +5,16 @@ The store has one item for each call, written before anything runs. Its status i
 compensation that a crash left `running` is reported and not run again, unless its tool is idempotent.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, SearchItem
 
 from unsay.effects import Call, Steps
+from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import freeze, get_items, put_items, reading, thaw, thread_namespace
 from unsay.storage.pagination import read_items
 
@@ -20,6 +22,7 @@ Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
 Result = Literal["undone", "failed", "unknown", "skipped", "returned"]
 
 ERROR_CHARS = 500
+LOG = logging.getLogger(__name__)
 
 _namespace = partial(thread_namespace, "compensations")
 
@@ -108,21 +111,52 @@ def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> C
     return put_items(store, _namespace(thread_id), values)
 
 
-def get_entries(store: BaseStore, thread_id: str, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
-    """Read the entries with these keys; missing ones are left out.
+def find_entries(
+    store: BaseStore, thread_id: str, keys: Sequence[str]
+) -> Steps[dict[str, Entry | None]]:
+    """Read the entries with these keys; missing ones are left out, and `None` is a damaged one.
 
-    Raises `DatabaseCorruptError` if one is damaged.
+    A damaged one is logged as a warning.
     """
-    values = yield from get_items(store, _namespace(thread_id), keys)
-    return {key: unpack(value) for key, value in values.items()}
+    namespace = _namespace(thread_id)
+    try:
+        values = yield from get_items(store, namespace, keys)
+        return {key: unpack(value) for key, value in values.items()}
+    except DatabaseCorruptError:  # one damaged entry fails the whole batch, so each is read alone
+        found: dict[str, Entry | None] = {}
+    for key in keys:
+        try:
+            values = yield from get_items(store, namespace, [key])
+            found.update((name, unpack(value)) for name, value in values.items())
+        except DatabaseCorruptError as error:
+            _warn(key, error)
+            found[key] = None
+    return found
 
 
-def list_entries(store: BaseStore, thread_id: str) -> Steps[list[Entry]]:
+def list_entries(
+    store: BaseStore, thread_id: str, *, skip_damaged: bool = False
+) -> Steps[list[Entry]]:
     """Read the entries of all calls of a thread, of every status, in no certain order.
 
-    Raises `DatabaseCorruptError` if one is damaged.
+    Raises `DatabaseCorruptError` if one is damaged. With `skip_damaged` it is left out instead, and
+    logged as a warning.
     """
-    return (yield from read_items(store, _namespace(thread_id), lambda item: unpack(item.value)))
+
+    def read(item: SearchItem) -> Entry | None:
+        try:
+            return unpack(item.value)
+        except DatabaseCorruptError as error:
+            if not skip_damaged:
+                raise
+            _warn(item.key, error)
+            return None
+
+    return (yield from read_items(store, _namespace(thread_id), read))
+
+
+def _warn(key: str, error: DatabaseCorruptError) -> None:
+    LOG.warning("call=%r reason=%r the stored entry of a call is damaged", key, str(error))
 
 
 def pack(entry: Entry) -> dict[str, Any]:

@@ -12,8 +12,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
     """Undo the tool calls of rejected drafts, then add the turn's `checkpoints_due`, if any.
 
     The update is empty if there is nothing to undo and no checkpoint is due. An undo that fails is
-    streamed as an event, not raised. Raises `DatabaseCorruptError` if the stored entry of a call is
-    damaged.
+    streamed as an event, not raised.
     """
     # Compensations come first: from here on no rollback needs the rejected drafts any more.
     yield from run_compensations(state, scope)

@@ -120,8 +120,7 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     """Return what one attempt needs: its context, its model, reminders, hints, and recall.
 
     Raises `MissingModelError` without a model, `ConfigurationError` if the model cannot take the
-    tools, `DatabaseCorruptError` if the stored entry of a call is damaged. If recall fails, the
-    attempt has none.
+    tools. If recall fails, the attempt has none.
     """
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)

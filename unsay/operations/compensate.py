@@ -8,105 +8,43 @@ undoes nothing, and a committed one is always completed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
-from langchain_core.tools import BaseTool
+from langchain_core.messages import AnyMessage
 
 from unsay.effects import Call, Steps
 from unsay.errors import ConfirmationNeededError
-from unsay.history.branch import Change
 from unsay.history.compensations import (
     Compensation,
     Entry,
     Outcome,
     Report,
-    get_entries,
+    find_entries,
     list_entries,
     pack,
     put_entries,
     unpack,
 )
 from unsay.interrupts import ask_person, read_approvals, undo_request
-from unsay.messages.annotations import annotation_of
-from unsay.messages.content import text_of
 from unsay.operations.automatic import rejected_messages
 from unsay.operations.provenance import NOT_OURS, UNDONE, call_tag, is_own_call, was_undone
-from unsay.runtime import Scope, Services
+from unsay.operations.undoable_calls import NO_UNDO, calls_to_undo, compensations_of, tool_of
+from unsay.runtime import Scope
 from unsay.state import State, Update, with_update
-from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
+from unsay.tools import Reversal, reversal_of
 from unsay.types import PendingCompensation
 
-NO_UNDO = "no compensation is registered"
-NO_RESULT = "no result of the call is known"
-FAILED_CALL = "the call itself failed"
-COPIED = "the message was copied here from elsewhere"
 RETURNED = "the call returned to the transcript first"
+DAMAGED = "the stored entry of the call is damaged"
 
 
-def compensations_of(change: Change, services: Services) -> list[Compensation]:
-    """Return the calls that a change removes, drafts included; see `calls_to_undo`."""
-    return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
-
-
-def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
-    """Return the tool calls of messages, newest first; `obstacle` says why one cannot be undone.
-
-    Nothing is undone here. Hand-offs and calls of tools declared to have no consequences are left out.
-    """
-    results: dict[str, ToolMessage] = {}
-    calls = []
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage):
-            results[message.tool_call_id] = message
-        elif isinstance(message, AIMessage):
-            for call in reversed(message.tool_calls):
-                result = results.pop(call["id"] or "", None)
-                calls.append(_compensation(message, call, result, services))
-    return [each for each in calls if each is not None]
-
-
-def _compensation(
-    message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
-) -> Compensation | None:
-    """Return a tool call as it can be undone; `None` if its tool has no consequences, or hands over."""
-    tool = _tool_of(call["name"], services)
-    reversal = reversal_of(tool)
-    if (tool is None and is_hand_off(call)) or (reversal is not None and reversal.undo is None):
-        return None
-    args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
-    text = None if result is None else text_of(result)
-    name, shown, obstacle = call["name"], reversal or Reversal(), ""
-    if "picked" in annotation_of(message):
-        obstacle = COPIED
-    elif reversal is None:
-        obstacle = NO_UNDO
-    elif result is None:
-        obstacle = NO_RESULT
-    elif result.status == "error":
-        obstacle = FAILED_CALL
-    return Compensation(
-        key=f"{call['id']}@{message.id}",
-        tool_call_id=call["id"] or "",
-        message_id=message.id or "",
-        tool=name,
-        args=args,
-        result=text,
-        description=shown.describe_call(name, args, text),
-        confirm=shown.confirm,
-        obstacle=obstacle,
-    )
-
-
-def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
-    """Return whether no call of these messages can have been undone; `True` if there are no calls."""
-    return all(each.obstacle for each in calls_to_undo(messages, services))
-
-
-def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry]]:
+def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry | None]]:
     if scope.address is None:
         return {}
-    return (yield from get_entries(*scope.address, keys))
+    return (yield from find_entries(*scope.address, keys))
+
+
+def _intact(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    return {key: entry for key, entry in entries.items() if entry is not None}
 
 
 def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
@@ -114,20 +52,16 @@ def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
         yield put_entries(*scope.address, entries)
 
 
-def _tool_of(name: str, services: Services) -> BaseTool | None:
-    return next((each for each in services.tools if each.name == name), None)
-
-
 def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
-    return reversal_of(_tool_of(call.tool, scope.services)) or Reversal()
+    return reversal_of(tool_of(call.tool, scope.services)) or Reversal()
 
 
 def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[None]:
     """Store entries for the calls that a step must undo, before its update is committed.
 
     If a tool asks first, `scope.confirm` answers, or in a run an interrupt asks a person; raises
-    `ConfirmationNeededError` if there is neither, `DatabaseCorruptError` if a stored entry is
-    damaged.
+    `ConfirmationNeededError` if there is neither. A call whose stored entry is damaged is not
+    undone; it gets the obstacle `DAMAGED`.
     """
     made = yield from _never_answered(state, scope, update)
     removed, restored = _net(scope)
@@ -141,7 +75,7 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
 def schedule_draft_compensations(state: State, scope: Scope) -> Steps[None]:
     """Store entries to undo the calls of rejected drafts; without a store nothing is done.
 
-    Only a node calls this: an interrupt may ask a person. Raises what `get_entries` raises.
+    Only a node calls this: an interrupt may ask a person first.
     """
     if scope.store is not None:
         scheduled = {each["key"] for each in state.get("pending_compensations", [])}
@@ -154,7 +88,7 @@ def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[st
     """Return by key the stored calls of turns whose question the step removes or replaces, if any.
 
     Calls that are in the transcript after the step are left out: a host can replace the question of
-    an answered turn, whose calls keep the status `made`. Raises what `list_entries` raises.
+    an answered turn, whose calls keep the status `made`. Damaged entries are left out too.
     """
     left = (m for change in scope.step_log.changes for m in change.branch["messages"])
     asked = {message.id for message in left if message.type == "human"}
@@ -162,7 +96,8 @@ def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[st
     if not asked or not known or scope.address is None:
         return {}
     kept = {message.id for message in with_update(state, update)["messages"]}
-    entries = yield from list_entries(*scope.address)
+    # One that is damaged must not keep the thread from every later rollback.
+    entries = yield from list_entries(*scope.address, skip_damaged=True)
     made = [e.compensation for e in entries if e.status == "made" and e.turn_id in asked]
     return {call.key: call for call in made if call.message_id not in kept}
 
@@ -206,17 +141,19 @@ def _schedule(
 ) -> Steps[None]:
     """Store entries for calls that left or returned, by key; a call that returned is not undone.
 
-    A call whose undo failed or was skipped is only undone again if its key is in `again`. The
-    errors are those of `schedule_compensations`.
+    A call whose undo failed or was skipped is only undone again if its key is in `again`, and one
+    whose entry is damaged never. The errors are those of `schedule_compensations`.
     """
     if not removed and not restored:
         return
-    known = yield from _known_entries([*removed, *restored], scope)
-    due = []
+    found = yield from _known_entries([*removed, *restored], scope)
+    known, due = _intact(found), []
     removed = {key: call for key, call in removed.items() if not was_undone(call, state, scope)}
     for key, call in removed.items():
         entry = known.get(key)
-        if entry is None:
+        if entry is None and key in found:  # whether it was undone already is unknown
+            due.append(replace(call, obstacle=call.obstacle or DAMAGED))
+        elif entry is None:
             ours = call.obstacle or is_own_call(call, state, scope)
             due.append(call if ours else replace(call, obstacle=NOT_OURS))
         elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
@@ -300,8 +237,8 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     """Undo the pending calls of the committed state, each once, and report the results.
 
     An undo that fails is in the report, not raised. One that a crash interrupted is only reported,
-    unless its tool is idempotent. The caller commits `pending_compensations` as empty. Raises
-    `DatabaseCorruptError` if a stored entry is damaged.
+    unless its tool is idempotent. A call whose stored entry is damaged is neither undone nor
+    reported. The caller commits `pending_compensations` as empty.
     """
     pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
     scope.step_log.pending_compensations = []
@@ -374,10 +311,10 @@ def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
 def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
     """Store the calls of an unfinished draft after each tool step, in case its turn never ends.
 
-    Without a store nothing is done. Raises `DatabaseCorruptError` if a stored entry is damaged.
+    Without a store nothing is done.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
-    known = yield from _known_entries([each.key for each in calls], scope)
+    known = _intact((yield from _known_entries([each.key for each in calls], scope)))
     new = [each for each in calls if each.key not in known]
     entries = [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
     yield from _note_entries(entries, scope)
@@ -386,11 +323,11 @@ def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     """Return which calls of rejected drafts were not undone, to tell the model in the next attempt.
 
-    Only calls of tools with an undo are included. Empty without a store. Raises
-    `DatabaseCorruptError` if a stored entry is damaged.
+    Only calls of tools with an undo are included. Empty without a store. Damaged entries are left
+    out.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
-    known = yield from _known_entries([each.key for each in calls], scope)
+    known = _intact((yield from _known_entries([each.key for each in calls], scope)))
     left = [
         Outcome(compensation=each, result="skipped", reason=known[each.key].error)
         for each in calls

@@ -1,7 +1,7 @@
 """What was undone and what was not, as text."""
 
 from unsay.history.compensations import Compensation, Outcome, Report
-from unsay.operations.compensate import FAILED_CALL
+from unsay.operations.undoable_calls import FAILED_CALL
 from unsay.prompts.fields import Texts
 
 

@@ -24,7 +24,7 @@ from unsay.operations.automatic import (
     without_retries,
 )
 from unsay.operations.checkpoints_due import checkpoints_due
-from unsay.operations.compensate import keeps_effects, note_own_calls
+from unsay.operations.compensate import note_own_calls
 from unsay.operations.lessons import LESSONS, lessons_of_turn
 from unsay.operations.record_events import log_checkpoints, log_rollback
 from unsay.operations.rollback import (
@@ -35,6 +35,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.state_history import add_note
+from unsay.operations.undoable_calls import keeps_effects
 from unsay.operations.unsaved_attempts import place_of_question
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update, offloaded_of
