@@ -45,7 +45,7 @@ class TopicDetector(Protocol):
     ) -> TopicShift | Awaitable[TopicShift]:
         """Return the topic of a question: the current one, a new one, or one of `others`.
 
-        It is called once for a question that is not the first. If it raises, the topic stays.
+        It is not called for a conversation's first question. If it raises, the topic stays.
 
         Args:
             question: The user's newest message.

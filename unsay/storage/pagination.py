@@ -129,8 +129,7 @@ def scan(
 
     Items for which `read` returns `None` are left out. Only items whose fields have the values in
     `equal` are read. The keys of `equal` must not come from a user: a store puts them into its
-    query. In unsay's SQLite database an item with a wrong checksum has an empty value. Raises what
-    `read` raises, and there `DatabaseCorruptError` for an item that is no JSON.
+    query. In unsay's SQLite database a damaged item has an empty value. Raises what `read` raises.
     """
     # Stores page by offset, and concurrent writes move items. Pages therefore overlap by one item:
     # if the overlap is missing, an item was deleted and the previous page is read again. Items that
