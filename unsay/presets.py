@@ -214,36 +214,51 @@ def hint(name: object, names: Iterable[str]) -> str:
 
 
 @contextmanager
-def refusing(names: Iterable[str]) -> Iterator[None]:
+def refusing(names: Iterable[str], origins: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turn errors in reading settings, within a `with` block, into `ConfigurationError`.
 
     These are impossible values and a file that cannot be read. `names` are the known settings, from
-    which the message suggests the nearest.
+    which the message suggests the nearest. `origins` says where a setting was read from, by its
+    name, and may be filled within the block; of arguments it has nothing.
     """
     try:
         yield
     except ValidationError as error:
-        raise _refusal(error, names) from error
+        raise _refusal(error, names, origins or {}) from error
     except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        value = f"the variable UNSAY_{found[1].upper()}" if found else str(error)
         raise ConfigurationError(
-            f"These settings cannot be used: {error}; write it as JSON"
+            f"These settings cannot be used: {value} is a list or a table: write it as JSON, such "
+            'as ["score"] or {"ja": 0.4}'
         ) from error
     except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
 
 
-def _refusal(error: ValidationError, names: Iterable[str]) -> ConfigurationError:
-    """Return an error, for the caller to raise, with each fault and the nearest names."""
-    known = list(names)
-    faults = "; ".join(_fault(each, known) for each in error.errors())
-    return ConfigurationError(f"These settings cannot be used: {faults}")
+def _refusal(
+    error: ValidationError, names: Iterable[str], origins: Mapping[str, str]
+) -> ConfigurationError:
+    """Return an error, for the caller to raise, with each fault, its origin and the nearest names."""
+    known, faults = list(names), []
+    # Of a value with several possible types pydantic reports what is wrong with it for each type.
+    # The place inside of a list is the most exact one.
+    exact = {
+        fault["loc"][:1]: fault for fault in sorted(error.errors(), key=lambda f: len(f["loc"]))
+    }
+    for fault in error.errors():
+        if len(fault["loc"]) < len(exact[fault["loc"][:1]]["loc"]):
+            continue
+        origin = origins.get(str(fault["loc"][0])) if fault["loc"] else None
+        faults.append(_fault(fault, known) + (f" (from {origin})" if origin else ""))
+    return ConfigurationError(f"These settings cannot be used: {'; '.join(faults)}")
 
 
 def _fault(fault: ErrorDetails, names: list[str]) -> str:
     # With several possible types pydantic names the type as well, such as `literal['all','none']`.
     place = ".".join(part for part in map(str, fault["loc"]) if "[" not in part)
     if fault["type"] == "extra_forbidden":
-        meant = hint(place, names) or " (unsay.settings.Settings lists them)"
+        meant = hint(place, names) or " (`unsay settings` lists them)"
         return f"{place}: there is no such setting{meant}"
     if not place:  # a check of several settings, which names them
         return fault["msg"].removeprefix("Value error, ")
@@ -272,6 +287,11 @@ def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: s
 
 @lru_cache(maxsize=256)
 def warn_of_misspelt(key: str, names: frozenset[str]) -> None:
-    """Log a key of a run's context that looks like a misspelt setting; usually once in a process."""
-    if (meant := nearest(key, names, least=SLIP)) is not None:
+    """Log a key of a run's context that is a setting of all runs, or looks like a misspelt one.
+
+    It is usually logged once in a process.
+    """
+    if key in names:
+        LOG.warning("key=%r this setting holds for all runs: give it in settings", key)
+    elif (meant := nearest(key, names, least=SLIP)) is not None:
         LOG.warning("key=%r meant=%r the context has no such setting", key, meant)

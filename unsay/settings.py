@@ -7,6 +7,7 @@ in the working directory, the defaults below. Source: Zhang 2026, chapter 7.7 (r
 
 from collections.abc import Mapping
 from os import environ
+from os.path import abspath
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
@@ -56,7 +57,9 @@ Source = Literal["argument", "preset", "environment", "file", "default", "derive
 class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     """All settings; immutable once read."""
 
-    model_config = SettingsConfigDict(env_prefix="UNSAY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="UNSAY_", env_ignore_empty=True, frozen=True, extra="forbid"
+    )
 
     model: str | None = None
     """Name of the answering model, such as `gpt-4.1-mini` or `anthropic:claude-sonnet-4-5`; `None` if
@@ -142,10 +145,16 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         if unnamed:
             raise ConfigurationError(f"Settings: give each value with its name, got {unnamed[0]!r}")
         kind = type(self)
-        with refusing(type(self).model_fields):
-            file = TomlConfigSettingsSource(kind, toml_file="unsay.toml")
-            variables = {**aliases_in(environ, "UNSAY_"), **EnvSettingsSource(kind)()}
-            self._read(without_aliases(file()), variables, without_aliases(given))
+        origins: dict[str, str] = {}
+        with refusing(kind.model_fields, origins):
+            file = without_aliases(TomlConfigSettingsSource(kind, toml_file="unsay.toml")())
+            variables = {**aliases_in(_set_variables(), "UNSAY_"), **EnvSettingsSource(kind)()}
+            given = without_aliases(given)
+            origins |= dict.fromkeys(file, repr(abspath("unsay.toml")))
+            origins |= {name: f"the variable UNSAY_{name.upper()}" for name in variables}
+            for name in given:
+                origins.pop(name, None)
+            self._read(file, variables, given)
 
     def _read(self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]) -> None:
         """Set the values, and keep those of each source, so that `for_run` can merge them again.
@@ -158,6 +167,13 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         variables = _without_overruled(variables, {**preset, **given})
         super().__init__(**merged({**file, **variables}, given))
         self._file, self._variables, self._given = file, variables, given
+
+    @field_validator("commands", mode="before")
+    @classmethod
+    def _commands_in_a_list(cls, commands: Any) -> Any:
+        if isinstance(commands, str) and commands not in ("all", "none"):
+            raise ValueError("write 'all', 'none' or a list of commands, such as ['undo']")
+        return commands
 
     @field_validator("presets")
     @classmethod
@@ -260,6 +276,11 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
             overrides = without_aliases(overrides)
             given = {**_without_overruled(self._given, overrides), **overrides}
             return _RunSettings(self._file, self._variables, given)
+
+
+def _set_variables() -> dict[str, str]:
+    """Return the environment without empty variables, which count as not set."""
+    return {name: value for name, value in environ.items() if value}
 
 
 def _without_overruled(values: dict[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
         ),
         pytest.param(
             {"zzz": 5},
-            "zzz: there is no such setting (unsay.settings.Settings lists them)",
+            "zzz: there is no such setting (`unsay settings` lists them)",
             id="no setting near",
         ),
         pytest.param(

@@ -197,13 +197,68 @@ def test_impossible_values_in_the_file_are_refused(
         load_settings()
 
 
+def test_a_value_in_the_file_is_refused_with_the_path_of_the_file(tmp_path: Path) -> None:
+    """A reader may not know that there is one, or in which folder."""
+    (tmp_path / "unsay.toml").write_text('stream = "fast"\n')
+    with pytest.raises(ConfigurationError) as raised:
+        load_settings()
+    assert str(raised.value).endswith(f"'live' or 'held' (from '{tmp_path}/unsay.toml')")
+
+
+def test_an_argument_over_a_variable_is_refused_as_an_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error does not send a reader to the variable."""
+    monkeypatch.setenv("UNSAY_STREAM", "held")
+    with pytest.raises(ConfigurationError, match=r"'live' or 'held'$"):
+        load_settings({"stream": "fast"})
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compose files write it for a value that the host does not have; other names as well."""
+    for name in ("UNSAY_MODEL", "UNSAY_QUALITY_THRESHOLD", "COMPRESSION_TRIGGER_RATIO"):
+        monkeypatch.setenv(name, "")
+    assert Settings() == load_settings()
+    assert load_settings().model is None
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        ("undo", "commands: write 'all', 'none' or a list of commands, such as \\['undo'\\]"),
+        (["undoo"], r"used: commands.0: .*\(did you mean 'undo'\?\)$"),
+    ],
+    ids=["a text", "an unknown name"],
+)
+def test_commands_are_named_in_a_list(commands: Any, said: str) -> None:
+    """The error is about what was meant, not about each type that the value could have."""
+    with pytest.raises(ConfigurationError, match=said):
+        load_settings({"commands": commands})
+
+
+def test_a_setting_of_all_runs_in_a_context_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says where it belongs."""
+    load_settings().for_run(Context(judge_retries=3))  # type: ignore[typeddict-unknown-key]
+    assert "key='judge_retries' this setting holds for all runs: give it in settings" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         pytest.param("QUALITY_THRESHOLD", "nan", "finite", id="not a number"),
         pytest.param("MAX_ROLLBACKS", "many", "valid integer", id="a word"),
-        pytest.param("CHECKPOINT_ON", "score", "checkpoint_on.*; write it as JSON", id="no JSON"),
-        pytest.param("STREAM", "", "'live' or 'held'", id="empty"),
+        pytest.param(
+            "CHECKPOINT_ON",
+            "score",
+            "variable UNSAY_CHECKPOINT_ON .*: write it as JSON",
+            id="no JSON",
+        ),
+        pytest.param(
+            "STREAM",
+            "fast",
+            r"'live' or 'held' \(from the variable UNSAY_STREAM\)$",
+            id="the variable is named",
+        ),
     ],
 )
 def test_impossible_variables_are_refused(
