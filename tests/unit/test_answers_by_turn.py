@@ -82,3 +82,26 @@ def test_a_host_s_second_answer_makes_no_second_turn(tmp_path: Path) -> None:
         assert ["How long in Kyoto?"] == [turn.question for turn in conversation.timeline().turns]
         assert 0 == conversation.rollback(turns=1).turns
         assert [] == conversation.messages()
+
+
+def test_a_rating_is_of_the_answer_that_the_timeline_shows(tmp_path: Path) -> None:
+    """Ratings, later judgements and bisection number the turns as the timeline does."""
+    chat = ScriptedChat(default="Two days are enough.")
+    with Conversation.open(tmp_path / "a.db", model=chat, judge=ScriptedJudge()) as conversation:
+        conversation.say("How long in Kyoto?")
+        config: Any = {"configurable": {"thread_id": conversation.thread_id}}
+        added = {"messages": [AIMessage("And one more for Nara.")]}
+        conversation.graph.update_state(config, added, as_node="process_message")
+        conversation.say("And in Osaka?")
+
+        for turn in (1, 2):
+            conversation.rate(turn, "good")
+        rated = conversation.ratings()
+        assert [1, 2] == [row["turn"] for row in rated]
+        assert ["Two days are enough."] * 2 == [row["answer"] for row in rated]
+        assert [0.9, 0.9] == [row["score"] for row in rated]
+        assert 2 == conversation.import_ratings(rated)
+        assert ["How long in Kyoto?", "And in Osaka?"] == [
+            each.question for each in conversation.judge()
+        ]
+        assert 2 == conversation.bisect().turns

@@ -11,7 +11,13 @@ from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import UnknownTurnError
 from unsay.generation.judge import exchange_of, judge_exchange
-from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
+from unsay.messages.annotations import (
+    annotation_of,
+    answer_of_turn,
+    answers_by_turn,
+    in_turns,
+    is_question,
+)
 from unsay.messages.content import language_of, text_of
 from unsay.operations import lessons as kept
 from unsay.operations import visibility
@@ -298,18 +304,17 @@ _Answered = tuple[int, str, AnyMessage, Exchange]
 
 def _exchanges(state: State) -> Iterable[_Answered]:
     """Yield each answered turn: its number, its question, its answer, and what a judge is sent."""
-    messages = spoken(state["messages"])
-    start, number = 0, 0
-    for place, message in enumerate(messages):
-        if not is_answer(message):
-            continue
-        number += 1
-        steps = messages[start:place]
+    messages = in_turns(state["messages"])
+    places = {message.id: place for place, message in enumerate(messages)}
+    start = 0
+    for number, answers in enumerate(answers_by_turn(messages), 1):
+        answer = answer_of_turn(answers)
+        steps = messages[start : places[answer.id]]
         question = next((m for m in reversed(steps) if is_question(m)), None)
         tools = [m for m in steps if isinstance(m, ToolMessage) or m.type == "ai"]
-        exchange = exchange_of(question, message, messages[:start], tools)
-        yield number, exchange.question, message, exchange
-        start = place + 1
+        exchange = exchange_of(question, answer, messages[:start], tools)
+        yield number, exchange.question, answer, exchange
+        start = places[answers[-1].id] + 1
 
 
 def _pending(state: State) -> list[str]:

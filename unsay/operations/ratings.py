@@ -6,7 +6,7 @@ from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
 from unsay.errors import InputError
-from unsay.messages.annotations import annotation_of, is_answer
+from unsay.messages.annotations import annotation_of, answer_of_turn, is_answer
 from unsay.messages.content import text_of
 from unsay.operations.lessons import LESSONS, make_lesson, set_annotations
 from unsay.runtime import Scope
@@ -33,17 +33,18 @@ def rating_of(answer: AnyMessage) -> Rating | None:
 
 
 def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
-    """Return the update that rates the last answer of a turn; `note` may be empty.
+    """Return the update that rates the answer of a turn; `note` may be empty.
 
-    `turn` has the messages of an answered turn. A bad rating with a note is a lesson as well. A new
-    rating replaces the old one and its lesson. The change is added to the events to log.
+    `turn` has the messages of one answered turn; `answer_of_turn` says which answer counts. A bad
+    rating with a note is a lesson as well. A new rating replaces the old one and its lesson. The
+    change is added to the events to log.
 
     Raises:
         InputError: The label is neither `good` nor `bad`.
     """
     if label not in get_args(Label):
         raise InputError(f"{label!r} is not a rating: write 'good' or 'bad'")
-    answer = next(m for m in reversed(turn) if is_answer(m))
+    answer = answer_of_turn([message for message in turn if is_answer(message)])
     made = Rating(label=cast("Label", label), note=note.strip(), at=scope.now())
     before = rating_of(answer)
     old = make_lesson(before["note"], answer.id or "", rejected="")["id"] if before else ""
