@@ -328,6 +328,26 @@ def test_the_best_draft_tells_of_deeds_that_stand() -> None:
     assert "ai: Booked Nara, as asked." == said(state["messages"])[-1]
 
 
+@pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
+def test_deeds_that_drafts_have_in_common_stand(store: InMemoryStore | None) -> None:
+    """The last draft began with the finished step of the draft that is delivered."""
+    made = make(
+        drafting((step("Kyoto"), "Booked Kyoto, as asked."), "I am not sure about this trip."),
+        ScriptedJudge(scores={"as asked": 0.4, "not sure": 0.2}),
+        tools=TOOLS,
+        settings={"max_rollbacks": 1},
+        store=store,
+    )
+
+    state = say(made, "UsageAccount me a trip.")
+
+    assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
+    assert "ai: Booked Kyoto, as asked." == said(state["messages"])[-1]
+    assert ["+Kyoto"] == WORLD
+    say(made, "/undo")
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+
+
 def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> None:
     """The turn's end settles what its last draft did."""
     drafts = ["I am not sure about this trip.", calls(("book", "Nara"), then="Booked, as asked.")]

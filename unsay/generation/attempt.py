@@ -1,6 +1,6 @@
 """One attempt at an answer: the draft of the model alone, or of the loop of model and tools."""
 
-from typing import Any, cast
+from typing import cast
 
 from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp, ParentCommand
@@ -12,8 +12,7 @@ from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh, messages_of, with_state_of
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.relevance import findings_of, with_findings
-from unsay.generation.tool_loop import ATTEMPT_KEY, attempt_name, carried_of, hand_over
-from unsay.history.tool_steps import find_draft
+from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of, hand_over
 from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.llm.gateway import explain
 from unsay.operations.compensate import note_own_calls
@@ -85,13 +84,9 @@ def _made_by_loop(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps
     That is the last step of `kept`, or of the stored draft if `kept` is `None` or shorter. Errors of
     the loop are raised.
     """
-    state, scope = attempt.state, attempt.scope
+    scope = attempt.scope
     steps, before = _start_of(attempt)
-    stored: dict[str, Any] = {}
-    if scope.address is not None:
-        stored = yield from find_draft(*scope.address, attempt_name(state))
-    if kept and len(kept.draft) >= len(stored.get("messages", [])):
-        stored = {**kept.values, "messages": list(kept.draft)}
+    stored = {**kept.values, "messages": list(kept.draft)} if kept else {}
     start = {"messages": steps, "findings": findings_of(steps), **before, **stored}
     quiet, loop = scope.settings.stream == "held", scope.services.tool_loop
     assert loop is not None  # noqa: S101 - the caller has checked it

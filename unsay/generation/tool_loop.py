@@ -32,14 +32,15 @@ from unsay.generation.relevance import (
     nothing_relevant,
     with_findings,
 )
+from unsay.history.compensations import Entry
 from unsay.history.tool_steps import put_draft
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
-from unsay.operations.compensate import note_calls_made
+from unsay.operations.compensate import entries_of_calls
 from unsay.operations.run_lifecycle import advance_run
-from unsay.operations.unsaved_attempts import keep_attempt
+from unsay.operations.unsaved_attempts import attempt_name, keep_attempt
 from unsay.runtime import Scope
-from unsay.state import Output, State, merge_messages
+from unsay.state import Output, merge_messages
 from unsay.tools import also_blocking
 
 # Where a run's configuration carries the attempt; servers copy no such key.
@@ -161,13 +162,6 @@ def next_step(draft: Draft) -> str:
     return "tools" if last.tool_calls else END
 
 
-def attempt_name(state: State) -> str:
-    """Return the name under which an attempt's steps are stored; each attempt has its own."""
-    turn = state["turn"]
-    numbers = (len(turn["rejections"]), turn["extra_attempts"])
-    return f"{turn['question_id']} {numbers} {state.get('entry_id', '')}"
-
-
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     """Call the model once; return its message and the values for the next call.
 
@@ -180,8 +174,9 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     scope, done = attempt.scope, draft.get("messages", [])
     if done:
         # Before the next call: if the process ends in it, these calls can still be undone.
-        yield from note_calls_made(done, attempt.state["turn"]["question_id"] or "", scope)
-        yield from _store(draft, attempt)
+        turn_id = attempt.state["turn"]["question_id"] or ""
+        made = yield from entries_of_calls(done, turn_id, scope)
+        yield from _store(draft, attempt, made)
         _report_results(done, scope)
     done = with_findings(done, draft.get("findings", {}))
     done = merge_messages(done, [(yield from judge_results(attempt.state, scope, done))])
@@ -242,10 +237,10 @@ def _report_results(done: Sequence[AnyMessage], scope: Scope) -> None:
         )
 
 
-def _store(draft: Draft, attempt: AttemptContext) -> Steps[None]:
+def _store(draft: Draft, attempt: AttemptContext, made: Sequence[Entry] = ()) -> Steps[None]:
     keep_attempt(attempt.state, attempt.scope, draft["messages"], _values(draft))
     if attempt.scope.address is not None:
-        yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft)
+        yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft, made=made)
 
 
 def _values(draft: Draft) -> dict[str, Any]:

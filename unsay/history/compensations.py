@@ -15,7 +15,14 @@ from langgraph.store.base import BaseStore, SearchItem
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError
-from unsay.storage.items import freeze, get_items, put_items, reading, thaw, thread_namespace
+from unsay.storage.items import (
+    freeze,
+    get_items,
+    put_in_namespaces,
+    reading,
+    thaw,
+    thread_namespace,
+)
 from unsay.storage.pagination import read_items
 
 Status = Literal["made", "pending", "running", "done", "failed", "skipped"]
@@ -107,8 +114,17 @@ def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> C
 
     Raises `InputError` if an argument or a result in an entry cannot be stored.
     """
-    values = {entry.compensation.key: pack(entry) for entry in entries}
-    return put_items(store, _namespace(thread_id), values)
+    return put_in_namespaces(store, entry_items(thread_id, entries))
+
+
+def entry_items(
+    thread_id: str, entries: Sequence[Entry]
+) -> dict[tuple[str, ...], dict[str, dict[str, Any]]]:
+    """Return the items of entries by namespace and key, for a batch with other items.
+
+    Raises `InputError` if an argument or a result in an entry cannot be stored.
+    """
+    return {_namespace(thread_id): {entry.compensation.key: pack(entry) for entry in entries}}
 
 
 def find_entries(

@@ -1,56 +1,89 @@
-"""Tool steps of the attempt under way, in the store: a crash does not run a finished tool again.
+"""Attempts of the turn under way, in the store: a crash does not run a finished tool again.
 
-LangGraph stores a turn at its start and at its end; between them, the steps are only here.
+LangGraph stores a turn at its start and at its end; between them, the tool steps and the rejected
+drafts are only here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Call, Steps
+from unsay.history.compensations import Entry, entry_items
 from unsay.storage.items import (
     freeze,
     freeze_messages,
     get_item,
-    put_item,
+    put_in_namespaces,
     thaw,
     thaw_messages,
     thread_namespace,
 )
+from unsay.verdicts import Verdict
 
-# The one item of a thread: each step replaces it.
-KEY = "newest"
 # Values of a draft that are messages.
 _MESSAGES = ("messages", "quoted")
 _namespace = partial(thread_namespace, "tool_steps")
 
 
-def put_draft(store: BaseStore, thread_id: str, attempt: str, draft: Mapping[str, Any]) -> Call:
-    """Return a call that stores an attempt's draft in place of the one that the thread has stored.
+class AttemptName(NamedTuple):
+    """An attempt of a thread: `rejected` drafts of its turn came before, and no other has its `name`."""
 
-    `attempt` is the name of the attempt, and `draft` the state of the tool loop. Raises `InputError`
-    if a part of the draft cannot be stored.
+    rejected: int
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The key of its item, which replaces that of an earlier turn."""
+        return f"attempt-{self.rejected}"
+
+
+def put_draft(
+    store: BaseStore,
+    thread_id: str,
+    attempt: AttemptName,
+    draft: Mapping[str, Any],
+    *,
+    verdict: Verdict | None = None,
+    made: Sequence[Entry] = (),
+) -> Call:
+    """Return a call that stores an attempt's draft so far.
+
+    `draft` is the state of the tool loop. `verdict` is the one that rejected the draft; `None` if
+    the draft is not finished. `made` are entries of its calls, which are stored in the same
+    transaction: a crash leaves no entry of a call whose result is lost.
     """
     quoted = draft.get("quoted")
     value = {
-        "attempt": attempt,
+        "attempt": attempt.name,
         "messages": freeze_messages(draft["messages"]),
         "quoted": freeze_messages([] if quoted is None else [quoted]),
         "values": freeze({key: draft[key] for key in draft if key not in _MESSAGES}),
     }
-    return put_item(store, _namespace(thread_id), KEY, value)
+    if verdict is not None:
+        value["verdict"] = freeze(asdict(verdict))
+    items = {_namespace(thread_id): {attempt.key: value}}
+    return put_in_namespaces(store, {**entry_items(thread_id, made), **items})
 
 
-def find_draft(store: BaseStore, thread_id: str, attempt: str) -> Steps[dict[str, Any]]:
-    """Return the stored messages and values of an attempt's draft; empty if none is stored.
+def find_draft(
+    store: BaseStore, thread_id: str, attempt: AttemptName
+) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
+    """Return an attempt's stored draft and the verdict that rejected it; `None` if none is stored.
 
-    Raises `DatabaseCorruptError` if it is damaged.
+    The verdict is `None` if the draft was not finished. Raises `DatabaseCorruptError` if the item
+    is damaged.
     """
-    item = yield get_item(store, _namespace(thread_id), KEY)
-    if item is None or item.value["attempt"] != attempt:
-        return {}
+    item = yield get_item(store, _namespace(thread_id), attempt.key)
+    if item is None or item.value["attempt"] != attempt.name:
+        return None
     draft = {**thaw(item.value["values"]), "messages": thaw_messages(item.value["messages"])}
-    quoted = thaw_messages(item.value["quoted"])
-    return {**draft, "quoted": quoted[0]} if quoted else draft
+    if quoted := thaw_messages(item.value["quoted"]):
+        draft["quoted"] = quoted[0]
+    if "verdict" not in item.value:
+        return draft, None
+    verdict = thaw(item.value["verdict"])
+    return draft, Verdict(**{**verdict, "blamed": tuple(verdict["blamed"])})

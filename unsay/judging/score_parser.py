@@ -370,7 +370,7 @@ def _objects(text: str) -> tuple[str, list[Reading]]:
             quoted = is_quoted(sentence, after.split("\n", 1)[0])
             unsure = Reading(score=None, problem="the score is quoted or denied")
             found.append(unsure if quoted else _read_structure(parsed))
-        prose += [before, f" {OBJECT} "]
+        prose += [before, f" {OBJECT}\n"]
         position, start = end, text.find("{", end)
     return "".join([*prose, text[position:]]), found
 

@@ -35,6 +35,7 @@ from unsay.operations.unsaved_attempts import (
     find_attempt,
     keep_attempt,
     keep_undone,
+    store_rejected,
     undone_calls,
     without_undone,
 )
@@ -62,7 +63,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
         Exception: The client of the model raised an error that `explain` does not know.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
-    kept = find_attempt(state, scope) if generates else None
+    kept = (yield from find_attempt(state, scope)) if generates else None
     # A draft that an earlier run has judged is delivered or rejected again, in the order of attempts.
     is_judged = kept is not None and kept.verdict is not None
     unsaved = (yield from deliver_unsaved(state, scope)) if generates and not is_judged else None
@@ -100,6 +101,7 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
             yield from keep_failed_request(
                 state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
             )
+            yield from store_rejected(state, scope, draft, carried, verdict)
     scope.step_log.calls.update(undone_calls(state, scope))
     labelled = yield from label_topic(state, scope, verdict)
     state = with_update(state, labelled)

@@ -242,7 +242,7 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     text = texts.declined
     if request["kind"] == "ask":
         text = texts.no_answer
-        update["branches"] = delivery.keep_rejected(restored, scope, request["reason"])
+        update["branches"] = delivery.keep_rejected(restored, scope, ())
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": [], "steps": []}
     if turn["branches"]:

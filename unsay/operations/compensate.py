@@ -308,16 +308,17 @@ def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
         scope.step_log.calls.update({call.key: call_tag(call) for call in calls})
 
 
-def note_calls_made(messages: Sequence[AnyMessage], turn_id: str, scope: Scope) -> Steps[None]:
-    """Store the calls of an unfinished draft after each tool step, in case its turn never ends.
+def entries_of_calls(
+    messages: Sequence[AnyMessage], turn_id: str, scope: Scope
+) -> Steps[list[Entry]]:
+    """Return entries of an unfinished draft's calls that have none yet, in case its turn never ends.
 
-    Without a store nothing is done.
+    They are `made`, and the caller stores them. Empty without a store.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = _intact((yield from _known_entries([each.key for each in calls], scope)))
     new = [each for each in calls if each.key not in known]
-    entries = [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
-    yield from _note_entries(entries, scope)
+    return [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
 
 
 def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:

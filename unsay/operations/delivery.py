@@ -143,8 +143,6 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
         )
     restored, update = yield from at_turn_start(state, scope)
     refs = list(restored.get("branches", []))
-    if own_answer is not None or newest is not best:
-        refs = keep_rejected(restored, scope, newest["reason"])
     if own_answer is None:
         verdict = Verdict(
             outcome="failed", score=best["score"], reason=best["reason"], source=best["source"]
@@ -155,6 +153,8 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
             outcome="unscored", score=None, reason="a person wrote it", source="person"
         )
         draft, flag = [own_answer], "by_person"
+    if newest["messages"] != draft:
+        refs = keep_rejected(restored, scope, draft)
     end = yield from deliver({**restored, "branches": refs}, scope, draft, verdict, flag=flag)
     messages = [*update.get("messages", []), *end["messages"]]
     return {**update, **end, "messages": messages, "branches": refs}
@@ -171,7 +171,7 @@ def best_rejection(turn: Turn, services: Services) -> Rejection:
     earlier = [
         rejection
         for rejection in turn["rejections"][:-1]
-        if keeps_effects(_beside(rejection, newest), services)
+        if keeps_effects(_beside(rejection, newest["messages"]), services)
     ]
     return max([*earlier, newest], key=lambda each: (not _is_empty(each), each["score"] or 0.0))
 
@@ -235,18 +235,20 @@ def removal_notice(state: State, scope: Scope) -> list[AnyMessage]:
     return [message]
 
 
-def _beside(rejection: Rejection, newest: Rejection) -> list[AnyMessage]:
-    """Return the messages of a draft that the newest one did not take over."""
-    taken_over = {message.id for message in newest["messages"]}
+def _beside(rejection: Rejection, others: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages of a draft without those of another one: it took over tool steps."""
+    taken_over = {message.id for message in others}
     return [message for message in rejection["messages"] if message.id not in taken_over]
 
 
-def keep_rejected(state: State, scope: Scope, reason: str) -> list[BranchRef]:
+def keep_rejected(state: State, scope: Scope, delivered: Sequence[AnyMessage]) -> list[BranchRef]:
     """Keep the turn's newest rejected draft as a branch, and return all references to branches.
 
-    The turn must have a rejected draft. `reason` is for lists of branches.
+    The turn must have a rejected draft. Tool steps that it has in common with the `delivered` draft
+    are left out: they stay in the transcript, and their calls are not undone.
     """
-    drafts = tuple(state["turn"]["rejections"][-1]["messages"])
-    label = Label(kind="rejected", reason=reason, created_at=scope.now(), drafts=drafts)
+    newest = state["turn"]["rejections"][-1]
+    drafts = tuple(_beside(newest, delivered))
+    label = Label(kind="rejected", reason=newest["reason"], created_at=scope.now(), drafts=drafts)
     change = replace_tail(live_branch(state), state["messages"][-1].id, label=label)
     return save_branch(change, scope, state.get("branches", []))

@@ -1,4 +1,7 @@
-"""Attempts that are not saved yet: if saving fails, no call of the model or a tool is repeated."""
+"""Attempts that are not saved yet: no call of the model or a tool is repeated if saving fails.
+
+After a crash, no tool step and no rejected draft of a graph with tools is made again.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +9,9 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from unsay.effects import Steps
 from unsay.history.compensations import Report
+from unsay.history.tool_steps import AttemptName, find_draft, put_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAttempt
 from unsay.messages.content import text_of
 from unsay.operations.provenance import UNDONE
@@ -63,16 +68,43 @@ def keep_attempt(
         UNSAVED.keep(place.owner, place.thread_id, _name(state, place), kept)
 
 
-def find_attempt(state: State, scope: Scope) -> UnsavedAttempt | None:
-    """Return what an earlier run made of the turn's attempt and could not save; else `None`.
+def store_rejected(
+    state: State,
+    scope: Scope,
+    draft: Sequence[AnyMessage],
+    values: Mapping[str, Any],
+    verdict: Verdict,
+) -> Steps[None]:
+    """Store a rejected draft, so that after a crash the attempts go on with the next one.
 
-    It is kept until this run is saved.
+    The tools of later attempts are then not run again either. Nothing is done without tools, or
+    without a store. The parameters are those of `keep_attempt`.
+    """
+    if scope.services.tool_loop is not None and scope.address is not None:
+        values = {**values, "messages": draft}
+        yield put_draft(*scope.address, attempt_name(state), values, verdict=verdict)
+
+
+def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
+    """Return what an earlier run made of the turn's attempt and did not save; else `None`.
+
+    It is one that this process could not save, or one with tools that a crash interrupted. It is
+    kept until this run is saved. Raises `DatabaseCorruptError` if the stored one is damaged.
     """
     place = place_of_question(state, scope)
     if place is None:
         return None
     where = (place.owner, place.thread_id, _name(state, place))
     kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
+    if scope.services.tool_loop is not None and scope.address is not None:
+        found = yield from find_draft(*scope.address, attempt_name(state))
+        if found is not None:
+            values, verdict = found
+            draft = values.pop("messages")
+            if kept is None or len(draft) > len(kept.draft):
+                kept = UnsavedAttempt(
+                    question=place.text, draft=draft, values=values, verdict=verdict
+                )
     if kept is not None:
         UNSAVED.keep(*where, kept)
     return kept
@@ -106,6 +138,15 @@ def without_undone(state: State, scope: Scope) -> State:
     undone = undone_calls(state, scope)
     waiting = [e for e in state.get("pending_compensations", []) if e["key"] not in undone]
     return {**state, "pending_compensations": waiting} if undone else state
+
+
+def attempt_name(state: State) -> AttemptName:
+    """Return the name under which the store has the turn's attempt; each attempt has its own."""
+    turn = state["turn"]
+    rejected = len(turn["rejections"])
+    numbers = (rejected, turn["extra_attempts"])
+    name = f"{turn['question_id']} {numbers} {state.get('entry_id', '')}"
+    return AttemptName(rejected=rejected, name=name)
 
 
 def _name(state: State, place: QuestionPlace) -> str:

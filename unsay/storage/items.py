@@ -64,9 +64,17 @@ def put_items(
     In unsay's databases a batch is one transaction. The items are not indexed and never expire;
     lone surrogates become `?`.
     """
+    return put_in_namespaces(store, {namespace: values})
+
+
+def put_in_namespaces(
+    store: BaseStore, values: Mapping[tuple[str, ...], Mapping[str, Mapping[str, Any]]]
+) -> Call:
+    """Return a call that writes items of several namespaces in one batch, as `put_items` does."""
     ops = [
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
-        for key, value in values.items()
+        for namespace, items in values.items()
+        for key, value in items.items()
     ]
     return Call.of(store.batch, store.abatch, ops)
 
