@@ -205,7 +205,7 @@ class ContextOverflowError(ModelError):
 
 
 class ModelUnavailableError(ModelError):
-    """The model could not be reached, or refused calls for now."""
+    """The model could not be reached, was too slow, failed, or refused calls for now."""
 
 
 class CircuitOpenError(ModelUnavailableError):

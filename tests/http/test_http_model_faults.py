@@ -1,7 +1,9 @@
 """A model that fails over HTTP: the person's message, and that nothing is lost or doubled."""
 
 import socket
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from httpx import AsyncClient
@@ -143,6 +145,39 @@ def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
         with pytest.raises(ModelUnavailableError):
             conversation.say(QUESTION)
         assert [("human", QUESTION)] == transcript(conversation)
+
+
+PAGES = [
+    pytest.param("text/html", b"<html>A page for people</html>", id="a page"),
+    pytest.param("application/json", b'{"status": "ok"}', id="another interface"),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), PAGES)
+def test_a_wrong_address_is_no_bug_of_the_caller(tmp_path: Path, kind: str, body: bytes) -> None:
+    """A server that answers 200 with something else: the error names OPENAI_BASE_URL."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        page = model(base_url=address, api_key="x")
+        with Conversation.open(tmp_path / "t.db", model=page, judge="judge") as conversation:
+            with pytest.raises(ModelReplyError, match="Check that OPENAI_BASE_URL is the address"):
+                conversation.say(QUESTION)
+            assert [("human", QUESTION)] == transcript(conversation)
+        server.shutdown()
 
 
 BREAKS = [

@@ -150,6 +150,24 @@ def test_a_bug_stays_itself(error: Exception) -> None:
     assert explain(error) is None
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        pytest.param(replied(429), "The model's server failed or limits its calls", id="429"),
+        pytest.param(replied(500), "The model's server failed or limits its calls", id="500"),
+        pytest.param(TimeoutError("late"), "The model did not answer in time", id="timeout"),
+        pytest.param(
+            openai.APITimeoutError(REQUEST), "did not answer in time", id="client timeout"
+        ),
+        pytest.param(httpx.ReadTimeout("no"), "did not answer in time", id="httpx timeout"),
+        pytest.param(ConnectionError("no"), "could not be reached", id="no connection"),
+    ],
+)
+def test_an_unavailable_model_says_why(error: Exception, words: str) -> None:
+    """A server that was reached is not one that could not be reached."""
+    assert words in str(explain(error))
+
+
 def test_our_own_errors_stay_themselves() -> None:
     """What is explained already is not explained again."""
     error = EmptyAnswerError("every draft was empty")

@@ -30,6 +30,13 @@ from unsay.settings import Settings
 
 _BUSY = frozenset({408, 409, 425, 429})
 _CONNECTION_FAULTS = {"APIConnectionError", "ConnectionError", "TransportError", "APIError"}
+_CLIENTS = (
+    "langchain_anthropic",
+    "langchain_aws",
+    "langchain_google",
+    "langchain_openai",
+    "openai",
+)
 _KEPT = "The question is kept: send it again to continue, or send another one to replace it."
 
 
@@ -53,19 +60,60 @@ def explain(error: Exception) -> UnsayError | None:
             f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
             f"and OPENAI_BASE_URL. {_KEPT}"
         )
-    classes = {kind.__name__ for kind in type(error).__mro__}
-    if status is not None or isinstance(error, TimeoutError) or classes & _CONNECTION_FAULTS:
-        return ModelUnavailableError(
-            f"The model could not be reached ({quoted}). Check its server and the network; "
-            f"`unsay doctor` tries the server. {_KEPT}"
-        )
+    unavailable = _unavailable(error, status, quoted)
+    if unavailable is not None:
+        return unavailable
     retryable = getattr(error, "is_retryable", None)
     if isinstance(retryable, bool):
         kind = ModelUnavailableError if retryable else ModelRefusedError
         return kind(f"The model's provider failed ({quoted}). {_KEPT}")
+    return _unreadable(error, quoted)
+
+
+def _unavailable(error: Exception, status: int | None, quoted: str) -> ModelUnavailableError | None:
+    """Return the error for a model that does not answer for now; `None` for another failure."""
+    classes = {kind.__name__ for kind in type(error).__mro__}
+    if status is not None:
+        return ModelUnavailableError(
+            f"The model's server failed or limits its calls ({quoted}). Try again in a moment; if it "
+            f"happens again, check the server and your limits there. {_KEPT}"
+        )
+    if any("Timeout" in name for name in classes):
+        return ModelUnavailableError(
+            f"The model did not answer in time ({quoted}). Check its server, or raise "
+            f"model_timeout_seconds, for a client of your own its timeout. {_KEPT}"
+        )
+    if classes & _CONNECTION_FAULTS:
+        return ModelUnavailableError(
+            f"The model could not be reached ({quoted}). Check its server and the network; "
+            f"`unsay doctor` tries the server. {_KEPT}"
+        )
+    return None
+
+
+def _unreadable(error: Exception, quoted: str) -> ModelReplyError | None:
+    """Return the error for a reply that the model's client cannot read; `None` for another failure."""
     if isinstance(error, JSONDecodeError):
         return ModelReplyError(f"The model's server sent invalid JSON ({quoted}). {_KEPT}")
+    if _raised_by_client(error):
+        return ModelReplyError(
+            f"The model's server sent a reply that its client cannot read ({quoted}). Check that "
+            "OPENAI_BASE_URL is the address of a model's API, such as http://127.0.0.1:11434/v1. "
+            f"{_KEPT}"
+        )
     return None
+
+
+def _raised_by_client(error: Exception) -> bool:
+    """Return whether a model's client itself raised an error, as for a page of HTML with status 200.
+
+    Source: `ValueError` and `TypeError` of langchain-openai 1.4, `BaseChatOpenAI._create_chat_result`.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return module.startswith(_CLIENTS)
 
 
 def _status_of(error: Exception) -> int | None:
