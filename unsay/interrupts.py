@@ -82,7 +82,7 @@ def person_request(
 
     It shows the draft `best` and its score, the reasons of all, and the possible decisions.
     """
-    reasons = " / ".join(draft["reason"] for draft in rejections)
+    reasons = " / ".join(dict.fromkeys(draft["reason"] for draft in rejections))
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
     action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])
@@ -102,8 +102,13 @@ def rollback_request(
     }
     if best is not None:
         args |= {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    template = texts.ask_rollback if best is None else texts.ask_rollback_draft
-    description = template.format(turns=args["turns"], messages=len(removed), reason=reason)
+    counts = {"turns": args["turns"], "messages": len(removed)}
+    if best is None:
+        description = texts.ask_rollback.format(**counts, reason=reason)
+    elif removed:
+        description = texts.ask_rollback_draft.format(**counts, reason=reason)
+    else:
+        description = texts.ask_another_draft.format(reason=reason)
     return _request([_action("roll_back", args, description)], ["approve", "reject"])
 
 

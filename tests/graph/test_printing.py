@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from threading import Event, Thread
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from langchain_core.messages import AnyMessage
 
 from unsay import Conversation, Registry, reversible
 from unsay.errors import InputError
@@ -27,6 +30,74 @@ def conversation() -> Iterator[Conversation]:
         opened.say("How long should I stay?")
         yield opened
     database.close()
+
+
+def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
+    """The text of a reply about a budget is empty."""
+    model = ScriptedChat(default="Two days.")
+    small = {"session_budget_tokens": 100}
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(), settings=small
+    ) as opened:
+        reply = opened.say("How long in Kyoto?")
+    assert ("decision", "") == (reply.kind, reply.text)
+    assert str(reply).startswith("This call would exceed the budget. Allow it, or end the turn?")
+
+
+def test_a_question_that_waits_is_in_the_tree() -> None:
+    """Also while it is stored beside the transcript, as during its first model call or after a crash."""
+    begun, go = Event(), Event()
+
+    def answer(messages: list[AnyMessage]) -> str:
+        if "Nara" in messages[-1].text:
+            begun.set()
+            go.wait(30)
+        return "Two days."
+
+    with Conversation.open(":memory:", model=answer, judge=lambda _: 0.9) as opened:
+        opened.say("How long in Kyoto?")
+        turn = Thread(target=opened.say, args=("And in Nara?",))
+        turn.start()
+        begun.wait(30)
+        seen = opened.timeline()
+        go.set()
+        turn.join()
+        assert 1 == len(seen.turns)
+        assert str(seen).endswith("\n   And in Nara? [waits for an answer]")
+        assert "waits" not in str(opened.timeline())
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        pytest.param(
+            {"confirm_rollback": True},
+            "The draft did not pass. Try again? If you reject this, the draft is delivered. Wrong.",
+            id="another draft",
+        ),
+        pytest.param(
+            {"on_exhausted": "ask", "max_rollbacks": 1},
+            "No draft passed. Deliver the best one, edit it, try again, or reject it? Wrong.",
+            id="the same reason twice",
+        ),
+    ],
+)
+def test_a_decision_about_drafts_names_each_reason_once(
+    settings: dict[str, Any], asked: str
+) -> None:
+    """And no messages, where only the draft is removed."""
+    judge = ScriptedJudge(default={"score": 0.1, "reason": "Wrong."})
+    model = ScriptedChat(default="A car.")
+    with Conversation.open(":memory:", model=model, judge=judge, settings=settings) as opened:
+        request = opened.say("How long in Kyoto?").request
+    assert request is not None
+    assert asked == request["action_requests"][0]["description"]
+
+
+def test_a_conversation_says_which_one_it_is() -> None:
+    """In a log or a debugger, with its thread and its database."""
+    with Conversation.open(":memory:", thread="trip") as opened:
+        assert "Conversation(thread='trip', database=':memory:')" == repr(opened)
 
 
 def test_a_preview_says_which_calls_cannot_be_undone() -> None:

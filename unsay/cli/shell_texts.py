@@ -118,8 +118,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "There is no thread in {} yet; `unsay chat` starts one.": (
         "{}にスレッドはまだありません。`unsay chat` で始められます。"
     ),
-    "There is no thread {} in {}; {} lists all threads": (
-        "スレッド{}は{}にありません。{} で一覧を表示できます"
+    "There is no thread {} in {} yet: it begins with its first message; {} lists all threads": (
+        "スレッド{}は{}にまだありません。最初のメッセージで始まります。{} で一覧を表示できます"
     ),
     "There is no thread {} in {}; nothing was deleted. `unsay threads` lists the threads": (
         "スレッド{}は{}にありません。何も削除していません。`unsay threads` で一覧を表示できます"

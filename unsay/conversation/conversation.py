@@ -83,6 +83,10 @@ class _Opened:
         )
         return cls(handle, None if shared else database)
 
+    def __repr__(self) -> str:
+        database = self._handle.database.path
+        return f"{type(self).__name__}(thread={self.thread_id!r}, database={database!r})"
+
     @property
     def thread_id(self) -> str:
         """The id of this conversation's thread."""

@@ -68,7 +68,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The end of a turn: an answer, a notice, or a decision that a person must take; prints as text.
+    """The end of a turn: an answer, a notice, or a decision that a person must take.
+
+    It prints as its text; a decision without a text prints what the person is asked.
 
     Attributes:
         kind: Whether the text is the model's answer, a notice of unsay, or waits for a decision.
@@ -106,7 +108,11 @@ class Reply:
     turn_id: str | None = None
 
     def __str__(self) -> str:
-        return self.text
+        actions = (self.request or {}).get("action_requests")
+        if self.text or not isinstance(actions, list):
+            return self.text
+        asked = (each.get("description") for each in actions if isinstance(each, Mapping))
+        return "\n".join(map(str, filter(None, asked)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

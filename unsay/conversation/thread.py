@@ -226,8 +226,8 @@ class ThreadHandle:
             for key in ("messages", "turn", "event_log", "operations", "redo")
         ):
             raise UnknownThreadError(
-                f"There is no thread {self.thread_id!r} in {self.database.path!r}; "
-                "Registry.sessions() lists all threads"
+                f"There is no thread {self.thread_id!r} in {self.database.path!r} yet: it begins with "
+                "its first message; Registry.sessions() lists all threads"
             )
         state: State = snapshot.values  # type: ignore[assignment]
         return state

@@ -230,7 +230,8 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
     """
     tree, pen = outline(timeline, texts), _Pen(color=color, texts=texts)
     lines = [pen.write("strong", summary_of(timeline, texts))]
-    if not timeline.turns:
+    waits = _waiting_line(timeline, pen)
+    if not timeline.turns and not waits:
         lines.append(texts.no_turns)
     if timeline.turns or tree.at_start or tree.checkpoints_at_start:
         lines += [
@@ -244,7 +245,7 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
         ]
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
-    lines += _turn_lines(timeline, tree, pen)
+    lines += [*_turn_lines(timeline, tree, pen), *waits]
     if tree.elsewhere:
         lines += [
             pen.write("faint", texts.tree_words["elsewhere"]),
@@ -252,6 +253,15 @@ def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = F
         ]
     lines += [pen.write("faint", forgotten_line(each, texts)) for each in timeline.forgotten]
     return "\n".join(lines)
+
+
+def _waiting_line(timeline: TimelineData, pen: "_Pen") -> list[str]:
+    """Return the line of a question that waits and is no turn yet, as after a crash; else no line."""
+    pending = timeline.pending
+    if pending is None or pending.question_id in {each.question_id for each in timeline.turns}:
+        return []
+    words = one_line(pending.question, 40)
+    return [f"   {words} {pen.write('bad', '[' + pen.texts.tree_words['waits'] + ']')}"]
 
 
 def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:

@@ -20,6 +20,10 @@ class RollbackTexts(ModelTexts):
         "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. {reason}",
         "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。{reason}",
     )
+    ask_another_draft: Text = Text(
+        "The draft did not pass. Try again? If you reject this, the draft is delivered. {reason}",
+        "下書きが不合格でした。再試行しますか? 却下すると、この下書きを採用します。{reason}",
+    )
     removed_by_judge: Text = Text(
         "Automatic rollback: turns removed: {turns}, messages removed: {messages}. /restore {branch} brings them back and keeps what follows.",
         "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。/restore {branch} で、以降の会話を残したまま復元できます。",
