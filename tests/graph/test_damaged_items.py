@@ -11,6 +11,13 @@ from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
 from unsay.history.failed_requests import FailedRequest, keep_request, list_requests
+from unsay.testing import ScriptedChat, ToolCalls
+
+
+def look() -> str:
+    """Look."""
+    return "a fine day"
+
 
 REQUEST = FailedRequest(
     run_id="r",
@@ -118,3 +125,17 @@ def test_a_damaged_call_to_undo_is_an_error_of_its_list(conversation: Conversati
 
 def _put(store: Any, entry: Entry) -> Any:
     return (yield put_entries(store, "t", [entry]))
+
+
+def test_damaged_tool_steps_do_not_stop_the_thread(
+    opened: Opening, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are only for a turn that a crash interrupted; the next turn is answered."""
+    call = {"name": "look", "args": {}}
+    model = ScriptedChat(replies={"first": ToolCalls(calls=[call], then="Seen.")}, default="Fine.")
+    made = opened(model=model, tools=[look])
+    made.say("first")
+    damage(made, "unsay.tool_steps.t")
+
+    assert "Fine." == made.say("second").text
+    assert "the tool steps are damaged" in caplog.text

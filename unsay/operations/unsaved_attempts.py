@@ -3,6 +3,7 @@
 After a crash, no tool step and no rejected draft of a graph with tools is made again.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
+from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import AttemptName, find_draft, put_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAttempt
@@ -18,6 +20,8 @@ from unsay.operations.provenance import UNDONE
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.verdicts import Verdict
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,25 +93,35 @@ def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
     """Return what an earlier run made of the turn's attempt and did not save; else `None`.
 
     It is one that this process could not save, or one with tools that a crash interrupted. It is
-    kept until this run is saved. Raises `DatabaseCorruptError` if the stored one is damaged.
+    kept until this run is saved.
     """
     place = place_of_question(state, scope)
     if place is None:
         return None
     where = (place.owner, place.thread_id, _name(state, place))
     kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
-    if scope.services.tool_loop is not None and scope.address is not None:
-        found = yield from find_draft(*scope.address, attempt_name(state))
-        if found is not None:
-            values, verdict = found
-            draft = values.pop("messages")
-            if kept is None or len(draft) > len(kept.draft):
-                kept = UnsavedAttempt(
-                    question=place.text, draft=draft, values=values, verdict=verdict
-                )
+    stored = yield from _stored_attempt(state, scope, place.text)
+    if stored is not None and (kept is None or len(stored.draft) > len(kept.draft)):
+        kept = stored
     if kept is not None:
         UNSAVED.keep(*where, kept)
     return kept
+
+
+def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedAttempt | None]:
+    """Return what the store has of the turn's attempt, else `None`; a damaged one is logged."""
+    if scope.services.tool_loop is None or scope.address is None:
+        return None
+    try:
+        found = yield from find_draft(*scope.address, attempt_name(state))
+    except DatabaseCorruptError as error:  # else no turn of the thread could be answered any more
+        LOG.warning("thread=%r reason=%r the tool steps are damaged", scope.thread_id, str(error))
+        return None
+    if found is None:
+        return None
+    values, verdict = found
+    draft = values.pop("messages")
+    return UnsavedAttempt(question=question, draft=draft, values=values, verdict=verdict)
 
 
 def keep_undone(state: State, scope: Scope, report: Report) -> None:
