@@ -2,11 +2,13 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import wraps
+from string import Formatter
 from typing import Any, TypeVar
 
 from langchain_core.tools import BaseTool
@@ -127,7 +129,8 @@ def reversible(
 
     Raises:
         ConfigurationError: An argument has the wrong type; or, from the decorator: `undo` or
-            `describe` has a parameter that no call of the tool fills, or it decorates no tool.
+            `describe` has a parameter or placeholder that no call of the tool fills, or it decorates no
+            tool.
 
     Example:
         >>> booked = []
@@ -150,6 +153,8 @@ def reversible(
         for function in (undo, describe):
             if callable(function):
                 _check(function, target)  # here, so that no rollback is the first to fail
+        if isinstance(describe, str):
+            _check_placeholders(describe, target)
         _attach(target, KEY, value=reversal)
         return target
 
@@ -261,6 +266,23 @@ def _check(function: Callable[..., Any], target: Any) -> None:
             raise ConfigurationError(
                 f"{shown(function)} has a parameter {str(param)!r} that no call of the tool fills: use "
                 f"{', '.join(map(repr, sorted(known or WHOLE)))}, by name"
+            )
+
+
+def _check_placeholders(text: str, target: Any) -> None:
+    """Raise `ConfigurationError` if a placeholder of a `describe` is filled by no call of the tool."""
+    known = _parameters(target)
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+    except ValueError as error:
+        raise ConfigurationError(
+            f"describe={text!r}: {error}; write {{{{ or }}}} for a brace"
+        ) from None
+    for field in fields:
+        if known is not None and re.split(r"[.\[]", field)[0] not in known:
+            raise ConfigurationError(
+                f"describe={text!r} has a placeholder {{{field}}} that no call of the tool fills: use "
+                f"{', '.join(f'{{{name}}}' for name in sorted(known))}"
             )
 
 

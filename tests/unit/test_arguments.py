@@ -322,3 +322,47 @@ def test_a_turn_in_place_of_an_id(verb: str, option: str) -> None:
     conversation = opened()
     with pytest.raises(UnknownBranchError, match=f"A turn is given with the option `{option}`$"):
         getattr(conversation, verb)("9")
+
+
+def booking(day: str) -> str:
+    """Book a day."""
+    return day
+
+
+@pytest.mark.parametrize(
+    ("describe", "said"),
+    [
+        (
+            "the day {dya}",
+            r"placeholder \{dya\} that no call of the tool fills: use \{args\}, \{day\}, ",
+        ),
+        ("the day {day", "expected '}' before end of string; write {{ or }} for a brace"),
+        ("the day {}", r"placeholder \{\} that no call"),
+    ],
+)
+def test_a_description_that_no_call_fills_is_refused(describe: str, said: str) -> None:
+    """Where the tool is declared, as a misspelt parameter of its undo is."""
+    with pytest.raises(ConfigurationError, match=said):
+        reversible(undo=lambda day: None, describe=describe)(booking)
+    for good in ("the day {day}", "{args[day]} {result}", "{{day}}"):
+        reversible(undo=lambda day: None, describe=good)(booking)
+
+
+def test_two_tools_with_one_name_are_refused() -> None:
+    """No provider accepts them, and only one of them would ever run."""
+    with pytest.raises(ConfigurationError, match="Several tools have the name 'booking'"):
+        build_graph(ScriptedChat(), tools=[booking, booking])
+
+
+def test_composed_takes_a_list() -> None:
+    """It is kept as a tuple."""
+    assert Composed(strategies=(Null(),)) == Composed(strategies=[Null()])
+
+
+def test_a_title_that_no_model_can_write_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A title in place of a model is taken for a model's name, and nothing else would say so."""
+    options = {"model": ScriptedChat(default="Hi"), "judge": ScriptedJudge()}
+    with Conversation.open(":memory:", title="My trip", **options) as conversation:
+        conversation.say("Hello")
+    assert "event=title_failed" in caplog.text
+    assert "model 'My trip'" in caplog.text

@@ -309,7 +309,9 @@ def test_an_unwritable_place_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
 
-    with pytest.raises(StorageError, match=r"cannot be written .*UNSAY_HOME") as raised:
+    with pytest.raises(
+        StorageError, match=r"cannot be written .*give this user write access .*UNSAY_HOME"
+    ) as raised:
         open_database(path)
 
     assert StorageError is type(raised.value)

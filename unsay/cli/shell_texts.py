@@ -151,8 +151,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "{} is a database of another program: give another path": (
         "{}は別のプログラムのデータベースです。別のファイルを指定してください"
     ),
-    "{} cannot be written ({}): give another path, or set UNSAY_HOME to a folder that you may write to": (
-        "{}に書き込めません({})。別の場所を指定するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
+    "{} cannot be written ({}): give this user write access to the file and its folder, or choose another path, on the command line by UNSAY_HOME": (
+        "{}に書き込めません({})。ファイルとフォルダーへの書き込みを許可するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
     ),
     "{} could not be read or written ({}){}": "{}の読み書きに失敗しました({}){}",
     "{} is not a supported database: give a path, sqlite:///path, or postgresql://user:password@host:port/name": (

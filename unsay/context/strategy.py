@@ -1,6 +1,6 @@
 """The `Strategy` protocol, which decides what a context leaves out, and how strategies are called."""
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -290,9 +290,10 @@ class Composed(Strategy):
     Source: strands-agents harness-sdk, `ContextManager`.
     """
 
-    strategies: tuple[Strategy, ...]
+    strategies: Sequence[Strategy]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", tuple(self.strategies))
         for strategy in self.strategies:
             check_strategy(strategy)
 

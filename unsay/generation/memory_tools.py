@@ -38,9 +38,15 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
     """Return the user's tools and, depending on the setting `memory_tools`, unsay's own.
 
     Unsay's are added with `on`, and with `auto` if there are tools. If both have a tool of one
-    name, `auto` keeps the user's, and `on` raises `ConfigurationError`.
+    name, `auto` keeps the user's, and `on` raises `ConfigurationError`; so do two tools of the user
+    with one name, of which no provider could tell which one is called.
     """
     names = {each.name for each in tools}
+    for name in names:
+        if sum(each.name == name for each in tools) > 1:
+            raise ConfigurationError(
+                f"Several tools have the name {name!r}: rename one, or leave it out"
+            )
     if settings.memory_tools == "off" or (settings.memory_tools == "auto" and not tools):
         return list(tools)
     clash = sorted(names & {each.name for each in _TOOLS})

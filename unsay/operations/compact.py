@@ -10,7 +10,7 @@ from unsay.context.exclusions import forgotten_ids, without_forgotten
 from unsay.context.summaries import local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
-from unsay.errors import SummarizationError
+from unsay.errors import BudgetExceededError, SummarizationError
 from unsay.events import event_types
 from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
@@ -20,6 +20,7 @@ from unsay.messages.annotations import is_irrelevant, is_question, spoken
 from unsay.messages.content import preview, text_of
 from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
+from unsay.tracing import log_failure
 from unsay.types import Forgotten, Topic
 
 # Longest summary of one topic, in characters.
@@ -154,7 +155,7 @@ def ask_summarizer(
 
 
 def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Steps[str]:
-    """Return a model's title; empty without a model, or if it fails or is too slow."""
+    """Return a model's title; empty without a model, or if it fails, which is logged."""
     try:
         model = yield scope.resolve("titler")
         if model is None:
@@ -169,7 +170,10 @@ def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Ste
         )
         reply = yield from ask_model(asked)
         return reply if isinstance(reply, str) else text_of(reply)
-    except Exception:  # noqa: BLE001 - such a model is anyone's code, and a title is optional
+    except BudgetExceededError:  # a title never asks for more
+        return ""
+    except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and a title is optional
+        log_failure("title_failed", scope.thread_id, error)
         return ""
 
 

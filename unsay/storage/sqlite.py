@@ -322,8 +322,8 @@ def _make_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StorageError(
-            f"{str(path)!r} cannot be written ({why}): give another path, "
-            "or set UNSAY_HOME to a folder that you may write to"
+            f"{str(path)!r} cannot be written ({why}): give this user write access to the file and "
+            "its folder, or choose another path, on the command line by UNSAY_HOME"
         ) from error
 
 
