@@ -216,7 +216,7 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
     with Tmux(tmp_path, "chat", environment=given) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
-        screen = tmux.expect("the best one: It is worth")
+        screen = tmux.expect("its fault: It is worth")
         # The bottom line names the budget before what a narrow terminal cuts off.
         assert re.search(
             r"” · session budget [\d.]+ % · Context: ", tmux.expect(" · session budget")
@@ -258,6 +258,22 @@ def test_a_chat_offers_recent_threads_and_shows_the_last_turns(
         assert f"> {LISTS}" in screen
         assert ON_LISTS in flat(screen)
         tmux.expect("topic “list comprehension” · Context: ")
+
+
+def test_a_question_typed_into_the_list_of_threads(serve: Serve, tmp_path: Path) -> None:
+    """It begins a new conversation, and no letter of it is lost; `/exit` leaves with a word behind."""
+    serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect(READY)
+        tmux.type(LISTS)
+        tmux.expect("score 0.90")
+        tmux.type("/exit now")
+        assert 0 == tmux.code()
+    with Tmux(tmp_path, "chat") as tmux:
+        tmux.expect("Which conversation?")
+        tmux.type("not now", enter=False)
+        tmux.expect(READY)
+        tmux.expect("> not now")
 
 
 def test_a_chat_in_japanese(serve: Serve, tmp_path: Path) -> None:
@@ -326,3 +342,13 @@ def test_tools_of_a_real_mcp_server(serve: Serve, tmp_path: Path) -> None:
         assert "Processing request" not in screen
         tmux.type("/undo")
         assert "Removed 1 turn." in tmux.expect("count_legs(animal='spider') (no compensation")
+
+
+def test_a_paste_while_the_chat_loads(serve: Serve, tmp_path: Path) -> None:
+    """It is one message, and a command in one of its lines is not carried out."""
+    server = serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect("Loading…")
+        tmux.paste("first line\n/undo\nlast line")
+        tmux.expect("> first line\n· /undo\n· last line")
+    assert [] == server.asked

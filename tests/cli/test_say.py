@@ -66,7 +66,10 @@ def test_the_best_of_drafts_that_all_failed_is_said_to_be_so(run: Run, serve: Se
     serve({NESTED: CARS}, SCORES)
     result = run("say", NESTED)
     assert f"{CARS}\n" == result.stdout
-    assert "no draft passed; this is the best one: It is worth 0.1." in result.stderr
+    assert (
+        "no draft passed, so the best one is delivered; its fault: It is worth 0.1."
+        in result.stderr
+    )
 
 
 def test_dash_reads_standard_input(run: Run, serve: Serve) -> None:

@@ -65,7 +65,7 @@ def test_pages_fit_together(run: Run, database: Path) -> None:
     ]
     assert rest["cursor"] is None
     shown = run("threads", "--limit", "2")
-    assert 2 == len(shown.stdout.splitlines())
+    assert 3 == len(shown.stdout.splitlines())  # with the header
     assert f"--cursor {first['cursor']}" in shown.stderr
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 
 from tests.graph.kit import GOOD, Numbered, said, scores
@@ -357,6 +358,28 @@ async def test_a_cancelled_turn_leaves_the_thread_usable(tmp_path: Path) -> None
     with Conversation.open(path, thread="t", model=model, judge=scores()) as again:
         assert again.say("q1").text == GOOD
         assert ["human: q1", f"ai: {GOOD}"] == said(again.messages())
+
+
+async def test_a_cancelled_question_is_not_said_to_be_removed() -> None:
+    """It stays, and is answered together with the next message: nothing left the transcript."""
+    started = asyncio.Event()
+
+    async def slow_once(messages: list[AnyMessage]) -> str:
+        if not started.is_set():
+            started.set()
+            await asyncio.sleep(30)
+        return messages[-1].text
+
+    model = RunnableLambda(lambda _: GOOD, afunc=slow_once)
+    async with AsyncConversation.open(":memory:", model=model, judge=scores()) as conversation:
+        task = asyncio.create_task(conversation.say("q1"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        events = [event async for event in conversation.stream("q2")]
+    assert events[-1].text == "q1\n\nq2"
+    assert "messages_removed" not in {event.kind for event in events}
 
 
 def test_a_locked_file_is_a_clear_error_and_loses_nothing(

@@ -6,13 +6,13 @@ from functools import partial
 
 import click
 
-from unsay.cli.keyboard import is_rich
+from unsay.cli.keyboard import is_rich, paste_in_one_piece
 from unsay.cli.loading import Attached
 from unsay.cli.output import note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, paste_in_one_piece
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
 from unsay.cli.screen import Screen
 from unsay.cli.session import Speaker, decision_of, event_object, readable
 from unsay.cli.status import status_of
@@ -27,9 +27,6 @@ from unsay.operations.command_table import chat_help
 from unsay.operations.commands import parse_command
 from unsay.state import Command
 
-RESUME = Command(verb="resume", argument="")
-LEAVE = Command(verb="exit", argument="")
-
 # Words that leave the chat, as in other programs; the model is not sent them.
 LEAVING = frozenset({"exit", "quit", "終了"})
 
@@ -39,7 +36,10 @@ QUESTION_CHARS = 60
 class Chat:
     """One chat in one thread; `unsay chat` makes it and calls `run`."""
 
-    def __init__(self, speaker: Speaker, *, files: Attached, as_json: bool) -> None:
+    def __init__(
+        self, speaker: Speaker, *, files: Attached, as_json: bool, begun: str = ""
+    ) -> None:
+        """`begun` is the beginning of a first message, which a person typed before the prompt."""
         self._speaker = speaker
         self._conversation = speaker.conversation
         self._as_json = as_json
@@ -52,7 +52,7 @@ class Chat:
         self._sent: dict[str, tuple[str, Attached]] = {}
         """Words and files of each message that was sent with files."""
 
-        self._prefill = ""
+        self._prefill = begun
         self._due: Reply | None = None
         speaker.tick = self._screen.tick
 
@@ -157,7 +157,7 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            if line.lower() in LEAVING or parse_command(line) == LEAVE:
+            if line.lower() in LEAVING or _verb_of(line) == "exit":
                 return None
             if line:
                 return line
@@ -185,7 +185,7 @@ class Chat:
         if self._due and command is None and not _is_about_draft(self._due) and not yes_or_no(line):
             note(self._fitted(self._screen.labels.decide_yes_no))
             return
-        if command == RESUME or (deciding and command is None):
+        if _verb_of(line) == "resume" or (deciding and command is None):
             decision = decision_of(line) if command is None else None
             self._screen.begin()
             self._speaker.resume(decision, self._show)
@@ -287,7 +287,7 @@ class Chat:
             if chosen == 1:
                 self._put_back(question)
         else:
-            self._screen.note(words.waiting.format(question=preview(question)))
+            self._screen.note(words.later.format(question=preview(question)))
 
     def _drop(self, question: str, draft: str) -> None:
         """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
@@ -314,6 +314,12 @@ class Chat:
             words = self._screen.labels
             text = words.decide if _is_about_draft(self._due) else words.decide_yes_no
             note(self._fitted(text))
+
+
+def _verb_of(line: str) -> str:
+    """Return the verb of a slash command, with or without further words; empty for a message."""
+    command = parse_command(line)
+    return "" if command is None else command["verb"]
 
 
 def _is_about_draft(due: Reply) -> bool:

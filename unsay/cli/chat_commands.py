@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from unsay.cli.chat import Chat
-from unsay.cli.keyboard import is_rich
+from unsay.cli.keyboard import is_rich, paste_in_one_piece
 from unsay.cli.language import chosen_language, clear_loading, in_shell_language, show_loading
 from unsay.cli.loading import load_files
 from unsay.cli.output import note, print_json, usage_error, versioned
-from unsay.cli.picker import Row, choose
+from unsay.cli.picker import Row, choose_or_type
 from unsay.cli.screen import Screen
 from unsay.cli.session import (
     Show,
@@ -24,6 +24,7 @@ from unsay.cli.session import (
     speaking,
 )
 from unsay.cli.strings import Labels
+from unsay.cli.terminal import local_minute
 from unsay.conversation.results import Event
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError
@@ -43,20 +44,21 @@ def chat(
     files: Sequence[str],
     **options: Any,
 ) -> None:
-    attached = load_files(files)
+    attached, begun = load_files(files), ""
     if thread is None and is_rich() and not as_json:
-        thread = _chosen_thread(db)
+        thread, begun = _chosen_thread(db)
     with speaking(db, thread, begins=True, **options) as speaker:
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
             refuse_ended(drive(find_session(speaker.database.store, thread_id)))
-        Chat(speaker, files=attached, as_json=as_json).run()
+        Chat(speaker, files=attached, as_json=as_json, begun=begun).run()
 
 
-def _chosen_thread(db: str | None) -> str | None:
-    """Let the person choose a recent thread or a new one; return the thread's id, or `None` if new.
+def _chosen_thread(db: str | None) -> tuple[str | None, str]:
+    """Let the person choose a recent thread or a new one; return its id, and what was typed.
 
-    Nobody is asked, and it is `None`, if there is no active thread or `db` does not exist. Esc and
+    The id is `None` for a new thread: it is also that of a person who begins to type a message. Nobody
+    is asked, and the thread is new, if there is no active thread or `db` does not exist. Esc and
     Ctrl-C raise `click.Abort`, which ends the program. Raises the errors of `open_database` if the
     database cannot be opened.
     """
@@ -64,21 +66,26 @@ def _chosen_thread(db: str | None) -> str | None:
         with existing_database(db) as database:
             entries = [] if database is None else list_threads(database.store)
     except NotFoundError:
-        return None
+        return None, ""
     recent = [each for each in entries if each.status == "active"][:RECENT]
     if not recent:
-        return None
+        return None, ""
     words = Labels(chosen_language() or language_of(recent[0].title))
-    rows = [Row(text=words.thread_new, key="n")]
+    rows = [Row(text=words.thread_new)]
     for each in recent:
-        moment = each.updated_at[:16].replace("T", " ")
-        rows.append(Row(text=f"{moment}  {each.turns:>3}  {each.title}"))
+        row = words.thread_row.format(
+            moment=local_minute(each.updated_at), turns=each.turns, title=each.title
+        )
+        rows.append(Row(text=row))
     clear_loading()
-    chosen = choose(words.thread_title, rows, words.list_keys)
+    chosen = choose_or_type(words.thread_title, rows, words.thread_keys)
     if chosen is None:
         raise click.Abort
+    paste_in_one_piece()
     show_loading()
-    return recent[chosen - 1].thread_id if chosen else None
+    if isinstance(chosen, str):
+        return None, chosen
+    return (recent[chosen - 1].thread_id if chosen else None), ""
 
 
 def say(

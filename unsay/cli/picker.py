@@ -9,6 +9,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from unsay.cli.keyboard import is_dumb
@@ -41,7 +42,17 @@ def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int
     """
     if is_dumb():
         return _numbered(title, rows)
-    return _List(title, rows, hint, start).run()
+    chosen = _List(title, rows, hint, start).run()
+    return chosen if isinstance(chosen, int) else None
+
+
+def choose_or_type(title: str, rows: Sequence[Row], hint: str) -> int | str | None:
+    """Let a person choose a row or begin a text: return the row's index, or what was typed.
+
+    The list ends with the first character or with a paste, so that the text is only its beginning;
+    the next prompt reads the rest. `None` after Esc or Ctrl-C. The terminal must not be dumb.
+    """
+    return _List(title, rows, hint, 0, takes_text=True).run()
 
 
 def _numbered(title: str, rows: Sequence[Row]) -> int | None:
@@ -64,22 +75,25 @@ def _numbered(title: str, rows: Sequence[Row]) -> int | None:
 
 
 class _List:
-    """The list of `choose` while it is open on the terminal."""
+    """The list of `choose` or `choose_or_type` while it is open on the terminal."""
 
-    def __init__(self, title: str, rows: Sequence[Row], hint: str, start: int) -> None:
+    def __init__(
+        self, title: str, rows: Sequence[Row], hint: str, start: int, *, takes_text: bool = False
+    ) -> None:
         self._title, self._rows, self._hint = title, rows, hint
+        self._takes_text = takes_text
         self._at = start
         self._previews: dict[int, str] = {}
 
-    def run(self) -> int | None:
-        """Show the list until a row is chosen; `None` after Esc and Ctrl-C."""
+    def run(self) -> int | str | None:
+        """Show the list until a row is chosen or a text begun; `None` after Esc and Ctrl-C."""
         size = shutil.get_terminal_size()
         room = max(3, size.lines - 4)
         parts = [self._line(self._title, "bold"), self._list(room, size.columns)]
         if any(row.preview is not None for row in self._rows):
             parts.append(self._preview(min(PREVIEW_ROWS, max(1, room // 2))))
         parts.append(self._line(self._hint, "class:dim fg:ansibrightblack"))
-        app: Application[int | None] = Application(
+        app: Application[int | str | None] = Application(
             layout=Layout(HSplit(parts)), key_bindings=self._keys(), erase_when_done=True
         )
         return app.run()
@@ -139,4 +153,14 @@ class _List:
         for index, row in enumerate(self._rows):
             if row.key:
                 keys.add(row.key)(end(index))
+        if self._takes_text:
+            keys.add(Keys.Any)(_end_with_text)
+            keys.add(Keys.BracketedPaste)(_end_with_text)
         return keys
+
+
+def _end_with_text(event: KeyPressEvent) -> None:
+    """End a list with the text of a key or a paste; other keys, such as Tab, do nothing."""
+    typed = event.data.replace("\r\n", "\n").replace("\r", "\n")
+    if typed.strip() and "\x1b" not in typed and (len(typed) > 1 or typed.isprintable()):
+        event.app.exit(result=typed)

@@ -25,9 +25,6 @@ PROMPT = "> "
 ROLLBACK = "/rollback"
 TAKES_CHECKPOINT = f"{ROLLBACK} "
 
-PASTES_IN_ONE_PIECE = "\x1b[?2004h"
-"""Source: xterm control sequences, bracketed paste mode; prompt_toolkit turns it off again."""
-
 # A dumb terminal sends a paste line by line; lines that follow within this time belong to it.
 PASTE_SECONDS = 0.05
 
@@ -160,15 +157,6 @@ class Keyboard:
             event.app.exit(result=ROLLBACK)
 
         return keys
-
-
-def paste_in_one_piece() -> None:
-    """Have the terminal mark a paste during a turn, so that the next prompt reads it as one text.
-
-    Standard output must be a terminal. Called before each turn.
-    """
-    click.echo(PASTES_IN_ONE_PIECE, nl=False)
-    sys.stdout.flush()
 
 
 class PlainReader:

@@ -132,8 +132,8 @@ class Labels(Texts):
         "checkpoints removed: {names}", "取り除いたチェックポイント: {names}"
     )
     low_quality: Text = Text(
-        "no draft passed; this is the best one: {reason}",
-        "合格した下書きがないため、最良のものを表示しています: {reason}",
+        "no draft passed, so the best one is delivered; its fault: {reason}",
+        "合格した下書きがないため、最良のものを採用しました。不合格の理由: {reason}",
     )
     question_removed: Text = Text(
         "the previous question had no answer and was removed; /branches lists it",
@@ -172,7 +172,7 @@ class Labels(Texts):
         "approve または「はい」(承認)、reject または「いいえ」(却下)を入力してください。",
     )
     asked: Text = Text("removed question: “{question}”", "取り除いた質問: 「{question}」")
-    stopped: Text = Text("Stopped. What came stays above.", "停止しました。")
+    stopped: Text = Text("Stopped.", "停止しました。")
     stopped_note: Text = Text(
         "Stopped answer to “{question}”: {draft}", "「{question}」への途中までの回答: {draft}"
     )
@@ -193,6 +193,10 @@ class Labels(Texts):
         "“{question}” has no answer yet; /resume continues.",
         "「{question}」にはまだ回答がありません。/resume で再開します。",
     )
+    later: Text = Text(
+        "“{question}” has no answer yet. /resume continues; another message is answered together with it.",
+        "「{question}」にはまだ回答がありません。/resume で再開します。次のメッセージを送ると、一緒に回答します。",
+    )
     leave: Text = Text(
         "/help lists the commands; /exit or Ctrl-D quits.",
         "/help でコマンドの一覧を表示、/exit または Ctrl-D で終了します。",
@@ -212,6 +216,14 @@ class Labels(Texts):
     back_nothing: Text = Text("There is no turn to go back to.", "戻れるターンはまだありません。")
     thread_title: Text = Text("Which conversation?", "どの会話を開きますか")
     thread_new: Text = Text("a new conversation", "新しい会話")
+    thread_row: Text = Text(
+        "{moment} · turns: {turns} · {title}", "{moment} · {turns}ターン · {title}"
+    )
+    thread_keys: Text = Text(
+        "↑ ↓ choose · Enter selects · Esc quits · type a question to begin a new one",
+        "↑ ↓ で選択 · Enter で決定 · Esc で終了 · 質問を入力すると新しい会話を開始",
+    )
+    thread_heads: Text = Text("id|last message|turns|title", "ID|最後のメッセージ|ターン|タイトル")
     attached: Text = Text(
         "attached to the next message: {names}", "次のメッセージに添付します: {names}"
     )

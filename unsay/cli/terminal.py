@@ -4,6 +4,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -210,8 +211,17 @@ def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
 
 
 def moment(at: str) -> str:
-    """Return a stored ISO time for people, in UTC; on a narrow terminal without year and seconds."""
-    return at[slice(0, 19) if room() >= WIDE else slice(5, 16)].replace("T", " ")
+    """Return a stored ISO time in local time; on a narrow terminal without year and seconds."""
+    return _local(at)[slice(0, 19) if room() >= WIDE else slice(5, 16)]
+
+
+def local_minute(at: str) -> str:
+    """Return a stored ISO time in local time, such as `2026-01-31 09:00`."""
+    return _local(at)[:16]
+
+
+def _local(at: str) -> str:
+    return datetime.fromisoformat(at).astimezone().isoformat(" ")
 
 
 def line(head: str, words: str) -> str:

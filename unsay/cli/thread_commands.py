@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from unsay.cli.chat_history import forget_thread
-from unsay.cli.language import chosen_language, in_shell_language
+from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.list_commands import nothing_text
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
 from unsay.cli.session import Opened, listed_database, on_thread
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import end_list, gathered
+from unsay.cli.terminal import aligned, end_list, gathered, line, local_minute
 from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
 from unsay.errors import NotFoundError, UnknownThreadError
@@ -41,9 +41,12 @@ def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) 
         found = _found(database, asked)
 
     def show_rows() -> None:
-        for each in found.items:
-            moment = each.updated_at[:16].replace("T", " ")
-            click.echo(f"{each.thread_id}  {moment}  {each.turns:>3}  {each.title}")
+        if found.items:
+            *heads, last = Labels(shell_language()).thread_heads.split("|")
+            cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in found.items]
+            titles = [last, *(each.title for each in found.items)]
+            for head, title in zip(aligned([heads, *cells]), titles, strict=True):
+                click.echo(line(head, title))
         end_list(found.items, found.cursor, nothing_text(db, asked))
 
     cursor = {"cursor": found.cursor} if asked else {}

@@ -249,7 +249,8 @@ def repair_interrupted(
     for each in changes:
         refs = save_branch(each, scope, refs)
     update = settle(state, as_one(live, changes, label), refs)
-    scope.emit("messages_removed", reason=label.reason)
+    if removed:
+        scope.emit("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:
         after = with_update(state, update)
