@@ -150,7 +150,7 @@ def held(account: UsageAccount, key: str) -> Amount:
 
 
 def release(account: UsageAccount, key: str) -> UsageAccount:
-    """Return the account without the hold of a call that was not made; unknown keys are ignored."""
+    """Return the account without the hold of the call with this key; unknown keys are ignored."""
     return {**account, "holds": [hold for hold in account["holds"] if hold["key"] != key]}
 
 

@@ -323,13 +323,13 @@ class _Listed:
     @classmethod
     @checked
     def open(cls, path_or_url: str | os.PathLike[str] | Database | BaseStore) -> Self:
-        """Open a registry over a file, an open database, or a host's store.
+        """Open a registry over a file, which is created if there is none, a database, or a host's store.
 
         Args:
             path_or_url: As for `Conversation.open`, or a LangGraph store.
 
         Raises:
-            StorageError: The file cannot be used; the message says why.
+            StorageError: The file or the server cannot be used; the message says why.
             ConfigurationError: The URL cannot be used.
             MissingExtraError: The URL is a Postgres URL and the extra is not installed.
             InputError: It is none of these.

@@ -167,7 +167,8 @@ def used_for_another(text: str, message: AnyMessage) -> ConflictError:
 def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     """Return the notice of a command that changes nothing, without writing anything.
 
-    Raises the error that refuses the command.
+    Raises `DatabaseCorruptError` if what it shows is missing or damaged. Only `/tokens` with a
+    budget can be refused, by `QueueFullError`.
     """
     reader = replace(thread, writes=False)
     scope, values = reader.scope(), (yield from reader.snapshot()).values

@@ -232,7 +232,7 @@ def _query_name(properties: dict[str, Any]) -> str | None:
 
 
 def _is_text(described: Any) -> bool:
-    """Return whether an argument takes any text, by its JSON Schema; `None` may be allowed too.
+    """Return whether an argument takes free text, by its JSON Schema; it may take other types too.
 
     An argument that takes any value (the schema `true`) is not meant for text.
     """

@@ -242,8 +242,8 @@ def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInpu
 def as_node(graph: HostGraph) -> HostGraph:
     """Return a copy of the graph that, as a node, refuses a parent where an undo would not hold.
 
-    A graph of `build_graph` can be a node as it is: a rollback removes the messages from the
-    parent. Where the parent keeps no state for it, nothing can be undone later. There the copy
-    raises `ConfigurationError`, with the reason, before a model is asked.
+    It raises `ConfigurationError`, with the reason, before a model is asked: if the parent keeps
+    no state for it, is a node itself, or has no `messages` with a reducer. A graph of
+    `build_graph` can be a node as it is: it mostly runs there too, but an undo may not hold.
     """
     return graph.copy({"checkpointer": None, "is_node": True})

@@ -240,9 +240,9 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
 
 
 def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
-    """Return the reply of the first model that can be reached; no budget is checked here.
+    """Return the reply of the first available model (see `Gate.through`); no budget is checked here.
 
-    Single models wait in the queue, an agent or graph does not. The errors are those of
+    Single models wait in the gate's queue, an agent or graph does not. The errors are those of
     `ask_model`, except those of budgets.
     """
     scope, stream = request.scope, _Stream()

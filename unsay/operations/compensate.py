@@ -60,8 +60,8 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
     """Store entries for the calls that a step must undo, before its update is committed.
 
     If a tool asks first, `scope.confirm` answers, or in a run an interrupt asks a person; raises
-    `ConfirmationNeededError` if there is neither. A call whose stored entry is damaged is not
-    undone; it gets the obstacle `DAMAGED`.
+    `ConfirmationNeededError` if there is neither. A call that was declined, or whose stored entry
+    is damaged, is not undone; its new entry says why.
     """
     made = yield from _never_answered(state, scope, update)
     removed, restored = _net(scope)

@@ -225,7 +225,11 @@ def edited_since(head: EventLogHead | OwnWrites, transcript: Sequence[AnyMessage
 
 
 def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
-    """Return what is recorded about the transcript: in the event log, or without a store in the state."""
+    """Return the record of the transcript, with its length and digest; `EMPTY` if nothing is recorded.
+
+    With a store it is the event log's head, without one `own_writes`. If that one is missing,
+    the other is returned, since a host may have added or removed the store.
+    """
     log, own = state.get("event_log"), state.get("own_writes")
     if scope.address is None:
         return own or log or EMPTY

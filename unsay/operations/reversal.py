@@ -83,8 +83,8 @@ def label_step(old: Mapping[str, str], labels: Mapping[str, str | None]) -> Oper
 def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Update]:
     """Return the update that repeats a step of `VALUE_STEPS`, or with `back` undoes it.
 
-    Labels are in the store and are changed at once. Raises `ConflictError` if there would be too
-    many pins or forgotten entries.
+    Labels are in the store and are changed at once. Raises `ConflictError` if too much would be
+    pinned or forgotten.
     """
     if step["kind"] == "forget":
         return (yield from apply(state, scope, step, back=back))

@@ -76,9 +76,9 @@ def last_operation(operations: Sequence[Operation]) -> Operation:
 
 
 def step_places(steps: Sequence[Operation]) -> set[str | None]:
-    """Return the ids of messages that must be loaded before the last of `steps` is undone or repeated.
+    """Return the ids of messages to load before the last of `steps` is undone or repeated.
 
-    `None` is the start of the transcript. Empty if no message is needed, or without steps.
+    The earlier ones do not matter. `None` is the transcript's start. Empty if none are needed.
     """
     if not steps or "topic" in steps[-1]:
         return set()

@@ -168,7 +168,7 @@ class FileSaver(OffLoop, SqliteSaver):
         set_leases(self, Leases())
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that `config` names, else the thread's newest one.
+        """Return the checkpoint that `config` names, else the newest of its thread and namespace.
 
         `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read.
         """
