@@ -130,6 +130,31 @@ def test_the_history_keeps_texts_with_other_line_breaks(tmp_path: Path) -> None:
     assert ["four", "one\u2028two\x85three"] == typed_texts(path)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"thread": "t", "text": 12}',
+        '{"thread": "t", "text": null}',
+        '{"thread": 3, "text": "two"}',
+        '["t", "two"]',
+        "[" * 100_000,
+        "{",
+    ],
+    ids=lambda line: line[:30],
+)
+def test_a_damaged_line_of_the_history_is_skipped(line: str, tmp_path: Path) -> None:
+    """Only a line with two texts counts, and a purge of a thread removes the others."""
+    path = tmp_path / "history"
+    add_text(path, "t", "one")
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+    add_text(path, "t", "three")
+
+    assert ["three", "one"] == typed_texts(path)
+    forget_thread(path, "u")
+    assert 2 == len(path.read_text().splitlines())
+
+
 def test_a_purge_that_cannot_be_written_leaves_the_history(tmp_path: Path) -> None:
     """The new file is complete before it replaces the old one."""
     path = tmp_path / "history"

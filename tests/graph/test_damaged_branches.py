@@ -117,6 +117,22 @@ def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptu
         assert "q2" == conversation.messages()[0].text
 
 
+def test_a_timeline_shows_without_the_drafts_of_a_damaged_branch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turns, checkpoints and the drafts of other branches are shown; a warning names the lost one."""
+    given: Any = {"thread": "t", "model": Numbered(), "judge": scores(0.1, 0.9, 0.1, 0.9)}
+    with Conversation.open(tmp_path / "t.db", **given) as conversation:
+        conversation.say("q1")
+        damage_branches(conversation.graph.store)
+        conversation.say("q2")
+
+        timeline = conversation.timeline()
+
+        assert [0, 1] == [len(turn.rejected) for turn in timeline.turns]
+        assert "a damaged branch is left out" in caplog.text
+
+
 def test_a_thread_goes_on_after_a_call_to_undo_is_damaged() -> None:
     """Its effect is unknown now, so it is not undone, and the notice says so; the turn is undone."""
     undone: list[str] = []

@@ -6,7 +6,7 @@ import pytest
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered
-from unsay.conversation.conversation import Conversation
+from unsay.conversation.conversation import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
@@ -105,8 +105,10 @@ def test_a_damaged_request_is_an_error_of_its_readers_only(conversation: Convers
     assert len(drive(list_requests(store, "t"))) == 1
 
 
-def test_a_damaged_call_to_undo_is_an_error_of_its_list(conversation: Conversation) -> None:
-    """The list of a thread's tool calls says what is damaged."""
+def test_a_damaged_call_to_undo_is_an_error_of_its_list(
+    conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The list of a thread's tool calls says what is damaged; the timeline is shown without it."""
     store: Any = conversation.graph.store
     call = Compensation(
         key="k",
@@ -121,6 +123,36 @@ def test_a_damaged_call_to_undo_is_an_error_of_its_list(conversation: Conversati
     damage(conversation, "unsay.compensations.t")
     with pytest.raises(DatabaseCorruptError, match="A stored tool call"):
         drive(list_entries(store, "t"))
+    assert 2 == len(conversation.timeline().turns)
+    assert "the stored entry of a call is damaged" in caplog.text
+
+
+TIMES = "UPDATE store SET created_at = 'x', updated_at = 'y'"
+
+
+@pytest.mark.parametrize("where", ["", " WHERE prefix LIKE '%.runs.t'"])
+def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversation) -> None:
+    """Its value has a checksum, and its times are not used: nothing is left out, the thread goes on."""
+    store: Any = conversation.graph.store
+    before = (conversation.branches(), conversation.runs(), conversation.timeline())
+    store.conn.execute(TIMES + where)
+
+    assert before == (conversation.branches(), conversation.runs(), conversation.timeline())
+    assert conversation.say("Question 4?").text
+
+
+def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
+    conversation: Conversation, opened: Opening
+) -> None:
+    """The ended sessions are listed, also if the line of another thread cannot be read."""
+    store: Any = conversation.graph.store
+    registry = Registry.open(store)
+    conversation.end()
+    opened(thread="u").say("Question 0?")
+    store.conn.execute("UPDATE store SET value = '{' WHERE prefix = 'unsay.threads' AND key = 'u'")
+
+    assert ["t"] == [each.thread_id for each in registry.sessions(status="ended").sessions]
+    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
 
 
 def _put(store: Any, entry: Entry) -> Any:

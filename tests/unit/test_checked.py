@@ -124,12 +124,14 @@ def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> No
         database.store.get(found.namespace, found.key)
 
 
-def test_an_item_without_a_time_is_refused(database: FileDatabase) -> None:
-    """LangGraph cannot read such a row, so a search has none."""
+def test_an_item_without_a_time_is_read(database: FileDatabase) -> None:
+    """Its value is as it was written, and the time is unknown."""
+    (whole,) = database.store.search(("unsay", "branches"))
     change(database, "UPDATE store SET created_at = 'x'")
 
-    with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
-        database.store.search(("unsay", "branches"))
+    (found,) = database.store.search(("unsay", "branches"))
+    assert (whole.value, None) == (found.value, found.created_at)
+    assert database.store.get(found.namespace, found.key).value == whole.value
 
 
 def test_a_hosts_damaged_item_is_refused(database: FileDatabase) -> None:

@@ -69,6 +69,8 @@ def _entries(path: Path) -> Iterator[tuple[str, str]]:
     """
     # Not `splitlines`: JSON does not escape U+2028, which that takes for the end of a line.
     for line in path.read_text("utf-8", "replace").split("\n"):
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             entry = json.loads(line)
-            yield entry["thread"], entry["text"]
+            thread, text = entry["thread"], entry["text"]
+            if isinstance(thread, str) and isinstance(text, str):
+                yield thread, text

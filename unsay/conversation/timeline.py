@@ -33,7 +33,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.rollback import load_branches
+from unsay.operations.rollback import readable_branches
 from unsay.operations.visibility import no_turn
 from unsay.types import SCHEMA_VERSION
 
@@ -111,6 +111,7 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics.
 
     It prints as a tree. The messages themselves, with tool calls and results, are `messages()`.
+    A damaged branch or stored tool call is left out, with a warning in the log.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -122,7 +123,7 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     is_new = bool(stored) and not snapshot.values.get("messages")
     state: Any = {"messages": []} if is_new else (yield from thread.whole())
     seen = timeline_of(thread, state)
-    entries = yield from list_entries(*thread.address)
+    entries = yield from list_entries(*thread.address, skip_damaged=True)
     return replace(
         seen,
         turns=(yield from _with_rejected(seen.turns, state, thread)),
@@ -136,11 +137,11 @@ def _with_rejected(
 ) -> Steps[tuple[TimelineTurn, ...]]:
     """Return the turns, the answered ones with their rejected drafts, which branches keep.
 
-    Raises what `load_branches` raises, such as `DatabaseCorruptError` for a damaged branch.
+    The drafts of a damaged branch are left out, and a warning is logged.
     """
     refs = state.get("branches", [])
     names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
-    branches = yield from load_branches(names, thread.scope(), refs)
+    branches = yield from readable_branches(names, thread.scope(), refs)
     drafts: dict[str, dict[str | None, RejectedDraft]] = {}
     for branch in branches:
         for message in branch["drafts"]:

@@ -1,5 +1,6 @@
 """Rollback, undo and redo: one implementation for the graph's node and for calls from outside."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -49,6 +50,8 @@ from unsay.types import (
     StoredBranch,
     Undone,
 )
+
+LOG = logging.getLogger(__name__)
 
 # Most steps in the state that can be undone, and most that can be redone; see `archived_steps`.
 OPERATIONS = 1_000
@@ -144,8 +147,8 @@ def readable_branches(
 ) -> Steps[list[StoredBranch]]:
     """Return those of the branches with these ids that are kept and not damaged, in this order.
 
-    A damaged one is streamed as `segment_lost`. It is for lists, and for steps that must go on; a
-    person who names a branch gets the error of `load_branches`.
+    A damaged one is logged as a warning and streamed as `segment_lost`. It is for lists, and for
+    steps that must go on; a person who names a branch gets the error of `load_branches`.
     """
     branches: list[StoredBranch] = []
     for name in ids:
@@ -154,6 +157,7 @@ def readable_branches(
         except ConflictError:
             continue
         except DatabaseCorruptError as error:
+            LOG.warning("branch=%r reason=%r a damaged branch is left out", name, str(error))
             scope.emit("segment_lost", error=str(error))
     return branches
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,40 @@ class FileStore(SqliteStore):
     @contextmanager
     def _cursor(self, *, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         with super()._cursor(transaction=transaction) as cursor:
+            cursor.row_factory = _with_readable_times
             try:
                 yield cursor
             except BaseException:  # also when cancelled: LangGraph would commit half of the batch
                 self.conn.rollback()
                 raise
+
+    def _prepare_batch_search_queries(self, search_ops: Any) -> Any:
+        # A filter must not fail over a row that is not JSON: such a row has no fields.
+        queries, requests = super()._prepare_batch_search_queries(search_ops)
+        fields = "json_extract(iif(json_valid(value), value, '{}'), "
+        return [
+            (sql.replace("json_extract(value, ", fields), *rest) for sql, *rest in queries
+        ], requests
+
+
+def _with_readable_times(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row with `None` in place of a time that cannot be read.
+
+    LangGraph would refuse the whole list. The value has a checksum of its own, and unsay does not
+    use the times.
+    """
+    names = [column[0] for column in cursor.description]
+    return tuple(
+        None if name in ("created_at", "updated_at") and not _is_time(stored) else stored
+        for name, stored in zip(names, row, strict=True)
+    )
+
+
+def _is_time(stored: Any) -> bool:
+    try:
+        return bool(datetime.fromisoformat(stored))
+    except (TypeError, ValueError):
+        return False
 
 
 def _value_of(stored: Any) -> Any:
