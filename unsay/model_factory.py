@@ -7,6 +7,7 @@ from functools import partial, wraps
 from importlib import import_module
 from os import environ
 from typing import Any, cast
+from urllib.request import getproxies
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import (
@@ -116,6 +117,9 @@ def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
     # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.
     if not environ.get("OPENAI_PROXY"):
         limits = import_module("httpx").Limits(max_keepalive_connections=0)
+        # Options of sockets would make LangChain's blocking client ignore the system's proxies.
+        if getproxies():
+            extra["http_socket_options"] = ()
         extra["http_async_client"] = import_module("openai").DefaultAsyncHttpxClient(limits=limits)
     chat_model: Runnable[Any, Any] = chat_openai(
         model=model,

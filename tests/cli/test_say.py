@@ -72,6 +72,18 @@ def test_the_best_of_drafts_that_all_failed_is_said_to_be_so(run: Run, serve: Se
     )
 
 
+def test_a_judge_that_fails_is_told_once(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In words below the answer, and not in a line of the log too."""
+    serve({NESTED: CARS})
+    monkeypatch.setenv("UNSAY_JUDGE_MODEL", "ollama:nowhere")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:1")
+    result = run("say", NESTED)
+    assert "unscored: the judge failed" in result.stderr
+    assert "judge_failed" not in caplog.text
+
+
 def test_dash_reads_standard_input(run: Run, serve: Serve) -> None:
     """A long message need not stand on the command line."""
     server = serve(ANSWERS)
@@ -167,6 +179,13 @@ class TestDecisions:
         """Each decision ends the turn as it says."""
         reply = json.loads(run("say", "--decide", decision, "--json").stdout)
         assert ("answer", text, flag) == (reply["kind"], reply["text"], reply["flag"])
+
+    def test_an_edit_without_a_text(self, run: Run) -> None:
+        """It is refused in words, and the decision is still to be taken."""
+        result = run("say", "--decide", "edit:")
+        assert 2 == result.exit_code
+        assert "unsay: The decision edit:TEXT needs a text" in result.stderr
+        assert 0 == run("say", "--decide", "approve").exit_code
 
     def test_reject(self, run: Run) -> None:
         """A rejected draft is not delivered."""

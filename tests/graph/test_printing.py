@@ -72,12 +72,12 @@ def test_a_question_that_waits_is_in_the_tree() -> None:
     [
         pytest.param(
             {"confirm_rollback": True},
-            "The draft did not pass. Try again? If you reject this, the draft is delivered. Wrong.",
+            "The draft did not pass. Try again? If you reject this, the draft is delivered. Reason: Wrong.",
             id="another draft",
         ),
         pytest.param(
             {"on_exhausted": "ask", "max_rollbacks": 1},
-            "No draft passed. Deliver the best one, edit it, try again, or reject it? Wrong.",
+            "No draft passed. Deliver the best one, edit it, try again, or reject it? Reasons: Wrong.",
             id="the same reason twice",
         ),
     ],
@@ -319,7 +319,9 @@ def test_a_refusal_in_japanese(command: str, reason: str) -> None:
     model = ScriptedChat(default="京都は二日で十分です。")
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge(default=0.6)) as opened:
         opened.say("京都には何日必要ですか?")
-        assert opened.say(command).text.startswith(f"何も変更していません: {reason}")
+        shown = opened.say(command).text
+        assert shown.startswith(reason)
+        assert shown.endswith("。何も変更していません。")
         assert str(opened.preview(turns=1)).splitlines() == [
             "会話の先頭に戻ると、1ターン、メッセージ2件、13トークンを取り除きます。",
             "  質問: 京都には何日必要ですか?",

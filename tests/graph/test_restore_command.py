@@ -55,7 +55,7 @@ def test_the_chat_lists_how_to_restore(conversation: Conversation) -> None:
     """`/branches` names the command; with nothing removed, it and the command say so."""
     nothing = conversation.say("/branches").text, conversation.say("/restore").text
     assert "/restore" not in nothing[0]
-    assert nothing[1].startswith(("Nothing was changed: There is no", "何も変更していません: 復元"))
+    assert nothing[1].endswith((" Nothing was changed.", "。何も変更していません。"))
     removed = conversation.messages()[-2]
     conversation.rollback(turns=1)
     *rows, hint = conversation.say("/branches").text.splitlines()

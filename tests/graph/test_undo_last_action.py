@@ -430,7 +430,7 @@ def test_a_refused_compaction_speaks_japanese() -> None:
     )
     conversation.say("リストとは何ですか。")
     said_by(conversation, "/compact")
-    refused = "何も変更していません: その地点までに、要約で置き換えられるメッセージはありません"
+    refused = "その地点までに、要約で置き換えられるメッセージはありません。何も変更していません。"
     assert refused == said_by(conversation, "/compact")
 
 

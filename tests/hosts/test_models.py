@@ -268,3 +268,18 @@ async def test_a_configurable_model_of_init_chat_model(serve: Serve) -> None:  #
         "second was asked, and may call count_legs.",
     ] == answers
     assert [0.6, 0.6] == [state["quality_score"] for state in states]
+
+
+def test_a_model_from_a_name_uses_the_systems_proxy(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Blocking calls too, and LangChain has nothing to warn of."""
+    proxy = "http://127.0.0.1:9"
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.delenv("LANGCHAIN_OPENAI_TCP_KEEPALIVE", raising=False)
+    model = resolve_model("gpt-4.1-mini", load_settings({}))
+    assert isinstance(model, ChatOpenAI)
+    pools = [each for each in model.root_client._client._mounts.values() if each is not None]
+    assert ["127.0.0.1"] == [pool._pool._proxy_url.host.decode() for pool in pools]
+    assert "proxy" not in caplog.text

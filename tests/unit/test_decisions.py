@@ -43,7 +43,7 @@ def test_a_person_is_shown_the_best_draft() -> None:
                 "args": shown,
                 "arguments": shown,
                 "description": "No draft passed. Deliver the best one, edit it, "
-                "try again, or reject it? wrong / {rude} / late",
+                "try again, or reject it? Reasons: wrong / {rude} / late",
             }
         ],
         "review_configs": [

@@ -13,8 +13,8 @@ from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
 from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
-from unsay.cli.screen import Screen
-from unsay.cli.session import Speaker, decision_of, event_object, readable
+from unsay.cli.screen import Screen, event_object
+from unsay.cli.session import Speaker, decision_of, readable
 from unsay.cli.status import status_of
 from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
@@ -182,8 +182,8 @@ class Chat:
     def _take(self, line: str) -> None:
         command = parse_command(line)
         deciding = self._due is not None
-        if self._due and command is None and not _is_about_draft(self._due) and not yes_or_no(line):
-            note(self._fitted(self._screen.labels.decide_yes_no))
+        if self._due and command is None and not self._is_decision(line, self._due):
+            note(self._fitted(self._asked_for(self._due)))
             return
         if _verb_of(line) == "resume" or (deciding and command is None):
             decision = decision_of(line) if command is None else None
@@ -311,9 +311,16 @@ class Chat:
             return
         self._screen.show(event)
         if event.reply is not None and self._due is not None:
-            words = self._screen.labels
-            text = words.decide if _is_about_draft(self._due) else words.decide_yes_no
-            note(self._fitted(text))
+            note(self._fitted(self._asked_for(self._due)))
+
+    def _asked_for(self, due: Reply) -> str:
+        """Return what a person can enter at a decision."""
+        words = self._screen.labels
+        return words.decide if _is_about_draft(due) else words.decide_yes_no
+
+    def _is_decision(self, line: str, due: Reply) -> bool:
+        """Return whether a line decides; `edit:` without a text does not."""
+        return line != "edit:" if _is_about_draft(due) else yes_or_no(line) is not None
 
 
 def _verb_of(line: str) -> str:

@@ -15,8 +15,7 @@ import click
 from pydantic import TypeAdapter
 
 from unsay.cli.output import print_json, versioned
-from unsay.cli.screen import Screen
-from unsay.cli.session import event_object
+from unsay.cli.screen import Screen, event_object
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.conversation import Conversation

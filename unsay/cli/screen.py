@@ -1,17 +1,21 @@
 """A turn as a person sees it in a terminal: the words as they come, all else dimmed."""
 
 import json
+import logging
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
 
+from unsay import tracing
 from unsay.cli.keyboard import is_dumb
-from unsay.cli.output import call_text
+from unsay.cli.output import call_text, versioned
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
@@ -25,6 +29,9 @@ NOTE_INDENT = 2
 # How many turns of an opened thread are shown, and how many lines of an answer.
 LAST_TURNS = 3
 ANSWER_ROWS = 12
+
+# First arguments of the log records of failures that a turn shows in words.
+SHOWN_FAILURES = (("judge_failed",), ("summary_failed",))
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -294,3 +301,27 @@ def asked_in(request: Mapping[str, Any]) -> list[str]:
         each.get("description") or call_text(str(each.get("name", "")), each.get("args", {}))
         for each in actions
     ]
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """Return an event as a JSON object, with the same fields for every kind.
+
+    A reply's own fields are in `data`.
+    """
+    data = dict(event.data) if event.reply is None else asdict(event.reply)
+    return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
+
+
+@contextmanager
+def failures_on_screen() -> Iterator[None]:
+    """Within the block, do not log failures that the screen shows in words, as of the judge."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not (isinstance(record.args, tuple) and record.args[:1] in SHOWN_FAILURES)
+
+    log = logging.getLogger(tracing.__name__)
+    log.addFilter(is_news)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_news)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ from langgraph.types import StateSnapshot
 
 from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
-from unsay.cli.output import note, show, versioned
+from unsay.cli.output import note, show
 from unsay.cli.paths import check_exists, location
+from unsay.cli.screen import failures_on_screen
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
@@ -336,6 +337,7 @@ def speaking(
     model = make_services(settings=settings).model
     models: dict[str, Any] = {"model": model, "settings": settings}
     with ExitStack() as stack:
+        stack.enter_context(failures_on_screen())
         runner = stack.enter_context(asyncio.Runner())
         if tools or mcp is not None:
             served = [] if mcp is None else runner.run(mcp_tools(mcp_servers(mcp)))
@@ -361,15 +363,6 @@ def speaking(
         )
 
 
-def event_object(event: Event) -> dict[str, Any]:
-    """Return an event as a JSON object, with the same fields for every kind.
-
-    A reply's own fields are in `data`.
-    """
-    data = dict(event.data) if event.reply is None else asdict(event.reply)
-    return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
-
-
 def readable(words: str) -> str:
     """Return the text unchanged; `InputError` if it comes from bytes that are not UTF-8."""
     try:
@@ -383,7 +376,8 @@ def decision_of(words: str) -> dict[str, Any]:
     """Return what a turn is resumed with for a decision that a person typed.
 
     `approve`, `reject`, words such as `yes`, and `edit:ANSWER` are decisions. All other words are
-    instructions for another attempt. An empty text is refused when the turn is resumed.
+    instructions for another attempt. An empty text is refused when the turn is resumed. Raises
+    `InputError` for `edit:` without an answer.
 
     >>> decision_of("approve")
     {'decisions': [{'type': 'approve'}]}
@@ -394,6 +388,9 @@ def decision_of(words: str) -> dict[str, Any]:
     if kind := yes_or_no(said):
         return {"decisions": [{"type": kind}]}
     if said.startswith("edit:"):
-        action = {"name": "deliver_answer", "args": {"answer": said.removeprefix("edit:").strip()}}
+        answer = said.removeprefix("edit:").strip()
+        if not answer:
+            raise InputError("The decision edit:TEXT needs a text: write the answer after edit:")
+        action = {"name": "deliver_answer", "args": {"answer": answer}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}
     return {"decisions": [{"type": "respond", "message": said}]}

@@ -36,6 +36,9 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Name the conversation once: as THREAD or with --thread.": (
         "スレッドは、THREAD か --thread のどちらか一方で指定してください。"
     ),
+    "The decision edit:TEXT needs a text: write the answer after edit:": (
+        "edit: の後に、修正した回答を書いてください"
+    ),
     "Give exactly one of TEXT, --resume and --decide.": (
         "TEXT、--resume、--decide のいずれか1つを指定してください。"
     ),

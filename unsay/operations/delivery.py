@@ -197,7 +197,8 @@ def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:
     """
     turn = state["turn"]
     if not turn["draft_branches"]:
-        scope.emit("restored", messages=0)
+        if turn["rejections"]:  # a call that a budget refused leaves no draft to speak of
+            scope.emit("restored", messages=0)
         return state, Update()
     label = Label(kind="rejected", reason="no attempt passed", created_at=scope.now())
     changes = yield from without_retries(state, scope, label)

@@ -18,8 +18,8 @@ class Texts(ReasonTexts):
 
     # Questions to a person, and notices about rollbacks.
     ask_person: Text = Text(
-        "No draft passed. Deliver the best one, edit it, try again, or reject it? {reasons}",
-        "合格した下書きがありません。最良の下書きを採用しますか、編集しますか、再試行しますか、却下しますか? {reasons}",
+        "No draft passed. Deliver the best one, edit it, try again, or reject it? Reasons: {reasons}",
+        "合格した下書きがありません。最良の下書きを採用しますか、編集しますか、再試行しますか、却下しますか? 不合格の理由: {reasons}",
     )
     ask_budget: Text = Text(
         "This call would exceed the budget. Allow it, or end the turn? {limits}",
@@ -29,7 +29,7 @@ class Texts(ReasonTexts):
         "This removes the tool call {call} from the conversation. Also undo its effect?",
         "この操作により、ツール呼び出し{call}が会話から取り除かれます。その実行結果も取り消しますか?",
     )
-    refused: Text = Text("Nothing was changed: {reason}", "何も変更していません: {reason}")
+    refused: Text = Text("{reason}. Nothing was changed.", "{reason}。何も変更していません。")
     not_in_chat: Text = Text(
         "/{verb} is not available in this chat. Nothing was changed; /help lists the commands.",
         "/{verb} はこのチャットでは使えません。何も変更していません。/help でコマンドの一覧を表示できます。",
@@ -318,7 +318,7 @@ class Texts(ReasonTexts):
 
         The reason is in the catalogue's language, or English if it has no translation.
         """
-        return self.refused.format(reason=self.reason(reason))
+        return self.refused.format(reason=self.reason(reason).rstrip(".。"))
 
     def reason(self, reason: str) -> str:
         """Return the English text of an error in the catalogue's language.

@@ -13,16 +13,16 @@ class RollbackTexts(ModelTexts):
     """Adds the texts for a person about automatic rollbacks; `Texts` has them all."""
 
     ask_rollback: Text = Text(
-        "Messages that were added did not pass. Remove them from the conversation ({turns} turns, {messages} messages)? {reason}",
-        "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、{messages}件)? {reason}",
+        "Messages that were added did not pass. Remove them from the conversation ({turns} turns, {messages} messages)? Reason: {reason}",
+        "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、{messages}件)? 理由: {reason}",
     )
     ask_rollback_draft: Text = Text(
-        "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. {reason}",
-        "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。{reason}",
+        "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. Reason: {reason}",
+        "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
     )
     ask_another_draft: Text = Text(
-        "The draft did not pass. Try again? If you reject this, the draft is delivered. {reason}",
-        "下書きが不合格でした。再試行しますか? 却下すると、この下書きを採用します。{reason}",
+        "The draft did not pass. Try again? If you reject this, the draft is delivered. Reason: {reason}",
+        "下書きが不合格でした。再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
     )
     removed_by_judge: Text = Text(
         "Automatic rollback: turns removed: {turns}, messages removed: {messages}. /restore {branch} brings them back and keeps what follows.",
