@@ -81,10 +81,10 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
 
 
 def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, Any]:
-    """Return the client for a name with a provider, as LangChain makes it.
+    """Return LangChain's client for a name with a provider; it gets our timeout if it takes one.
 
-    Raises `ConfigurationError` if a package is missing, `MissingModelError` if the client refuses,
-    as without a key.
+    Raises `ConfigurationError` if a package is missing, `MissingModelError` if the client
+    refuses, as without a key.
     """
     try:
         make = import_module("langchain.chat_models").init_chat_model
@@ -225,12 +225,12 @@ def is_chat_model(runnable: object) -> bool:
 def change_inner(
     runnable: Runnable[Any, Any], change: Callable[[Any], Runnable[Any, Any]]
 ) -> Runnable[Any, Any]:
-    """Return a model in which `change` was applied to the model inside its wrappers.
+    """Return a model in which `change` was applied to the model inside its wrappers, which stay.
 
-    Wrappers are bound arguments, retries, fallbacks (all are changed), a sequence (its first part),
-    a parallel with one part, and configurable models (changed at each call); they stay around it. Anything else is given to
-    `change` as it is. `change` binds tools, for example: LangChain's own wrappers would refuse
-    that, or lose their configuration. The given model is not changed.
+    Wrappers are bound arguments, retries, fallbacks (all are changed), a sequence (its first
+    part), a parallel with one part, and configurable models (changed at each call). Anything else
+    is given to `change` as it is. `change` binds tools, for example: LangChain's own wrappers
+    would refuse that, or lose their configuration. The given model is not changed.
     """
     if isinstance(runnable, RunnableBindingBase):
         # A chain passes no arguments on to the model inside, so they are bound there.

@@ -223,8 +223,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     def source_of(self, name: str) -> Source:
         """Return where the value of the setting `name` comes from, for `unsay settings`.
 
-        It is the strongest source that sets it; `derived` is a default that another setting
-        changed. A run's overrides count as `argument`.
+        It is the strongest source that sets it; a run's overrides count as `argument`. If none does,
+        it is `default`, or `derived` if another setting changed the default.
         """
         preset = preset_values({**self._file, **self._variables, **self._given})
         sources: dict[Source, dict[str, Any]] = {

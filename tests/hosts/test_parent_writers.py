@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -157,6 +158,48 @@ def test_a_run_that_began_before_another_ended_is_refused(kind: str, durability:
     texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
     assert quick == texts[-1]
     assert not any("slow" == each for each in model.questions)
+
+
+def test_a_turn_below_many_states_of_a_run_that_failed_is_not_lost() -> None:
+    """A run from before the turn wrote forty states on top of it and never reached the graph."""
+    waits, goes = Event(), Event()
+
+    def wait(state: Any) -> Any:
+        if state["messages"][-1].text == "slow":
+            waits.set()
+            assert goes.wait(60)
+        return {}
+
+    def fail(state: Any) -> Any:
+        if state["messages"][-1].text == "slow":
+            raise RuntimeError("broken")
+        return {}
+
+    builder: Any = StateGraph(MessagesState)
+    names = [f"step{number}" for number in range(40)]
+    steps = [wait, *[lambda _: {}] * (len(names) - 2), fail]
+    for name, node in zip(names, steps, strict=True):
+        builder.add_node(name, node)
+    builder.add_node("talk", build_graph(Paid(), judge=ScriptedJudge()))
+    builder.add_edge(START, names[0])
+    for one, two in pairwise([*names, "talk"]):
+        builder.add_edge(one, two)
+    saver = InMemorySaver()
+    graph = builder.compile(checkpointer=saver)
+    short = parent_of(child_of("None", Paid()), checkpointer=saver)
+    short.invoke(asked("before"), CONFIG)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(graph.invoke, asked("slow"), {**CONFIG, "recursion_limit": 100})
+        assert waits.wait(60)
+        quick = short.invoke(asked("quick"), CONFIG)["messages"][-1].text
+        goes.set()
+        with pytest.raises(RuntimeError, match="broken"):
+            slow.result()
+
+    assert "refused" == outcome(lambda: short.invoke(asked("next"), CONFIG))
+    short.invoke(asked("again"), CONFIG)
+    texts = [message.text for message in short.get_state(CONFIG).values["messages"]]
+    assert quick in texts
 
 
 def test_an_update_of_the_parent_during_a_run_refuses_it() -> None:

@@ -200,10 +200,11 @@ def reserve(
 def extend(
     account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
 ) -> UsageAccount:
-    """Return the account with each exceeded limit multiplied, so that an approved call fits.
+    """Return the account with the limits of each exceeded layer multiplied, so that a call fits.
 
-    `amount` and `place` are those of the call, which is not held here: `reserve` it afterwards.
-    Extensions of tasks and agents end with the task.
+    The tokens and the cost of a layer get the same factor: the smallest whole number that is
+    enough. `amount` and `place` are those of the approved call, which is not held here: `reserve`
+    it afterwards. Extensions of tasks and agents end with the task.
     """
     times: dict[Layer, int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:

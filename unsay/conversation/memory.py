@@ -216,9 +216,10 @@ def _commit_step(
 def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
     """Let models see again what was forgotten under an id or label, and store this.
 
-    `what` is an entry's id, a topic's id or label, or a forgotten message's id. Returns `None`,
-    without a change, if nothing was forgotten under it, or if several topics have the label.
-    `restore` tries this first. Raises `DatabaseCorruptError` if an offloaded segment is damaged.
+    `what` is an entry's id, a topic's id or label, or the id of a message forgotten without its
+    topic: only this one returns, with its tool calls and results. `None` if nothing was forgotten
+    under it, several topics have the label, or the message was removed: `restore`, which tries
+    this first, then goes on. Raises `DatabaseCorruptError` if an offloaded segment is damaged.
     """
     entry = find_forgotten(state, what)
     if entry is None:
@@ -293,7 +294,7 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
 def _turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
-    """Return the state with the named turns loaded, and the messages of these turns.
+    """Load the named turns and commit this; return the state, and the messages of these turns.
 
     `turns` is a number, a range such as `3-5`, or `None` for the newest turn. Raises `InputError`
     for another text, `UnknownTurnError` if there is no such answered turn, `DatabaseCorruptError`

@@ -75,7 +75,7 @@ class TurnCalls:
         return "\n".join([f"Turn {self.turn}: {preview(self.question)}", *map(str, self.calls)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON; `places` become lists of positions in the transcript."""
+        """Return plain JSON; `rules` is a dict by name, and `places` are lists of positions from 1."""
         calls = []
         for call in self.calls:
             rules: dict[str, Any] = {

@@ -223,8 +223,8 @@ def preview(
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
     """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
 
-    A turn that was stopped counts as the newest step. `confirm` decides whether a tool call may be
-    compensated, for tools that ask first. `redo` makes the step again.
+    A turn that was stopped counts as the newest step. `confirm` decides about tools that ask before
+    they are undone. `redo` makes the step again, except a question without an answer.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.

@@ -307,7 +307,10 @@ def recall(message_ids: Sequence[str], question_id: str | None) -> NewEvent:
 
 
 def planner_note(text: str) -> NewEvent:
-    """Return the event of a remark that no model is sent."""
+    """Return the event of a remark that is no message: a note, or a reviewer's advice.
+
+    No model is sent the event; the next attempt is sent the advice itself, as `guidance`.
+    """
     return NewEvent("planner_note", {"text": text})
 
 

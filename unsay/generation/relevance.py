@@ -223,7 +223,7 @@ def _first_search(scope: Scope) -> tuple[str, dict[str, Any], str] | None:
 
 
 def _query_name(properties: dict[str, Any]) -> str | None:
-    """Return the name of the text argument with the query: a known one, or the only one.
+    """Return the name of the text argument with the query: a known one, or the only text argument.
 
     `None` without such an argument. `properties` are a tool's arguments by name, as JSON Schema.
     """

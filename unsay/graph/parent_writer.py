@@ -41,13 +41,17 @@ from unsay.storage.writer_lock import Hold, take_thread
 HELD = "unsay_held"
 """Where the metadata of a state has the term of the lease of the run that wrote it; 0 without a lease."""
 
+# The metadata of each state that has a term, for a checkpointer to look for: it compares values alone.
+HAS_TERM = {"unsay_has_term": True}
+
 REFUSED = (
     "Another run wrote to the thread {thread_id!r} after this run of the graph around unsay began, or "
     "is still running: read its messages, then send this again. Unsay called no model"
 )
 # States that are read at first to look for those of others, usually enough; four times as many then.
 FIRST_LOOK = 2
-# States that are read at most, unless more are newer than the one that the run began from.
+# States that are read at most if none of the thread has a term, unless more are newer than the one
+# that the run began from.
 LAST_LOOK = 32
 # How long a refused run waits for the thread, so that it can put the turn of the other run on top.
 PUT_BACK_SECONDS = 0.1
@@ -144,7 +148,7 @@ class Run:
             self._at_end(None)
             raise
         loop = self.loop
-        marked = {**loop.checkpoint_config.get("metadata", {}), HELD: _term(hold)}
+        marked = {**loop.checkpoint_config.get("metadata", {}), HELD: _term(hold), **HAS_TERM}
         loop.checkpoint_config = {**loop.checkpoint_config, "metadata": marked}
         self._at_end(hold)
         return hold
@@ -210,7 +214,8 @@ class Run:
     def _copy(self, state: CheckpointTuple, term: int) -> Call:
         new = empty_checkpoint()
         copied = cast("Checkpoint", {**state.checkpoint, "id": new["id"], "ts": new["ts"]})
-        metadata = cast("CheckpointMetadata", {**state.metadata, "source": "fork", HELD: term})
+        made = {**state.metadata, "source": "fork", HELD: term, **HAS_TERM}
+        metadata = cast("CheckpointMetadata", made)
         return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
 
     def _all_stored(self) -> Steps[bool]:
@@ -251,13 +256,18 @@ class Run:
         while True:
             states = yield from self._newest(limit)
             theirs, is_sure = _outside(states, place.get("checkpoint_id"), base or "")
+            if is_sure or len(states) < limit:
+                return theirs
             is_enough = limit >= LAST_LOOK and _id(states[-1]) <= (base or "")
-            if is_sure or is_enough or len(states) < limit:
+            # Runs that never reached unsay may have written any number of states on top of a turn.
+            if is_enough and (theirs is not None or not (yield from self._newest(1, HAS_TERM))):
                 return theirs
             limit *= 4
 
-    def _newest(self, limit: int) -> Steps[list[CheckpointTuple]]:
-        """Return up to `limit` states of the thread, newest first.
+    def _newest(
+        self, limit: int, metadata: dict[str, Any] | None = None
+    ) -> Steps[list[CheckpointTuple]]:
+        """Return up to `limit` states of the thread, newest first, if given those with `metadata`.
 
         Empty if the checkpointer has no method to list them; its other errors are raised.
         """
@@ -267,12 +277,13 @@ class Run:
 
         def blocking() -> list[CheckpointTuple]:
             with suppress(NotImplementedError):
-                return list(self.saver.list(config, limit=limit))
+                return list(self.saver.list(config, filter=metadata, limit=limit))
             return []
 
         async def awaited() -> list[CheckpointTuple]:
             with suppress(NotImplementedError):
-                return [each async for each in self.saver.alist(config, limit=limit)]
+                found = self.saver.alist(config, filter=metadata, limit=limit)
+                return [each async for each in found]
             return []
 
         found: list[CheckpointTuple] = yield Call(blocking=blocking, awaitable=awaited)

@@ -201,7 +201,10 @@ def _put_right(
 
 
 def _verified(hold: Hold | None) -> Steps[None]:
-    """Raise `ThreadBusyError` if another writer took over the thread; nothing without a hold."""
+    """After a run or an update, raise `ThreadBusyError` if another writer took over the thread.
+
+    Without a hold nothing is done, nor if the database checks the lease at each write.
+    """
     if hold is not None:
         yield from hold.verify()
 

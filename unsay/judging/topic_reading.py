@@ -78,12 +78,12 @@ def read(
 
 
 def runs(question: str, current: TopicMemory) -> frozenset[str]:
-    """Return the runs of one to three words, in Japanese of one to four characters, of a question.
+    """Return the runs of one to three words of a question; in Japanese, of one to four characters.
 
-    They are read in its last sentence and in its first one, and in the last sentence of the text
-    before the question; each run begins with `last`, `first` or `before`. A Japanese run in a topic
-    about services begins with `task` as well, because `教えてください` asks for more of the same there,
-    and elsewhere for something new.
+    They are read in its first and last sentence, and in the last sentence of the text before it.
+    Each begins with its place: `first`, `last` or `before`. For a Japanese question in a topic
+    about services it begins with `task` and the place (`task last …`), because `教えてください`
+    asks for more of the same there, and elsewhere for something new.
     """
     task = "task " if JAPANESE.search(question) and is_task(current) else ""
     parts = _sentences(normal(question)) or [""]

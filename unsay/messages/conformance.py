@@ -201,7 +201,7 @@ def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:
-    """Return whether the message has something to send; thinking alone is not enough."""
+    """Return whether an assistant's message has more to send than thinking; others always have."""
     # Source: Anthropic answers 400, "final block in an
     # assistant message cannot be `thinking`", tailcallhq/forgecode#2107.
     if not isinstance(message, AIMessage):

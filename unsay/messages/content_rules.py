@@ -149,7 +149,7 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
     """In the newest turn, an assistant message that calls tools begins with thinking.
 
     If the turn's first assistant message begins with thinking, its later ones need none. Earlier
-    turns need none either.
+    turns need none either, nor does a turn that ends with an assistant message.
     """
     begun: bool | None = None
     start = _newest_turn(messages)

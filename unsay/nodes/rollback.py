@@ -94,7 +94,7 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
 
     The update (already in the state) loads the offloaded messages that it needs; it may be empty.
     The request goes to `rollback_checkpoint_id`, or else to the last good point. The errors
-    are those of `rollback`.
+    are those of `rollback`, except `EmptyAnswerError`.
     """
     message_ids, turns = messages_needed(state, None)
     loaded = yield from load_segments(state, scope, message_ids, turns=turns)

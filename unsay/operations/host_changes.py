@@ -207,10 +207,10 @@ def _step(state: State, change: Change, base: str | None) -> Update:
 
 
 def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
-    """Return the update that replaces the event log's head in `update` by one for the host's state.
+    """Return an update with only the event log's head, made to fit the host's state.
 
-    Its digest is that of the messages that the host's state still has; `remaining` has their ids.
-    Empty if `update` does not write the head.
+    It is the head in `update`, with the length and digest of the messages that the host kept:
+    those of `change.live` with an id in `remaining`. Empty if `update` does not write the head.
     """
     held: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
     place = update.get("event_log", EMPTY)

@@ -261,9 +261,9 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
 def _put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
-    """Return the update that adds the segments with the `wanted` messages and newest turns.
+    """Return the update that adds newest segments until they hold the `wanted` messages and `turns`.
 
-    Empty if there are none, or no store. Raises `DatabaseCorruptError` if one is missing or damaged.
+    Empty if none do, or without a store. `DatabaseCorruptError` if one is missing or damaged.
     """
     if scope.address is None:
         return Update()

@@ -66,5 +66,5 @@ def move_pins(
 
 
 def pinned_pages(state: State) -> list[str]:
-    """Return the segment's id of each offloaded pin; ids repeat. Empty if no pin is offloaded."""
+    """Return the segment's id of each offloaded pin; some can be equal. Empty without offloaded pins."""
     return [each["page"] for each in state.get("pins", []) if "page" in each]

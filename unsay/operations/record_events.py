@@ -214,7 +214,7 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int
 
 
 def edited_by_host(state: State) -> bool:
-    """Return whether a host changed or removed logged messages; new messages do not count."""
+    """Return whether a host changed or removed logged messages; new ones at the end do not count."""
     return edited_since(state.get("event_log", EMPTY), state.get("messages", []))
 
 

@@ -191,7 +191,10 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
 
 
 def _placed(checkpoint: Checkpoint, present: set[str | None]) -> Checkpoint:
-    """Return a checkpoint as it is in the state: not offloaded if its message is `present`."""
+    """Return a checkpoint without its mark `offloaded` if its message is in `present`.
+
+    Otherwise the checkpoint is returned as it is. `present` has the ids of the state's messages.
+    """
     if not checkpoint.get("offloaded") or checkpoint["message_id"] not in present:
         return checkpoint
     return cast("Checkpoint", {k: v for k, v in checkpoint.items() if k != "offloaded"})

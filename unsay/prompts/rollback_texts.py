@@ -107,10 +107,10 @@ class RollbackTexts(ModelTexts):
     )
 
     def removal_text(self, removed: Iterable[Mapping[str, Any]]) -> str:
-        """Return sentences about what automatic rollbacks removed, and why.
+        """Return the text of a notice about what automatic rollbacks removed, and why.
 
         Each mapping has the numbers of `turns` and `messages`, the id of the `branch`, and the
-        `reason`. Without any, the text is empty.
+        `reason`; equal reasons come once. Without mappings, the text is empty.
         """
         listed = list(removed)
         parts = [

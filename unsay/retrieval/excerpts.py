@@ -26,7 +26,7 @@ def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
 
 
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """Return messages word for word, fenced as data; long tool results lose their middle."""
+    """Quote messages, each after its speaker, fenced as data; long tool results lose their middle."""
     quoted = [(speaker(message), _words(message, texts)) for message in messages]
     return Fence.around(*(words for _, words in quoted)).quotes(_TAG, quoted)
 

@@ -132,10 +132,10 @@ def _weighed(codes: bytes, chances: Chances) -> bytes:
 
 
 def _lacking(narrow: bytes, weighed: bytes, scale: float) -> float:
-    """Return the tokens that long unbroken words, such as keys, have beyond the estimate; maybe 0.
+    """Return by how many tokens the estimate of long unbroken words is too low; maybe 0.
 
-    `narrow` has one byte for each character of the text, `weighed` the estimate of each, times
-    `scale`.
+    Such words are keys, for example. `narrow` has the ASCII code of each character of the text,
+    `?` for others; `weighed` has the estimate of each, already times `scale`.
     """
     letters = narrow.translate(_UNBROKEN)
     if _LONG not in letters:
