@@ -31,7 +31,9 @@ def database(home: Path) -> Path:
 def test_threads(run: Run, database: Path) -> None:
     """Each has a line with its id, time, turns and title, the newest first."""
     del database
-    lines = [line.split(maxsplit=4) for line in run("threads").stdout.splitlines()]
+    heads, *rows = run("threads").stdout.splitlines()
+    assert ["id", "last", "message", "turns", "title"] == heads.split()
+    lines = [line.split(maxsplit=4) for line in rows]
     assert [("talk", "2", LISTS), ("old", "1", "リスト内包表記とは何ですか?")] == [
         (thread, turns, title) for thread, _day, _time, turns, title in lines
     ]

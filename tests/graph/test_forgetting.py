@@ -697,7 +697,7 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     """An order that cannot be carried out says why and changes nothing."""
     conversation = three(opened)
 
-    assert conversation.say(order).text.startswith("Nothing was changed")
+    assert conversation.say(order).text.endswith(". Nothing was changed.")
     assert ((), ()) == (conversation.pins(), conversation.forgotten())
     assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
 
