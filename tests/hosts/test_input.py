@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from uuid import uuid4
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
+    AnyMessage,
     BaseMessage,
     HumanMessage,
     RemoveMessage,
@@ -23,9 +24,11 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import EmptyInputError, InvalidUpdateError
+from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite, Send
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from tests.hosts.savers import CONFIG, answering, asked, opened, opened_awaited
 from unsay.conversation.conversation import Conversation
@@ -410,3 +413,24 @@ def test_a_conversation_goes_on_after_refusals(tmp_path: Path) -> None:
         assert 1 == conversation.undo().turns
         assert ["Hello?", "This answers Hello?"] == [m.text for m in conversation.messages()]
     database.close()
+
+
+def test_an_input_with_none_of_the_graphs_names_is_refused() -> None:
+    """Alone, as an update, and from a parent whose messages have another name."""
+
+    class Parent(TypedDict):
+        chat: Annotated[list[AnyMessage], add_messages]
+
+    graph = build_graph(lambda _: "Hi.", judge=lambda _: 0.9)
+    saved = build_graph(lambda _: "Hi.", judge=lambda _: 0.9, checkpointer=InMemorySaver())
+    parent = StateGraph(Parent).add_node("talk", graph).add_edge(START, "talk").compile()
+    calls: list[Callable[[], object]] = [
+        lambda: graph.invoke({"input": "Hello"}),
+        lambda: saved.update_state(CONFIG, {"input": "Hello"}),
+        lambda: parent.invoke({"chat": [("user", "Hello")]}),
+    ]
+    for call in calls:
+        with pytest.raises(
+            InputError, match=r"has only '.*', which the graph does not read; a host"
+        ):
+            call()

@@ -310,7 +310,7 @@ def test_an_unwritable_place_is_refused(
     (tmp_path / "file").touch()
 
     with pytest.raises(
-        StorageError, match=r"cannot be written .*give this user write access .*UNSAY_HOME"
+        StorageError, match=r"cannot be written .*: choose another path, .*UNSAY_HOME"
     ) as raised:
         open_database(path)
 

@@ -157,6 +157,9 @@ SHELL_TEXTS: Mapping[str, str] = {
     "{} cannot be written ({}): give this user write access to the file and its folder, or choose another path, on the command line by UNSAY_HOME": (
         "{}に書き込めません({})。ファイルとフォルダーへの書き込みを許可するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
     ),
+    "{} cannot be written ({}): choose another path, on the command line by UNSAY_HOME": (
+        "{}に書き込めません({})。別の場所を指定するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
+    ),
     "{} could not be read or written ({}){}": "{}の読み書きに失敗しました({}){}",
     "{} is not a supported database: give a path, sqlite:///path, or postgresql://user:password@host:port/name": (
         "{}は対応していないデータベースです。ファイルのパス、sqlite:///パス、または postgresql://ユーザー:パスワード@ホスト:ポート/名前 を指定してください"

@@ -51,7 +51,11 @@ def read_input(value: Any) -> HostInput:
         return HostInput(value=None)
     if isinstance(value, Command):
         return _read_command(value)
-    return _read_values(_by_channel(value))
+    values = _by_channel(value)
+    if values and State.__annotations__.keys().isdisjoint(values):
+        given = ", ".join(map(repr, values))
+        raise InputError(f"The input has only {given}, which the graph does not read; {_MAY_WRITE}")
+    return _read_values(values)
 
 
 def read_update(update: StateUpdate) -> HostInput:
@@ -165,8 +169,7 @@ def _read_values(given: Mapping[Any, Any]) -> HostInput:
     """Read values by channel; the result's `value` has those that a host may write, checked.
 
     Its messages have ids. `others` has the values of the graph's other channels, unchecked: the
-    caller must refuse them if they change something. Names that are not channels are ignored, as
-    LangGraph does. Raises `InputError` for a bad value.
+    caller must refuse them if they change something. Names that are not channels are ignored. Raises `InputError` for a bad value.
     """
     value = {}
     for name in Input.__annotations__.keys() & given.keys():

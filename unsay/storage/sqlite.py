@@ -351,9 +351,14 @@ def _make_file(path: Path) -> None:
             pass
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
+        access = (
+            "give this user write access to the file and its folder, or "
+            if isinstance(error, PermissionError)
+            else ""
+        )
         raise StorageError(
-            f"{str(path)!r} cannot be written ({why}): give this user write access to the file and "
-            "its folder, or choose another path, on the command line by UNSAY_HOME"
+            f"{str(path)!r} cannot be written ({why}): {access}choose another path, on the command "
+            "line by UNSAY_HOME"
         ) from error
 
 
