@@ -84,6 +84,16 @@ def test_a_judge_that_fails_is_told_once(
     assert "judge_failed" not in caplog.text
 
 
+def test_a_title_and_a_topic_name_no_attached_file(run: Run, serve: Serve, tmp_path: Path) -> None:
+    """They are words of the question, not of the element around the file."""
+    serve({"What is in this?": ON_NESTED})
+    (tmp_path / "notes.txt").write_text("milk and eggs")
+    result = run("say", "What is in this?", "--file", str(tmp_path / "notes.txt"))
+    assert "topic “What is in this?”" in result.stderr
+    (thread,) = json.loads(run("threads", "--json").stdout)["threads"]
+    assert "What is in this?" == thread["title"]
+
+
 def test_dash_reads_standard_input(run: Run, serve: Serve) -> None:
     """A long message need not stand on the command line."""
     server = serve(ANSWERS)

@@ -65,7 +65,7 @@ def test_doctor_and_settings_are_japanese(run: Run, monkeypatch: pytest.MonkeyPa
     """Findings, advice, sections and sources are Japanese; the JSON has its English keys."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     found = run("doctor").stdout
-    assert "失敗    model     モデルが指定されていません。" in found
+    assert "失敗    モデル        モデルが指定されていません。" in found
     assert all(is_japanese(line) for line in found.splitlines() if "→" in line)
     assert '"failed"' in run("doctor", "--json").stdout
     shown = run("settings").stdout

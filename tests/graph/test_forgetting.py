@@ -702,6 +702,16 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
 
 
+def test_a_topic_that_a_rollback_removed_cannot_be_forgotten(opened: Opening) -> None:
+    """It is refused like one that does not exist: nothing of it waits for an answer."""
+    conversation = opened(detector=SHIFTS)
+    conversation.say("NEW gardens")
+    conversation.say("NEW weather")
+    topic = conversation.timeline().topics[-1].label
+    conversation.rollback(turns=1)
+    assert conversation.say(f"/forget {topic}").text.startswith("No message or topic")
+
+
 def test_commands_about_offloaded_turns(opened: Opening) -> None:
     """The numbers are those of the timeline, for offloaded turns as well."""
     conversation = opened(detector=SHIFTS, settings=WINDOW)

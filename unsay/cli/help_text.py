@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from unsay.cli.language import in_shell_language
 from unsay.operations.command_entries import COMMANDS
 
 GROUPS = (
@@ -46,16 +47,18 @@ def groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def short_help() -> str:
-    """Return the help that `unsay` alone prints."""
+    """Return the help that `unsay` alone prints, in the language of the shell."""
     width = max(map(len, SHORT))
-    rows = [f"  unsay {name:<{width}}  {_SUMMARIES[name]}" for name in SHORT]
+    rows = [f"  unsay {name:<{width}}  {in_shell_language(_SUMMARIES[name])}" for name in SHORT]
     return "\n".join(
         [
-            "Chat with an LLM that judges its answers, and roll back bad ones.",
+            in_shell_language("Chat with an LLM that judges its answers, and roll back bad ones."),
             "",
-            "Commands:",
+            in_shell_language("Commands:"),
             *rows,
             "",
-            "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.",
+            in_shell_language(
+                "`unsay --help` lists all commands, `unsay COMMAND --help` explains one."
+            ),
         ]
     )

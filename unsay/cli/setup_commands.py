@@ -27,6 +27,7 @@ from unsay.cli.terminal import padded
 from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
+from unsay.messages.content import cells_of
 from unsay.settings import Settings, load_settings
 from unsay.storage.base import translated
 from unsay.storage.sqlite import open_database
@@ -74,12 +75,14 @@ def doctor(*, db: str | None, as_json: bool) -> None:
     failed = any(each.status == "failed" for each in findings)
 
     def show_findings() -> None:
+        names = {each.check: in_shell_language(each.check) for each in findings}
+        width = max(map(cells_of, names.values()))
         for each in findings:
             word, color = SIGNS[each.status]
             sign = click.style(padded(in_shell_language(word), 8), fg=color)
-            click.echo(f"{sign}{each.check:<9} {in_shell_language(each.found)}")
+            click.echo(f"{sign}{padded(names[each.check], width)}  {in_shell_language(each.found)}")
             if each.advice:
-                click.echo(f"{'':18}→ {in_shell_language(each.advice)}")
+                click.echo(f"{' ' * (width + 10)}→ {in_shell_language(each.advice)}")
 
     show(show_findings, as_json=as_json, ok=not failed, checks=list(map(asdict, findings)))
     if failed:
@@ -128,7 +131,7 @@ def _server(named: str, base: str) -> Iterator[Finding]:
     key = os.environ.get("OPENAI_API_KEY", "")
     own = base != OPENAI
     if key:
-        yield _fine("key", f"OPENAI_API_KEY is set, {len(key)} characters")
+        yield _fine("key", f"OPENAI_API_KEY is set; characters: {len(key)}")
     elif own:
         yield _fine("key", "OPENAI_API_KEY is not set; your own server may need none")
     else:

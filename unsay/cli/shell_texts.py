@@ -3,6 +3,31 @@
 from collections.abc import Mapping
 
 SHELL_TEXTS: Mapping[str, str] = {
+    # What `unsay` alone prints.
+    "Chat with an LLM that judges its answers, and roll back bad ones.": (
+        "回答を自分で評価する LLM とチャットし、うまくいかない回答を巻き戻せます。"
+    ),
+    "Commands:": "コマンド:",
+    "Play a scripted conversation; no API key needed.": "台本どおりの会話を再生する(APIキーは不要)",
+    "Check key, server, model, database and clock, and say what to do.": (
+        "キー、サーバー、モデル、データベース、時計を確認し、対処法を示す"
+    ),
+    "Chat in the terminal; /help lists the commands.": (
+        "端末でチャットする(/help でコマンドの一覧を表示)"
+    ),
+    "Send TEXT (- reads standard input) and print the answer.": (
+        "TEXT を送り(- は標準入力)、回答を表示する"
+    ),
+    "List the conversations, newest first.": "会話の一覧を新しい順に表示する",
+    "Show the turns with their scores, checkpoints and branches.": (
+        "ターンとそのスコア、チェックポイント、ブランチを表示する"
+    ),
+    "Undo the last operation, such as a turn or a rollback.": (
+        "直前の操作(ターンやロールバックなど)を元に戻す"
+    ),
+    "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.": (
+        "`unsay --help` で全コマンドの一覧を、`unsay コマンド --help` で各コマンドの説明を表示します(英語)。"
+    ),
     # Click's own errors.
     "No such command {}. Did you mean {}?": "コマンド{}はありません。{}のことですか?",
     "No such command {}.": "コマンド{}はありません。",
@@ -262,6 +287,15 @@ SHELL_TEXTS: Mapping[str, str] = {
     "ok": "正常",
     "warning": "注意",
     "FAILED": "失敗",
+    "version": "バージョン",
+    "settings": "設定",
+    "key": "キー",
+    "server": "サーバー",
+    "model": "モデル",
+    "clock": "時計",
+    "write": "書き込み",
+    "database": "データベース",
+    "lock": "ロック",
     "Correct the variable or the file unsay.toml.": (
         "環境変数またはファイル unsay.toml を修正してください。"
     ),
@@ -273,7 +307,7 @@ SHELL_TEXTS: Mapping[str, str] = {
         "示されたキーを設定するか、追加のパッケージをインストールしてください。"
     ),
     "{} (its provider's key and server are not checked)": "{}(提供元のキーとサーバーは確認しません)",
-    "OPENAI_API_KEY is set, {} characters": "OPENAI_API_KEY は設定済み({}文字)",
+    "OPENAI_API_KEY is set; characters: {}": "OPENAI_API_KEY は設定済み({}文字)",
     "OPENAI_API_KEY is not set; your own server may need none": (
         "OPENAI_API_KEY は未設定(自分のサーバーなら不要な場合があります)"
     ),

@@ -26,7 +26,7 @@ from unsay.judging.topic_reading import (
     share_of_content,
 )
 from unsay.judging.vocabulary import terms
-from unsay.messages.content import preview
+from unsay.messages.content import preview, without_files
 from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 
 LABEL_CHARS = 40  # longest label, in characters
@@ -215,10 +215,11 @@ def label_of(question: str) -> str:
     >>> label_of("ところで、今日の天気はどうですか?")
     '天気'
     """
-    for sentence in _SENTENCE_END.split(question[:2_000]):
+    words = without_files(question)
+    for sentence in _SENTENCE_END.split(words[:2_000]):
         telling = [found for found in _TOKEN.finditer(sentence) if terms(found.group())]
         if telling:
             whole = [word for word in telling if not _is_cut(sentence, word)]
             end = whole[-1].end() if whole else len(sentence)
             return preview(sentence[telling[0].start() : end], LABEL_CHARS)
-    return preview(question, LABEL_CHARS)
+    return preview(words, LABEL_CHARS)

@@ -75,6 +75,15 @@ def preview(text: str, limit: int = 60) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def without_files(text: str) -> str:
+    r"""Return a message's text without the files that `unsay chat --file` put after it.
+
+    >>> without_files('What is this?\n\n<file name="a.py">\nimport os\n</file>')
+    'What is this?'
+    """
+    return text.partition('\n\n<file name="')[0]
+
+
 def without_middle(text: str, chars: int, gap: str = " … ") -> str:
     """Return both ends of a text of more than `chars` characters, with `gap` between them.
 

@@ -17,7 +17,7 @@ from unsay.history.threads import TITLE_CHARS
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.options import ask_with_options
 from unsay.messages.annotations import is_irrelevant, is_question, spoken
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import preview, text_of, without_files
 from unsay.prompts.fence import Fence
 from unsay.runtime import Scope
 from unsay.tracing import log_failure
@@ -186,7 +186,7 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
     messages = state.get("messages", [])
     hidden = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     first = next((m for m in spoken(messages) if is_question(m) and m.id not in hidden), None)
-    question = "" if first is None else text_of(first)
+    question = "" if first is None else without_files(text_of(first))
     plain = preview(question, TITLE_CHARS)
     if first is None or not question:
         return plain

@@ -12,7 +12,7 @@ from unsay.context.compaction import with_partners
 from unsay.context.exclusions import cleared_ids, forgotten_ids, forgotten_topics
 from unsay.context.topics import by_topic
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError
+from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events.event_types import NewEvent
 from unsay.history.branch import LiveBranch
 from unsay.operations.compact import summary_of
@@ -75,14 +75,18 @@ def forget_messages(
 def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Cause) -> Operation:
     """Return the step that forgets a topic's messages so far, except `pending` ones.
 
-    Raises `InputError` if no others are left, `ConflictError` if the topic is forgotten already or
-    too much would be forgotten.
+    Raises `UnknownBranchError` if all its messages were removed, `InputError` if only `pending` ones
+    are left, `ConflictError` if the topic is forgotten already or too much would be forgotten.
     """
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
         raise ConflictError(
             f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
         )
     messages = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
+    if not messages and not topic.get("offloaded"):  # a rollback removed all of them
+        raise UnknownBranchError(
+            f"No message or topic of this thread matches {topic['label']!r}; timeline() lists them"
+        )
     ids = [m.id or "" for m in messages if m.id not in pending]
     if not ids and not topic.get("offloaded"):
         raise InputError(
