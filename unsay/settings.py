@@ -159,8 +159,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     def _read(self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]) -> None:
         """Set the values, and keep those of each source, so that `for_run` can merge them again.
 
-        Raises `ConfigurationError` for an unknown preset, pydantic's `ValidationError` for another
-        fault: call it within `refusing`.
+        Raises `ConfigurationError` if a preset is unknown or gives a setting two values, pydantic's
+        `ValidationError` for another fault: call it within `refusing`.
         """
         preset = preset_values({**file, **variables, **given})
         file = _without_overruled(file, {**variables, **preset, **given})

@@ -735,3 +735,22 @@ def test_a_command_stores_no_branch_before_the_decision(tmp_path: Path, command:
 
         conversation.resume("approve")
         assert 1 <= len(stored_branches(conversation)) - len(before)
+
+
+@pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
+def test_a_question_with_ids_from_before_is_done_and_undone_again(
+    store: InMemoryStore | None,
+) -> None:
+    """A host sends its question's id again, and the model gives the same ids, after each undo."""
+
+    def script(messages: list[Any]) -> Any:
+        if messages[-1].type == "tool":
+            return AIMessage("Booked.", id="answer-0123456789abcdef")
+        return step("Kyoto")
+
+    made = make(ScriptedChat(script=script), ScriptedJudge(), tools=TOOLS, store=store)
+    for number in range(3):
+        made.invoke({"messages": [HumanMessage("Book Kyoto.", id="q")]}, config())
+        made.invoke({"messages": [HumanMessage("/undo", id=f"undo-{number}")]}, config())
+
+    assert ["+Kyoto", "-Kyoto"] * 3 == WORLD

@@ -53,7 +53,7 @@ class Strategy(Protocol):
         return True
 
     def plan(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:
-        """Return the plan of the next context: `ctx.keep()` or `ctx.leave_out(…)`.
+        """Return the plan of the next context: of `ctx.keep`, `ctx.leave_out` or `ctx.shorten`.
 
         Leave out many messages at once, and rarely: each change invalidates the provider's cache.
         """

@@ -129,16 +129,17 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
         Nothing happens before the first event is read; then the thread is locked until the last.
-        Closing the generator early stops the turn, which `resume` can continue.
+        Closing the generator early stops the turn, which `resume` can continue. With
+        `budget_mode="ask"`, the default, a used-up budget gives a reply that is a `decision`.
 
         Args:
             text: The user's message, or a slash command.
-            documents: Texts that a search found for the message. Each is judged first; the model is
-                not sent one that is not relevant.
+            documents: Texts that a search found for the message. The last `max_judged_documents` are
+                judged first, none with `judging="off"`; the model is not sent one that fails.
             images: URLs of images, or images as `data:image/png;base64,…`.
             turn_id: An id of 1 to 200 printable characters, so that the message may be sent again;
                 an answer that is already stored gives one event, the reply. `None` makes one.
-            answer: The text in the attribute `answer` of an error, as for `say`.
+            answer: The text in the attribute `answer` of an error, as for `say`; with its `turn_id`.
 
         Raises:
             InputError: An argument has the wrong type: raised by the call. Or the message cannot be
@@ -148,7 +149,8 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             StorageError: The database failed; what was stored before is intact. If the model had
                 answered, the error's `answer` is the text.
             ConflictError: The thread waits for a decision, was ended, or is used by another writer
-                for too long; a budget is used up; or the `turn_id` was used for another text.
+                for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was
+                used for another text.
         """
         opening = partial(
             open_turn,

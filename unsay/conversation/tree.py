@@ -137,7 +137,7 @@ def _branches_at(branches: Sequence[BranchRef], *bases: str | None) -> list[Bran
 def one_line(text: str, cells: int) -> str:
     r"""Return the beginning of a text as one line of at most `cells` cells.
 
-    It is safe in a terminal and in XML.
+    It has no control characters, so it is safe in a terminal; for XML, escape `<` and `&`.
 
     >>> one_line("\x1b[31mred\n内包表記とは", 14)
     '�[31mred 内包…'

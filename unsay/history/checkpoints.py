@@ -195,10 +195,10 @@ def _listed(checkpoints: Sequence[Checkpoint]) -> str:
 def by_age(
     checkpoints: Sequence[Checkpoint], positions: Mapping[str | None, int], *, through: int
 ) -> list[Checkpoint]:
-    """Return the checkpoints with a message up to index `through`, the latest message first.
+    """Return the checkpoints whose message is at index `through` or before, the latest first.
 
-    `positions` has the indices by message id. Those without a position are left out: at the
-    beginning, or offloaded.
+    `positions` has the indices by message id. A checkpoint without one is left out: it is at the
+    beginning of the thread, or its message is offloaded.
     """
     placed = [
         checkpoint

@@ -65,9 +65,10 @@ def put_in(live: LiveBranch, branches: Sequence[StoredBranch], label: Label) -> 
 
 
 def as_one(live: LiveBranch, changes: Sequence[Change], label: Label) -> Change:
-    """Return several changes as one, whose branch has all removed messages, for one update.
+    """Return several changes as one, with all removed messages, for one update of the state.
 
-    `live` is the branch before the changes. Without any the result changes nothing.
+    `live` is the branch before the changes; without changes the result changes nothing. Store the
+    branches of the changes, not that of the result: its id does not tell what was removed.
     """
     nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
     places = live.positions()

@@ -221,13 +221,13 @@ def open_run(
     status: Literal["pending", "running"] = "running",
     labels: Mapping[str, str] | None = None,
 ) -> Steps[Run]:
-    """Store and return a new run, or return the run that already has this id.
+    """Store and return a new run, or return the run that already has this id, as it is.
 
     Raises:
         RunConflictError: A run of another turn or parent has this id.
         SessionEndedError: The run is new, and the thread was ended.
-        InputError: An id is empty, the run is its own parent, or the status or a label is invalid.
-        DatabaseCorruptError: The item with this id is not a run.
+        InputError: An id is empty, the run is its own parent, or the status or a label is wrong.
+        DatabaseCorruptError: The item with this id is not a run, or the thread's is damaged.
     """
     if not thread_id or not run_id:
         raise InputError(

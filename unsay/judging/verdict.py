@@ -196,9 +196,10 @@ def _judged(text: str) -> str:
 
 
 def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
-    """Return a request whose parts are fenced, by tag; empty parts of `_OPTIONAL` are left out.
+    """Return a request to a model: each of the `parts` is fenced by its key as the tag.
 
-    `request` is the text around the parts, with the placeholder `material` for them.
+    `request` is the text around them, with the placeholder `{material}` for all of them and with
+    other braces doubled. An empty part is left out if it is in `_OPTIONAL`.
     """
     shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
     fence = Fence.around(*shown.values())

@@ -203,7 +203,8 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
     """Return the tokens that a thread used outside of runs, by purpose; empty if there are none.
 
-    Raises `DatabaseCorruptError` if the item with them is damaged.
+    With a budget its account counts them as well. Raises `DatabaseCorruptError` if the item with
+    them is damaged.
     """
     item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)

@@ -85,10 +85,10 @@ def conform(
 def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the messages with neighbours of one role merged, so that user and assistant alternate.
 
-    The merged message has the id of the first one, with thinking before all other blocks. Thinking
-    of a later message is removed if it is unsigned or of another model than the first one's. An
-    assistant message that calls tools is never merged with the next message; tool and system
-    messages are not merged.
+    The merged message has the id of the first one, with thinking before all other blocks. Of a
+    later message unsigned thinking is removed; if the first one has thinking, that of another
+    provider is removed, too. An assistant message that calls tools is never merged with the next
+    message; tool and system messages are not merged.
     """
     merged: list[AnyMessage] = []
     for message in messages:

@@ -48,9 +48,10 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
 def _shift(
     known: KnownTopics | None, live: LiveBranch, question: str, state: State, scope: Scope
 ) -> Steps[TopicShift | None]:
-    """Return what the detector or the model decides; `None` for a conversation's first question.
+    """Return what the detector or the model decides; `None` only for a conversation's first question.
 
-    `known` is `None` if the current topic is forgotten: the question then begins a new topic.
+    On the same topic the kind is `same`. `known` is `None` if the current topic is forgotten:
+    the question then begins a new topic.
     """
     if not live.segments:
         return None

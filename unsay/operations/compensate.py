@@ -317,7 +317,9 @@ def entries_of_calls(
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
     known = _intact((yield from _known_entries([each.key for each in calls], scope)))
-    new = [each for each in calls if each.key not in known]
+    # A model can give its ids again: the call of an earlier turn that was undone is another one.
+    old = {key for key, entry in known.items() if entry.status != "done"}
+    new = [each for each in calls if each.key not in old]
     return [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
 
 

@@ -250,9 +250,9 @@ def resume_run(scope: Scope) -> Steps[None]:
 
 
 def canceled(state: State, scope: Scope) -> Steps[None]:
-    """Store the waiting questions, and cancel the run that a host stopped on an event loop.
+    """Store the waiting questions, and cancel the run whose task a host cancelled.
 
-    Raises what `keep_stopped` and `end_run` raise.
+    Raises `InputError` if a question cannot be stored, `DatabaseCorruptError` for a damaged run.
     """
     turn = state.get("turn")
     if turn and not turn["done"]:

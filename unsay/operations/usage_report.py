@@ -47,7 +47,7 @@ class Status:
 
 
 def status_of(state: State, scope: Scope) -> Steps[Status]:
-    """Return the status of a thread; the transcript and the branches are not loaded.
+    """Return a thread's status from its state; offloaded messages and branches are not loaded.
 
     If a budget is set, the usage account is read: `QueueFullError` if calls use it for too long,
     `DatabaseCorruptError` if it is damaged.

@@ -221,7 +221,7 @@ def _around(places: Collection[int], reach: int) -> set[int]:
 
 
 def worth_at(own: Mapping[int, float], place: int) -> float:
-    """Return the score that `spread` would give one place, of the scores `own` by place.
+    """Return the score that `spread` would give one place; `own` has the scores by place.
 
     It is faster than `spread` if only few places are needed.
     """

@@ -261,7 +261,8 @@ class FileSaver(OffLoop, SqliteSaver):
         """Return each channel's last full value before a checkpoint, and the writes since then.
 
         Without a full value the writes since the thread's first checkpoint are returned. Raises
-        `DatabaseCorruptError` if one of them is missing or damaged.
+        `DatabaseCorruptError` if a checkpoint on the way there is missing, or a write or a value is
+        damaged. A write that is missing is not noticed.
         """
         configurable = config["configurable"]
         thread, ns = str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")

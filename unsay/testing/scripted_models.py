@@ -96,8 +96,8 @@ class Scripted(BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return a copy with tools bound, whose calls are recorded in `calls` of this model.
 
-        A `ToolCalls` of another tool raises `AssertionError` when it is the reply; an `AIMessage`
-        of the script is not checked. `tool_choice` does not change a reply.
+        A `ToolCalls` of a tool that is not bound raises `AssertionError` when it is the reply; an
+        `AIMessage` of the script is not checked. `tool_choice` does not change a reply.
         """
         formats = [convert_to_openai_tool(tool) for tool in tools]
         # Nothing else tells that LangChain's `with_structured_output` makes this call.

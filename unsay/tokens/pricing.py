@@ -33,7 +33,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """The sum of all kinds."""
+        """The sum of the tokens of all kinds, those of the cache included."""
         # Cached tokens count against a budget like others. Source: Shannon, budget manager.
         return self.input + self.output + self.cache_read + self.cache_creation
 
