@@ -395,6 +395,53 @@ def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None
     assert transcript == conversation.messages()[: len(transcript)]
 
 
+@pytest.mark.parametrize("asked", ["call", "command"])
+@pytest.mark.parametrize("later", [0, 6], ids=["live", "offloaded"])
+def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
+    opened: Opening, asked: str, later: int
+) -> None:
+    """The id of a message restores the topic that was forgotten with it, also an offloaded one."""
+    conversation = opened(detector=Listener(), settings=WINDOW)
+    conversation.say("NEW subject 0")
+    name = ids(conversation)[0]
+    for number in range(1, 2 + later):
+        conversation.say(f"NEW subject {number}")
+    assert (later == 0) is (name in {m.id for m in state(conversation)["messages"]})
+    conversation.forget("topic-1")
+    if asked == "call":
+        with pytest.raises(ConflictError, match="restore it first"):
+            conversation.pin(name)
+        conversation.restore(name)
+    else:
+        conversation.say(f"/restore {name}")
+
+    assert () == conversation.forgotten()
+    conversation.pin(name)
+
+
+def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) -> None:
+    """It returns from its branch; the event log, the topics and the transcript agree afterwards."""
+    conversation = opened(detector=Listener(), settings={"live_messages": 8})
+    for number in range(4):
+        conversation.say(f"NEW subject {number}")
+    names = ids(conversation)
+    entry = conversation.forget(names[0], names[-1])
+    conversation.rollback(turns=1)
+    for number in range(4, 6):
+        conversation.say(f"NEW subject {number}")
+    live = {message.id for message in state(conversation)["messages"]}
+    assert (False, True) == (names[0] in live, names[5] in live)
+    conversation.restore(names[-1])
+
+    assert [*names[:6], names[-1]] == ids(conversation)[:7]
+    assert conversation.messages() == replay(conversation.events()).messages
+    assert (entry,) == conversation.forgotten()
+    kept = state(conversation)
+    starts = [segment["start"] for segment in kept["segments"]]
+    assert kept["messages"][0].id == starts[0]
+    assert sorted(set(starts), key=ids(conversation).index) == starts
+
+
 def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
     """A pinned message is in every view, wherever it lies; unpinned it is not."""
     conversation = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})

@@ -10,7 +10,7 @@ from tests.graph.kit import Numbered, config, make, say, scores, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.svg import mimebundle
 from unsay.messages.content import preview, text_of
-from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 ENGLISH = ("one question", "two questions", "three questions")
 
@@ -144,3 +144,49 @@ def test_a_graph_keeps_commands_out_of_what_it_restores() -> None:
     ]
     assert isinstance(state["messages"][-1], AIMessage)
     assert [2] == [each["size"] for each in state["branches"]]
+
+
+def test_a_graph_restores_what_was_forgotten_and_rolled_back() -> None:
+    """The message returns from its branch, as with `Conversation.restore`; it stays forgotten."""
+    graph = make(Numbered())
+    state = say(graph, "q1", "q2")
+    name = next(m.id for m in state["messages"] if m.content == "q2")
+    say(graph, "/forget 2", "/rollback 1")
+    state = say(graph, f"/restore {name}")
+    assert "human: q2" in transcript(graph)
+    assert [name] == [each for e in state["forgotten"] for each in e["message_ids"]][:1]
+
+
+def test_a_graph_restores_an_offloaded_message_with_the_result_of_its_call() -> None:
+    """One message of a span that was offloaded: its call and result are visible again with it."""
+    call: Any = {"name": "look", "args": {"word": "x"}}
+
+    def look(word: str) -> str:
+        """Look a word up."""
+        return f"found {word}"
+
+    model = ScriptedChat(default=ToolCalls(calls=[call], then="Found: {result}."))
+    options: dict[str, Any] = {"live_messages": 4, "recall_tokens": 0}
+    detector = ScriptedDetector(shifts={"NEW": "new"})
+    graph = make(model, tools=[look], detector=detector, settings=options)
+    state = say(graph, "q1", "NEW q2", "/forget 1")
+    (entry,) = state["forgotten"]
+    result = next(m.id for m in state["messages"] if m.type == "tool")
+    state = say(graph, *(f"NEW q{number}" for number in range(3, 8)))
+    assert result not in {m.id for m in state["messages"]}
+    state = say(graph, f"/restore {result}")
+    (left,) = state["forgotten"]
+    assert 2 == len(entry["message_ids"]) - len(left["message_ids"])
+
+
+def test_a_graph_restores_a_message_whose_place_was_offloaded() -> None:
+    """The message that a removed one followed is loaded, as `Conversation.restore` does."""
+    detector = ScriptedDetector(shifts={"NEW": "new"})
+    graph = make(Numbered(), detector=detector, settings={"live_messages": 4})
+    state = say(graph, "q1", "NEW q2")
+    name = next(m.id for m in state["messages"] if m.content == "NEW q2")
+    state = say(graph, "/rollback 1", *(f"NEW q{number}" for number in range(3, 9)))
+    assert "q1" not in [m.content for m in state["messages"]]
+    say(graph, f"/restore {name}")
+    asked = [each for each in transcript(graph) if each.startswith("human: ")]
+    assert ["human: q1", "human: NEW q2"] == asked[:2]

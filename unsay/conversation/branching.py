@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import by_topic
-from unsay.conversation.memory import remember
+from unsay.conversation.memory import commit_step
 from unsay.conversation.navigation import settle
 from unsay.conversation.results import RollbackResult, Rows, counted
 from unsay.conversation.svg import table_html
@@ -23,12 +23,12 @@ from unsay.messages.annotations import annotation_of, is_answer, is_question, sp
 from unsay.messages.content import preview, text_of
 from unsay.operations import restore as restoring
 from unsay.operations.commands import score_text
-from unsay.operations.ordered_restore import newest_removed
+from unsay.operations.forget import restore_step
+from unsay.operations.ordered_restore import find_removed
 from unsay.operations.restore import (
     BRANCH_PREFIX,
     COMPARED,
     branch_until,
-    branch_with,
     find_stored_branch,
 )
 from unsay.operations.rollback import count_turns, live_branch
@@ -349,7 +349,7 @@ def restore(
             id of a message of a branch: it returns to its place, everything else stays. A topic's
             id or label: contexts hold its words until the topic changes. An id of `forgotten()`, or
             of a forgotten message or topic: contexts hold it again; of several messages only this
-            one, with its tool calls and results. `None`: the newest branch that is not only drafts.
+            one, with its tool calls and results, but a topic as a whole. `None`: the newest branch that is not only drafts.
         confirm: As for `rollback`.
 
     Raises:
@@ -361,13 +361,12 @@ def restore(
     """
     state = yield from handle.settled()
     scope = handle.scope(confirm)
-    what = what or (yield from newest_removed(state, scope))
-    if (result := (yield from remember(handle, state, what))) is not None:
-        return result
-    branches = yield from list_stored_branches(*handle.address, named=what)
-    if (source := branch_with(branches, what)) is not None:
-        state = yield from handle.reached(state, {source["base"]})
-    update = yield from restoring.restore(state, scope, what, branches)
+    removed = yield from find_removed(state, scope, what)
+    state = yield from handle.reached(state, removed.needed)
+    if removed.entry is not None:
+        step = restore_step(state, removed.entry, removed.what)
+        return (yield from commit_step(handle, state, scope, step))
+    update = yield from restoring.restore(state, scope, removed.what, removed.branches)
     return (yield from settle(handle, state, scope, update, event="restore"))
 
 

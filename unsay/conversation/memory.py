@@ -21,12 +21,10 @@ from unsay.operations import visibility
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.forget import (
     Cause,
-    find_forgotten,
     forget_step,
     forget_topic,
     left_out,
     make_entry,
-    restore_step,
 )
 from unsay.operations.pending import find_pending
 from unsay.operations.pin import pinned_ids
@@ -195,11 +193,11 @@ def forget(
             step = forget_topic(state, topic, _pending(state), cause)
         else:
             step = visibility.forget_span(state, what, through, _pending(state), cause)
-    yield from _commit_step(thread, state, scope, step)
+    yield from commit_step(thread, state, scope, step)
     return step["forgotten"][0]
 
 
-def _commit_step(
+def commit_step(
     thread: ThreadHandle, state: State, scope: Scope, step: Operation
 ) -> Steps[RollbackResult]:
     """Commit a step that forgets messages or lets models see them again.
@@ -211,25 +209,6 @@ def _commit_step(
     visible = left_out(state, state.get("forgotten", [])) - left_out(state, update["forgotten"])
     result = yield from settle(thread, state, scope, update)
     return replace(result, restored=len(visible))
-
-
-def remember(thread: ThreadHandle, state: State, what: str) -> Steps[RollbackResult | None]:
-    """Let models see again what was forgotten under an id or label, and store this.
-
-    `what` is an entry's id, a topic's id or label, or the id of a message forgotten without its
-    topic: only this one returns, with its tool calls and results. `None` if nothing was forgotten
-    under it, several topics have the label, or the message was removed: `restore`, which tries
-    this first, then goes on. Raises `DatabaseCorruptError` if an offloaded segment is damaged.
-    """
-    entry = find_forgotten(state, what)
-    if entry is None:
-        return None
-    state = yield from thread.reached(state, set(entry["message_ids"]))
-    if what in entry["message_ids"] and what not in {m.id for m in state["messages"]}:
-        return None
-    return (
-        yield from _commit_step(thread, state, thread.scope(), restore_step(state, entry, what))
-    )
 
 
 def forget_tool_results(
@@ -277,7 +256,7 @@ def forget_tool_results(
         return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
     entry = make_entry("tool_results", ids, cause)
-    yield from _commit_step(thread, state, scope, forget_step(state, entry))
+    yield from commit_step(thread, state, scope, forget_step(state, entry))
     return entry
 
 

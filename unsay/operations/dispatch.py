@@ -27,7 +27,6 @@ from unsay.operations.lessons import change_lesson, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.ordered_restore import (
     NOTHING_REMOVED,
-    places_to_restore,
     removed_branches,
 )
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
@@ -344,8 +343,6 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
     if verb == "rollback":
         live = live_branch(state)
         return rollback_targets(live, argument or None, turns_typed(live, argument))
-    if verb == "restore":
-        return places_to_restore(state, argument), 0
     if verb in ("edit", "remove"):
         # The message before the turn as well, which the rest then follows.
         return set(), visibility.turns_needed(state, argument.partition(" ")[0]) + 1

@@ -146,22 +146,6 @@ def step_message_ids(step: Operation) -> list[str]:
     return [name for each in entries for name in each["message_ids"]]
 
 
-def find_forgotten(state: State, what: str) -> Forgotten | None:
-    """Return the newest entry that `what` names; `None` if there is none.
-
-    `what` is an entry's id, a topic's id, a message's id, or the label of a single topic.
-    """
-    entries = state.get("forgotten", [])[::-1]
-    labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
-    for name in (what, *(labelled if len(labelled) == 1 else ())):
-        named = [each for each in entries if each["id"] == name]
-        of_topic = [each for each in entries if each.get("topic_id") == name]
-        single = [e for e in entries if "topic_id" not in e and name in e["message_ids"]]
-        if found := [*named, *of_topic, *single]:
-            return found[0]
-    return None
-
-
 def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) -> Steps[Update]:
     """Return the update that forgets or restores what a step says, or with `back` undoes it.
 

@@ -1,21 +1,35 @@
 """The command `/restore`: what a person orders without naming a branch, or by the id of one."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from langchain_core.messages import AnyMessage
+
+from unsay.context.exclusions import cleared_ids, forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import UnknownBranchError, UnsayError
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import in_turns
 from unsay.operations.automatic import turns_after
-from unsay.operations.forget import find_forgotten, restore_step
+from unsay.operations.forget import restore_step
+from unsay.operations.offload import load_segments
 from unsay.operations.pending import refused
-from unsay.operations.restore import restore
+from unsay.operations.restore import branch_with, restore
 from unsay.operations.rollback import count_changes, load_branches, place_name
 from unsay.operations.state_history import add_note
 from unsay.operations.visibility import take_step
 from unsay.runtime import Scope
-from unsay.state import NoticeDue, RollbackRequest, State, Update, merge_messages
-from unsay.types import BranchRef
+from unsay.state import (
+    NoticeDue,
+    RollbackRequest,
+    State,
+    Update,
+    merge_messages,
+    offloaded_of,
+    with_update,
+)
+from unsay.storage.segments import find_page
+from unsay.types import BranchRef, Forgotten, Segment, StoredBranch
 
 NOTHING_REMOVED = "There is no removed branch to restore in this conversation"
 
@@ -34,28 +48,72 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
     raise UnknownBranchError(NOTHING_REMOVED)
 
 
-def places_to_restore(state: State, what: str) -> set[str | None]:
-    """Return the ids of the messages that `/restore WHAT` needs in the state; `None` is the start.
-
-    A branch needs the message that it followed. The newest branches may hold only drafts; then the
-    branches before them are included, up to the first one of another kind. Only branches whose id
-    begins with `what` count; the set is empty if there are none.
-    """
-    places: set[str | None] = set()
-    for ref in reversed(removed_branches(state, what)):
-        places.add(ref["base"])
-        if ref["kind"] != "draft":
-            break
-    return places
-
-
-def removed_branches(state: State, what: str = "") -> list[BranchRef]:
+def removed_branches(state: State) -> list[BranchRef]:
     """Return the references to the branches that hold messages or drafts, oldest first; maybe none.
 
-    Only those whose id begins with `what` are included. Branches of commands alone are left out.
+    Branches of commands alone are left out.
     """
-    refs = state.get("branches", [])
-    return [ref for ref in refs if ref["size"] and ref["id"].startswith(what)]
+    return [ref for ref in state.get("branches", []) if ref["size"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What a person wants to restore under the id or label `what`.
+
+    `entry` is what was forgotten under it, `None` if nothing was. `branches` are the thread's
+    stored ones, oldest first; empty with an `entry`. `needed` has the ids of the messages that the
+    state must hold before it is restored; `None` among them is the start of the transcript.
+    """
+
+    what: str
+    entry: Forgotten | None
+    branches: Sequence[StoredBranch]
+    needed: Collection[str | None]
+
+
+def find_removed(state: State, scope: Scope, what: str | None) -> Steps[Removed]:
+    """Return what to restore; `None` instead of a name is the newest branch.
+
+    Nothing is changed or loaded into the state. A name that nothing has is no error here: `restore`
+    raises it. Raises `UnknownBranchError` without a name if there is no branch, or for a branch's id
+    that no branch has; `ConflictError` if several branches' ids begin with it;
+    `DatabaseCorruptError` for damaged data.
+    """
+    what = what or (yield from newest_removed(state, scope))
+    if (entry := (yield from _find_forgotten(state, scope, what))) is not None:
+        return Removed(what=what, entry=entry, branches=(), needed={what, *entry["message_ids"]})
+    if scope.address is None:
+        branches = [ref["body"] for ref in state.get("branches", []) if "body" in ref]
+    else:
+        branches = yield from list_stored_branches(*scope.address, named=what)
+    source = branch_with(branches, what)
+    needed = () if source is None else (source["base"],)
+    return Removed(what=what, entry=None, branches=branches, needed=needed)
+
+
+def _find_forgotten(state: State, scope: Scope, what: str) -> Steps[Forgotten | None]:
+    """Return the newest entry of forgotten messages that `what` names; `None` if there is none.
+
+    `what` is an entry's id, a topic's id, the label of a single topic, or the id of a forgotten
+    message, which may be offloaded. Raises `DatabaseCorruptError` if a segment is damaged.
+    """
+    entries = state.get("forgotten", [])[::-1]
+    labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
+    for name in (what, *(labelled if len(labelled) == 1 else ())):
+        for entry in entries:
+            if name in (entry["id"], entry.get("topic_id")):
+                return entry
+    messages: Sequence[AnyMessage] = state["messages"]
+    segments: Sequence[Segment] = state.get("segments", [])
+    is_live = any(message.id == what for message in messages)
+    if entries and not is_live and scope.address is not None:
+        page = yield from find_page(*scope.address, offloaded_of(state), what)
+        messages, segments = (page.messages, page.segments) if page else ((), ())
+    for entry in entries:
+        named = forgotten_ids(messages, segments, [entry]) | cleared_ids(messages, [entry])
+        if what in named:
+            return entry
+    return None
 
 
 def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -66,9 +124,10 @@ def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     """
     turn, texts = state["turn"], scope.texts(state["messages"])
     try:
-        update = yield from _restored(state, scope, request["to"], turn["pending"])
+        loaded, update = yield from _restored(state, scope, request["to"], turn["pending"])
     except UnsayError as error:
         return refused(state, texts, error)
+    state = with_update(state, loaded)
     after = merge_messages(state["messages"], [update["messages"]])
     end = next((m.id for m in reversed(in_turns(after)) if m.id not in turn["pending"]), None)
     where = place_name({**state, **update, "messages": after}, end, texts)
@@ -79,18 +138,19 @@ def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
     update["state_history"] = add_note(state, scope, "rollback", "restore", None, number=left)
-    return update
+    # Loaded messages come first: the later writes may remove some of them.
+    return {**loaded, **update, "messages": [*loaded.get("messages", []), *update["messages"]]}
 
 
 def _restored(
     state: State, scope: Scope, what: str | None, pending: Sequence[str]
-) -> Steps[Update]:
-    what = what or (yield from newest_removed(state, scope))
-    if (entry := find_forgotten(state, what)) is not None:
-        return (yield from take_step(state, scope, restore_step(state, entry, what)))
-    refs = state.get("branches", [])
-    if scope.address is None:
-        branches = [ref["body"] for ref in refs if "body" in ref]
-    else:
-        branches = yield from list_stored_branches(*scope.address, named=what)
-    return (yield from restore(state, scope, what, branches, pending))
+) -> Steps[tuple[Update, Update]]:
+    """Return the update that loads the offloaded messages which are needed, and the restore's own."""
+    removed = yield from find_removed(state, scope, what)
+    loaded = yield from load_segments(state, scope, removed.needed)
+    state = with_update(state, loaded)
+    if removed.entry is not None:
+        step = restore_step(state, removed.entry, removed.what)
+        return loaded, (yield from take_step(state, scope, step))
+    update = yield from restore(state, scope, removed.what, removed.branches, pending)
+    return loaded, update
