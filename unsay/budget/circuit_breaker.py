@@ -90,9 +90,9 @@ class Circuit:
     def failed(self, now: float, *, period: int | None = None) -> "Circuit":
         """Return the circuit after a failure.
 
-        A half-open one opens again, a closed one after `policy.failures` failures in a row.
-        `period` is as for `succeeded`. An open circuit, and one of another period, is returned
-        unchanged.
+        A half-open one opens again, a closed one after `policy.failures` failures in a row. `period`
+        is that of the circuit after `admit`; `None` is the current one. An open circuit, and one of
+        another period, is returned unchanged.
         """
         state = self.state(now)
         if self._is_stale(period) or state == "open":

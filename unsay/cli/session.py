@@ -222,7 +222,7 @@ class Speaker:
         show(reply_event(self._run(self.twin.retry())))
 
     def edit(self, turn: int, text: str, show: Show) -> None:
-        """Replace the question of a turn, and call `show` once, with the reply to the new question.
+        """Replace a turn's question and all that followed; call `show` once, with the new reply.
 
         The errors are those of `Conversation.edit`, such as `UnknownTurnError`.
         """

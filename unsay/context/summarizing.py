@@ -127,7 +127,7 @@ class Summarizing(Strategy):
 
 
 def split_point(messages: Sequence[AnyMessage], wanted: int) -> int:
-    """Return the first index from `wanted` on at which a summary may end.
+    """Return the first index from `wanted` on at which a summary may end; it may be the end.
 
     The messages from there on never begin with a tool result without its call. Raises
     `ContextOverflowError` if there is no such index.

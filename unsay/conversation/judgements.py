@@ -303,7 +303,7 @@ _Answered = tuple[int, str, AnyMessage, Exchange]
 
 
 def _exchanges(state: State) -> Iterable[_Answered]:
-    """Yield each answered turn: its number, its question, its answer, and what a judge is sent."""
+    """Yield each answered turn: its number, question (maybe empty), answer, and what a judge is sent."""
     messages = in_turns(state["messages"])
     places = {message.id: place for place, message in enumerate(messages)}
     start = 0

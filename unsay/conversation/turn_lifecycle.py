@@ -161,7 +161,8 @@ def _store_input(
 ) -> Steps[dict[str, Any]]:
     """Store a message and its documents as pending input, and return the graph's input.
 
-    Raises `SessionEndedError` if the thread was ended.
+    A new thread is listed from now on. Raises `SessionEndedError` if the thread was ended,
+    `DatabaseCorruptError` if its entry is damaged.
     """
     # Pending input is stored before the graph is run, and gives a new thread its title, so that it
     # is listed even if its first turn never ends.

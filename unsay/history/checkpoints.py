@@ -56,9 +56,9 @@ def make_checkpoint(
 def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoint:
     """Return the new checkpoint with the id under which `add_checkpoint` must get it.
 
-    It gets the id of a checkpoint with the same message and name, if there is one. If its own id is
-    that of a checkpoint with another name, a named one gets a new id, so that both exist. Otherwise
-    it keeps its id; `add_checkpoint` merges it with a checkpoint of this id.
+    It gets the id of a checkpoint with the same message and name, if there is one. If it has a
+    name, and its own id is that of a checkpoint with another name, it gets a new id, so that both
+    exist. Otherwise it keeps its id; `add_checkpoint` merges it with one of this id, if any.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
     same = next((each for each in there if each["name"] == new["name"]), None)

@@ -87,7 +87,7 @@ def without_files(text: str) -> str:
 def without_middle(text: str, chars: int, gap: str = " … ") -> str:
     """Return both ends of a text of more than `chars` characters, with `gap` between them.
 
-    Both ends have `chars` characters together. A shorter text is returned whole.
+    Each end has half of `chars` characters, rounded down. A shorter text is returned whole.
 
     >>> without_middle("abcdefgh", chars=4)
     'ab … gh'

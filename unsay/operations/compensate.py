@@ -234,11 +234,12 @@ def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[N
 
 
 def run_compensations(state: State, scope: Scope) -> Steps[Report]:
-    """Undo the pending calls of the committed state, each once, and report the results.
+    """Undo the pending calls of the committed state, each once, and report what became of each.
 
-    An undo that fails is in the report, not raised. One that a crash interrupted is only reported,
-    unless its tool is idempotent. A call whose stored entry is damaged is neither undone nor
-    reported. The caller commits `pending_compensations` as empty.
+    Only reported are calls that were skipped (declined, say, or of a tool without an undo), that
+    returned to the transcript, or whose undo a crash interrupted, unless the tool is idempotent.
+    An undo that fails is reported, not raised. A call whose stored entry is damaged is neither
+    undone nor reported. The caller commits `pending_compensations` as empty.
     """
     pending = [*state.get("pending_compensations", []), *scope.step_log.pending_compensations]
     scope.step_log.pending_compensations = []

@@ -108,8 +108,9 @@ def keep_unsaved(
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     """Return the update that ends a turn with the answer that an earlier run could not save.
 
-    `None` if no answer is kept. For a flagged answer the update first puts back what the turn's
-    rollbacks removed; raises what `at_turn_start` raises if that is not possible.
+    `None` if no answer is kept. For a flagged answer (see `deliver_best`) the update first puts
+    back what the turn's rollbacks removed; then the errors are also those of `at_turn_start`.
+    Raises what `deliver` raises.
     """
     place = place_of_question(state, scope)
     if place is None:

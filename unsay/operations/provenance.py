@@ -147,7 +147,10 @@ def is_own_call(call: Compensation, state: State, scope: Scope) -> bool:
 
 
 def was_undone(call: Compensation, state: State, scope: Scope) -> bool:
-    """Return whether `own_writes` shows that the call was undone; `False` with a store."""
+    """Return whether the call's undo was scheduled before, also if it failed; `False` with a store.
+
+    `own_writes` and the log of the step say so. Such a call is not scheduled again.
+    """
     return _recorded(state, scope).get(call.key) == UNDONE
 
 

@@ -141,7 +141,7 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
 
 
 def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
-    """Return the ids of forgotten messages in segments; a topic may go on from one to the next."""
+    """Return the ids of forgotten messages in `pages`; a topic may go on from one page to the next."""
     hidden: set[str] = set()
     topic: str | None = None
     for page in reversed(list(pages.values())) if forgotten else ():

@@ -109,7 +109,10 @@ def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
 
 
 def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedAttempt | None]:
-    """Return what the store has of the turn's attempt, else `None`; a damaged one is logged."""
+    """Return what the store has of the turn's attempt; `None` without one, or if it is damaged.
+
+    A damaged one is logged. `question` is the question's text, for the result.
+    """
     if scope.services.tool_loop is None or scope.address is None:
         return None
     try:

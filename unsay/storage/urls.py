@@ -55,7 +55,7 @@ def masked(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise `ConfigurationError` for an ambiguous URL, of which `masked` shows only the scheme.
+    """Raise `ConfigurationError` for a URL of which `masked` shows only the scheme: it is ambiguous.
 
     The message tells how to write the URL, and does not show it.
     """

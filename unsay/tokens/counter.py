@@ -195,10 +195,10 @@ class TokenCounter:
         return self._added(messages, tools) + REPLY_TOKENS if messages or tools else 0
 
     def project(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
-        """Return the tokens of the next prompt, from the usage that its newest answer reports.
+        """Return the tokens of the next prompt, from the usage of the newest answer that reports one.
 
-        Only messages after that answer are counted. If no answer reports its usage, this is
-        `count`.
+        Only messages after that answer are counted, and no `tools`. If no answer reports its usage,
+        this is `count`.
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
