@@ -533,3 +533,50 @@ def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: O
     conversation.graph.invoke({"messages": [HumanMessage("/restore")]}, config("t"))
 
     assert "Early 2?" in words(conversation)
+
+
+@pytest.mark.parametrize("what", ["question", "answer", "branch", "beginning", "forgotten"])
+def test_a_graph_loads_the_offloaded_place_of_what_it_restores(opened: Opening, what: str) -> None:
+    """`/restore ID` finds the place of a message, of a branch, and of what was forgotten."""
+    conversation = opened(settings=SMALL, detector=SHIFTS)
+    for number in range(3):
+        conversation.say(f"Early {number}?")
+    entry = conversation.forget(turns="2")
+    *_, question, answer = conversation.messages()
+    branch = conversation.rollback(turns=1).branch or ""
+    for number in range(6):
+        conversation.say(f"NEW: {number}?" if number % 2 else f"Question {number}?")
+    names = {
+        "question": question.id,
+        "answer": answer.id,
+        "branch": branch,
+        "beginning": branch[:-3],
+        "forgotten": entry["id"],
+    }
+
+    graph = conversation.graph
+    graph.invoke({"messages": [HumanMessage(f"/restore {names[what]}")]}, config("t"))
+
+    if what == "forgotten":
+        assert () == conversation.forgotten()
+    else:
+        whole = {message.id for message in conversation.messages()}
+        assert (answer if what == "answer" else question).id in whole
+
+
+def test_an_unknown_name_to_restore_is_refused_by_a_notice(opened: Opening) -> None:
+    """Nothing is loaded for it."""
+    conversation = opened(settings=SMALL, detector=SHIFTS)
+    for number in range(6):
+        conversation.say(f"Question {number}?")
+    conversation.rollback(turns=1)
+    before = len(state(conversation)["messages"])
+
+    for name in ("branch-none", "branch-", "nobody"):
+        order = {"messages": [HumanMessage(f"/restore {name}")]}
+        assert (
+            "Nothing was changed"
+            in conversation.graph.invoke(order, config("t"))["messages"][-1].text
+        )
+
+    assert before + 6 == len(state(conversation)["messages"])
