@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered
+from tests.graph.kit import Numbered, config, last_text, make, say, transcript
 from unsay.conversation.conversation import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
 from unsay.history.failed_requests import FailedRequest, keep_request, list_requests
+from unsay.operations.archived_steps import MOST
 from unsay.testing import ScriptedChat, ToolCalls
 
 
@@ -153,6 +154,60 @@ def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
 
     assert ["t"] == [each.thread_id for each in registry.sessions(status="ended").sessions]
     assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+
+
+def steps_damaged(graph: Any) -> None:
+    """Make more steps than the state holds, damage those in the store, and undo all others."""
+    say(graph, *(f"Question {number}?" for number in range(MOST + 2)))
+    for item in graph.store.search(("unsay", "steps")):
+        graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
+    say(graph, *(["/undo"] * len(graph.get_state(config()).values["operations"])))
+
+
+@pytest.mark.full
+def test_an_undo_of_a_damaged_step_is_refused_by_a_notice() -> None:
+    """In any graph it changes nothing, and the next question is answered; a rollback goes on."""
+    graph = make(Numbered())
+    steps_damaged(graph)
+    before = transcript(graph)
+
+    assert "or go back to a checkpoint or by a number of turns" in last_text(say(graph, "/undo"))
+    assert before == transcript(graph)[: len(before)]
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
+    assert "missing or was changed" in last_text(say(graph, "/undo", "/undo"))
+    assert last_text(say(graph, "/rollback 2")).startswith("Rolled back")
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
+
+
+@pytest.mark.full
+def test_an_undo_of_a_damaged_step_is_an_error_of_the_verb(opened: Opening) -> None:
+    """`undo` and `/undo` raise; the next question is answered."""
+    conversation = opened()
+    steps_damaged(conversation.graph)
+
+    for undo in (conversation.undo, lambda: conversation.say("/undo")):
+        with pytest.raises(DatabaseCorruptError, match="by a number of turns"):
+            undo()
+        assert conversation.say("Next?").text.startswith("This is draft")
+        conversation.undo()
+
+
+@pytest.mark.parametrize("order", ["/rollback 9", "/edit 2 New?", "/timeline", "/pin 2", "flag"])
+def test_an_order_over_damaged_messages_is_refused_by_a_notice(order: str) -> None:
+    """A command, also one that only shows, or a host's flag: the next question is answered."""
+    graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
+    say(graph, *(f"Question {number}?" for number in range(12)))
+    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+        graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
+    flag: Any = {}
+    if order == "flag":
+        first = graph.get_state(config()).values["checkpoints"][0]["id"]
+        flag = {"should_rollback": True, "rollback_checkpoint_id": first}
+
+    refused = graph.invoke({"messages": [("user", order)], **flag}, config())
+
+    assert "restore a backup" in last_text(refused)
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
 
 
 def _put(store: Any, entry: Entry) -> Any:

@@ -9,16 +9,17 @@ from langchain_core.messages import AnyMessage
 from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import live_segments
 from unsay.effects import Steps
+from unsay.errors import DatabaseCorruptError
 from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, spoken, with_verdict
-from unsay.operations.archived_steps import archive_steps, load_archived_steps
+from unsay.operations.archived_steps import archive_steps
 from unsay.operations.commands import changes_nothing, command_of
-from unsay.operations.dispatch import messages_needed, read_orders
-from unsay.operations.offload import drop_offloaded, load_resent, load_segments, offload
+from unsay.operations.dispatch import load_needed, read_orders
+from unsay.operations.offload import drop_offloaded, load_resent, offload
 from unsay.operations.pending import (
     Injected,
     PendingInput,
@@ -43,8 +44,8 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 
     A failed answer, a command or a host's flag can request a rollback: the update then sets
     `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice, and
-    a judge that fails leaves an answer unscored. Raises `DatabaseCorruptError` if offloaded
-    messages or steps that are needed are missing or damaged.
+    a judge that fails leaves an answer unscored. Raises `DatabaseCorruptError` if messages that a
+    front end sent again were offloaded, and are missing or damaged in the store.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -55,12 +56,12 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
         return (yield from _show(draft, scope, pending, command))
     stopped = yield from stopped_questions(draft.state, scope, pending)
     yield from _repair(draft, scope, pending, command, stopped)
-    yield from _load_messages(draft, scope, command)
+    lost = yield from _load_messages(draft, scope, command)
     # The pending messages may have other indices now, or a stopped question waits with them.
     if "messages" in draft.update or stopped:
         pending = find_pending(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
-    orders = yield from read_orders(draft.state, scope, turn, pending, command)
+    orders = yield from read_orders(draft.state, scope, turn, pending, command, lost)
     draft.apply(orders.update)
     turn["checkpoints_due"] = orders.checkpoints
     is_order = orders.notice is not None or orders.rollback is not None
@@ -84,13 +85,10 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 def _show(
     draft: StateDraft, scope: Scope, pending: PendingInput, command: Command
 ) -> Steps[Update]:
-    """Return the update that answers a command which changes nothing, not even an open turn.
-
-    A refused command is answered with the reason. Raises what `_load_messages` raises.
-    """
-    yield from _load_messages(draft, scope, command)
+    """Return the update that answers a command which changes nothing, also if it is refused."""
+    lost = yield from _load_messages(draft, scope, command)
     turn = open_turn(draft.state, pending, scope.run_id or "")
-    orders = yield from read_orders(draft.state, scope, turn, pending, command)
+    orders = yield from read_orders(draft.state, scope, turn, pending, command, lost)
     waiting = spoken(draft.state["messages"][pending.start :])
     answers = with_hand_offs(waiting, [message.id or "" for message in waiting])
     draft.apply(Update(notice=NoticeDue(text=orders.notice or "", answers=answers)))
@@ -111,12 +109,11 @@ def _repair(
 
     The question of an interrupted turn moves to a branch, unless it is in `stopped` (a host stopped
     its run) or the `command` is an undo, which removes it itself. References to messages that a
-    host removed are dropped. The oldest steps for undo move to the store; for an undo they are
-    loaded, which can raise `DatabaseCorruptError`.
+    host removed are dropped. The oldest steps move to the store, but not before an undo.
     """
     is_undo = command is not None and command["verb"] == "undo"
-    move_steps = load_archived_steps if is_undo else archive_steps
-    draft.apply((yield from move_steps(draft.state, scope)))
+    if not is_undo:
+        draft.apply((yield from archive_steps(draft.state, scope)))
     turn = draft.state.get("turn")
     names = {message.id for message in stopped}
     stays = bool(turn and turn["question_id"] in names)
@@ -127,19 +124,23 @@ def _repair(
     draft.apply(_without_removed(draft.state))
 
 
-def _load_messages(draft: StateDraft, scope: Scope, command: Command | None) -> Steps[None]:
-    """Load the offloaded messages that a command or a host's rollback needs.
+def _load_messages(
+    draft: StateDraft, scope: Scope, command: Command | None
+) -> Steps[DatabaseCorruptError | None]:
+    """Load what a command or a host's rollback needs; return the error if it is damaged, else `None`.
 
-    Without both, load those that a front end sent again. If there are none, offload the oldest
-    messages of a transcript that is too long (`live_messages`). Raises `DatabaseCorruptError` if
-    offloaded messages are missing or damaged.
+    Without both, load offloaded messages that a front end sent again (a damaged one is raised), or
+    else offload the oldest messages of a transcript that is too long (`live_messages`).
     """
-    if command is not None or draft.state.get("should_rollback"):
-        message_ids, turns = messages_needed(draft.state, command)
-        draft.apply((yield from load_segments(draft.state, scope, message_ids, turns=turns)))
-        return
-    loaded = yield from load_resent(draft.state, scope)
-    draft.apply(loaded or (yield from offload(draft.state, scope)))
+    if command is None and not draft.state.get("should_rollback"):
+        loaded = yield from load_resent(draft.state, scope)
+        draft.apply(loaded or (yield from offload(draft.state, scope)))
+        return None
+    try:
+        draft.apply((yield from load_needed(draft.state, scope, command)))
+    except DatabaseCorruptError as error:
+        return error
+    return None
 
 
 def _without_removed(state: State) -> Update:

@@ -7,6 +7,7 @@ from functools import partial
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
 from unsay.operations import visibility
+from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of, missing_argument
 from unsay.operations.commands import (
@@ -25,10 +26,8 @@ from unsay.operations.commands import (
 from unsay.operations.forget import Cause, forget_topic
 from unsay.operations.lessons import change_lesson, lesson_named, lessons_in
 from unsay.operations.manual_compaction import compact_up_to
-from unsay.operations.ordered_restore import (
-    NOTHING_REMOVED,
-    removed_branches,
-)
+from unsay.operations.offload import load_segments
+from unsay.operations.ordered_restore import NOTHING_REMOVED, removed_branches
 from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
 from unsay.operations.ratings import rate_answer, typed_rating
 from unsay.operations.recall import finds_text, ids_of, search_command
@@ -48,7 +47,7 @@ from unsay.operations.targets import rollback_targets, target_of, target_of_orde
 from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import Command, RollbackRequest, State, Update, offloaded_of
+from unsay.state import Command, RollbackRequest, State, StateDraft, Update, offloaded_of
 from unsay.types import Checkpoint, CheckpointReason, Turn
 
 
@@ -78,15 +77,23 @@ class _Order:
 
 
 def read_orders(
-    state: State, scope: Scope, turn: Turn, entry: PendingInput, command: Command | None
+    state: State,
+    scope: Scope,
+    turn: Turn,
+    entry: PendingInput,
+    command: Command | None,
+    lost: UnsayError | None = None,
 ) -> Steps[Orders]:
     """Carry out a command, or a host's flag if there is none, and return what the turn then does.
 
-    An error of unsay, also for an empty message, becomes a notice. A task that a host starts is set
+    An error of unsay, also for an empty message, becomes a notice. `lost` is the error with which
+    reading what the order needs failed; then the order is refused. A task that a host starts is set
     in `turn`, in place.
     """
     texts = scope.texts(state["messages"])
     try:
+        if lost is not None:
+            raise lost
         if command is not None:
             return (yield from obey(state, scope, turn["pending"], command))
         if entry.question is not None:
@@ -357,3 +364,17 @@ def messages_needed(state: State, command: Command | None) -> tuple[set[str | No
             live_branch(state), state.get("rollback_checkpoint_id") or None, None
         )
     return set(), _TURNS_NEEDED.get(verb, 0)
+
+
+def load_needed(state: State, scope: Scope, command: Command | None) -> Steps[Update]:
+    """Return the update that loads from the store what a command, or for `None` a host's rollback, needs.
+
+    That is offloaded messages and archived steps. Raises `DatabaseCorruptError` if they are missing or
+    damaged.
+    """
+    draft = StateDraft(state)
+    if command is not None and command["verb"] == "undo":
+        draft.apply((yield from load_archived_steps(draft.state, scope)))
+    message_ids, turns = messages_needed(draft.state, command)
+    draft.apply((yield from load_segments(draft.state, scope, message_ids, turns=turns)))
+    return draft.update
