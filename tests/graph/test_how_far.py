@@ -355,6 +355,7 @@ def test_the_history_describes_what_happened() -> None:
     notes = say(graph, "こんにちは", "また")["state_history"]
 
     assert "品質低下によりロールバックフラグ設定" in [each["description"] for each in notes]
+    assert "最初の話題を開始" == notes[0]["description"]
     assert [1, 1, 2, 2, 2, 2] == [each["turn"] for each in notes if each["event"] != "new"]
 
 

@@ -22,10 +22,11 @@ def add_note(
     turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
     if number is None:
         number = turn["number"] if turn else 0
+    described = "first" if event == "new" and not state.get("segments") else event
     added = Note(
         node=node,
         event=event,
-        description=texts.history.get(event, event),
+        description=texts.history.get(described, event),
         turn=number,
         score=score,
         topic=state.get("current_topic", ""),

@@ -74,6 +74,7 @@ class RollbackTexts(ModelTexts):
                 "New topic: older messages are summarized.",
                 "話題変更検出 - コンテキスト圧縮開始",
             ),
+            "first": ("The first topic begins.", "最初の話題を開始"),
             "same": ("The topic did not change.", "話題は変わっていないと判定"),
             "back": ("Back to an earlier topic.", "以前の話題に戻ったことを検出"),
             "draft_rejected": (

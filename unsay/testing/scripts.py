@@ -64,6 +64,8 @@ class Truncated:
 class Fault:
     """A call that fails, before it answers or in the middle of a stream.
 
+    The same call made again fails again; a function for `script` can return this only once.
+
     >>> Fault(error=TimeoutError, after_tokens=2, text="Two days.").after_tokens
     2
     """
