@@ -76,6 +76,16 @@ def test_a_first_exchange_has_nothing_earlier() -> None:
     assert "\n\n</question" in str(request.content)
 
 
+def test_braces_of_a_hint_are_words() -> None:
+    """A local check may quote the answer, and a text of the host may show JSON."""
+    texts = replace(Texts("en"), judge_hint="Note as {{json}}: {hint}\n")
+    exchange = Exchange(question="Which key?", answer="{key}")
+
+    _, request = judge_request(exchange, texts, hint="it repeats {key} {}")
+
+    assert str(request.content).startswith("Note as {json}: it repeats {key} {}\n")
+
+
 @pytest.mark.parametrize("language", ["en", "ja"])
 @given(question=NASTY, answer=NASTY, earlier=st.lists(st.tuples(NASTY, NASTY), max_size=2))
 def test_no_words_leave_their_fence(

@@ -120,6 +120,7 @@ def judge_request(
     system = f"{system}\n{texts.judge_intent}" if topics else system
     if criteria:
         system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
+    noted = noted.replace("{", "{{").replace("}", "}}")  # it is a text already, not a template
     return request_of(system, noted + texts.judge_request, parts)
 
 
