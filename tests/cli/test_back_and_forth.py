@@ -221,7 +221,7 @@ def test_branches(run: Run, branch: str) -> None:
     """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
     run("fork", "--thread", "talk", "--as", "trip")
     head, live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
-    assert ["id", "kind", "after", "turns", "size"] == head.split()[:5]
+    assert ["id", "kind", "after", "turns", "used"] == head.split()[:5]
     assert ["live", "live", "turn 1", "1", "11 tokens", LISTS] == cells(live)
     assert [branch, "rolled back", "turn 1", "+2", "22 tokens", NESTED] == cells(gone)
     assert ["trip", "fork", "turn 1", "+0", "0 tokens", LISTS] == cells(fork)

@@ -213,7 +213,7 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
     """The best draft is shown, and that nothing before it changed."""
     serve({NESTED: CARS}, SCORES)
     given = {"UNSAY_MAX_ROLLBACKS": "0", "UNSAY_SESSION_BUDGET_TOKENS": "20000"}
-    with Tmux(tmp_path, "chat", environment=given) as tmux:
+    with Tmux(tmp_path, "chat", "--thread", "t", environment=given) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
         screen = tmux.expect("its fault: It is worth")
@@ -222,6 +222,10 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
             r"” · session budget [\d.]+ % · Context: ", tmux.expect(" · session budget")
         )
         assert "the conversation before this question is unchanged" in flat(screen)
+        tmux.press("C-d")
+        assert 0 == tmux.code()
+    with Tmux(tmp_path, "chat", "--thread", "t", environment=given) as tmux:  # opened again
+        tmux.expect("its fault: It is worth")
 
 
 def test_a_decision_says_what_can_be_typed(serve: Serve, tmp_path: Path) -> None:

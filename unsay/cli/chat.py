@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from unsay.cli.keyboard import is_rich, paste_in_one_piece
+from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
 from unsay.cli.loading import Attached
 from unsay.cli.output import note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
@@ -227,8 +227,15 @@ class Chat:
         return text
 
     def _put_back(self, text: str) -> None:
-        """Put the words of a removed message into the prompt; its files go with the next message."""
-        self._prefill, files = self._sent.get(text, (text, Attached()))
+        """Put the words of a removed message into the prompt; its files go with the next message.
+
+        A plain terminal shows the words instead.
+        """
+        asked, files = self._sent.get(text, (text, Attached()))
+        if isinstance(self._reader, Keyboard):
+            self._prefill = asked
+        elif asked and self._interactive:  # a plain prompt cannot hold them
+            note(self._fitted(self._screen.labels.asked.format(question=asked)))
         if files.names:
             self._files = files
             note(self._screen.labels.attached.format(names=", ".join(files.names)))
@@ -247,7 +254,7 @@ class Chat:
             note(words.back_nothing)
             return
         rows = [Row(text=text, preview=partial(self._preview, order)) for text, order in places]
-        chosen = choose(words.back_title, rows, words.list_keys, start=len(rows) - 1)
+        chosen = choose(words.back_title, rows, self._how_to_choose(), start=len(rows) - 1)
         if chosen is not None:
             self._prefill = ""
             order = f"{ROLLBACK} {places[chosen][1]}"
@@ -279,7 +286,7 @@ class Chat:
         title = words.stop_title.format(question=preview(question, QUESTION_CHARS))
         texts = (words.stop_resume, words.stop_edit, words.stop_drop, words.stop_later)
         rows = [Row(text=text, key=text[0]) for text in texts]
-        chosen = choose(title, rows, words.list_keys)
+        chosen = choose(title, rows, self._how_to_choose())
         if chosen == 0:
             self._turn("/resume")
         elif chosen in (1, 2):
@@ -288,6 +295,10 @@ class Chat:
                 self._put_back(question)
         else:
             self._screen.note(words.later.format(question=preview(question)))
+
+    def _how_to_choose(self) -> str:
+        words = self._screen.labels
+        return words.list_numbers if is_dumb() else words.list_keys
 
     def _drop(self, question: str, draft: str) -> None:
         """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.

@@ -144,7 +144,7 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
     where = "–"
     if branch.kind == LIVE:
         where = words.branch_turn.format(turn=branch.turns)
-    elif branch.base is None:
+    elif branch.base is None or turns.get(branch.base) == 0:
         where = words.branch_start
     elif branch.base in turns:
         where = words.branch_turn.format(turn=turns[branch.base])

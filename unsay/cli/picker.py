@@ -41,7 +41,7 @@ def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int
     gives `None`.
     """
     if is_dumb():
-        return _numbered(title, rows)
+        return _numbered(title, rows, hint)
     chosen = _List(title, rows, hint, start).run()
     return chosen if isinstance(chosen, int) else None
 
@@ -55,7 +55,7 @@ def choose_or_type(title: str, rows: Sequence[Row], hint: str) -> int | str | No
     return _List(title, rows, hint, 0, takes_text=True).run()
 
 
-def _numbered(title: str, rows: Sequence[Row]) -> int | None:
+def _numbered(title: str, rows: Sequence[Row], hint: str) -> int | None:
     click.echo(title, err=True)
     for number, row in enumerate(rows, 1):
         click.echo(f"  {number}. {row.text}", err=True)
@@ -65,6 +65,7 @@ def _numbered(title: str, rows: Sequence[Row]) -> int | None:
                     f"{INDENT}{wrapped(line, columns=columns(), indent=len(INDENT))}", err=True
                 )
             click.echo(err=True)
+    click.echo(hint, err=True)
     try:
         typed = input("> ").strip().lower()
     except (EOFError, KeyboardInterrupt):

@@ -175,12 +175,11 @@ class PlainReader:
 
         Raises `KeyboardInterrupt` after Ctrl-C.
 
-        On a terminal `prefill` and `choices` are shown before it; neither is part of the message.
+        On a terminal `choices` are shown before it. There is no `prefill` that could be changed.
         """
+        del prefill
         if not self._interactive:
             return input()
-        if prefill:
-            click.echo(f"({prefill})", err=True)
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
         click.echo(asked, nl=False, err=True)
         lines = [input()]

@@ -208,7 +208,9 @@ class Screen:
             more = ["…"] if len(lines) > ANSWER_ROWS else []
             click.echo("\n".join([*lines[:ANSWER_ROWS], *more]))
             if turn.score is not None:
-                self.note(self.labels.score.format(score=score_text(turn.score)))
+                scored = self.labels.score.format(score=score_text(turn.score))
+                fault = self._fault(turn.flag, turn.reason)
+                self.note(" · ".join(part for part in (scored, fault) if part))
             click.echo()
 
     def _fill(self, label: str, data: Mapping[str, Any]) -> None:
@@ -278,9 +280,12 @@ class Screen:
         if reply.checkpoints_removed:
             names = ", ".join(reply.checkpoints_removed)
             parts.append(words.checkpoints_removed.format(names=names))
-        if reply.flag == "low_quality":
-            parts.append(words.low_quality.format(reason=reply.reason))
+        parts.append(self._fault(reply.flag, reply.reason))
         return " · ".join(part for part in parts if part)
+
+    def _fault(self, flag: str | None, reason: str) -> str:
+        """Return why an answer is only the best of drafts that failed; empty for all others."""
+        return self.labels.low_quality.format(reason=reason) if flag == "low_quality" else ""
 
 
 def asked_in(request: Mapping[str, Any]) -> list[str]:

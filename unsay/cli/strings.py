@@ -208,6 +208,10 @@ class Labels(Texts):
     list_keys: Text = Text(
         "↑ ↓ choose · Enter selects · Esc cancels", "↑ ↓ で選択 · Enter で決定 · Esc で取り消し"
     )
+    list_numbers: Text = Text(
+        "Type a number and Enter; Enter alone cancels.",
+        "番号を入力して Enter を押してください。Enter だけで取り消します。",
+    )
     back_title: Text = Text("Roll back to", "どこに戻りますか")
     back_turn: Text = Text("before turn {turn}  “{question}”", "ターン{turn}の前  「{question}」")
     back_checkpoint: Text = Text(
@@ -283,8 +287,8 @@ class Labels(Texts):
     tools: Text = Text("tool calls: {names}", "ツール呼び出し: {names}")
     not_undoable: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
     branch_heads: Text = Text(
-        "id|kind|after|turns|size|first question or reason",
-        "ID|種類|位置|数|大きさ|最初の質問または理由",
+        "id|kind|after|turns|used|first question or reason",
+        "ID|種類|位置|数|使用量|最初の質問または理由",
     )
     branch_start: Text = Text("start", "先頭")
     branch_turn: Text = Text("turn {turn}", "ターン{turn}")
