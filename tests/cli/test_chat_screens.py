@@ -225,7 +225,7 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
         tmux.press("C-d")
         assert 0 == tmux.code()
     with Tmux(tmp_path, "chat", "--thread", "t", environment=given) as tmux:  # opened again
-        tmux.expect("its fault: It is worth")
+        tmux.expect("no draft passed, so the best one is delivered")
 
 
 def test_a_decision_says_what_can_be_typed(serve: Serve, tmp_path: Path) -> None:
