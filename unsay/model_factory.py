@@ -88,9 +88,10 @@ def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, 
     """
     try:
         make = import_module("langchain.chat_models").init_chat_model
-        seconds, model = settings.model_timeout_seconds, make(name)
+        seconds = settings.model_timeout_seconds
         if provider == "ollama":
             return cast("BaseChatModel", make(name, client_kwargs={"timeout": seconds}))
+        model = make(name)  # only the client says whether it takes a timeout
         fields = type(model).model_fields
         if "timeout" in {*fields, *(field.alias for field in fields.values())}:
             model = make(name, timeout=seconds)

@@ -297,11 +297,21 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
         pytest.param(["--tools", "own"], "must be MODULE:FUNCTION", id="no function"),
         pytest.param(["--tools", "no_such:tool"], "cannot be imported", id="no module"),
         pytest.param(["--tools", "json:no_such"], "has no 'no_such'", id="no name"),
+        pytest.param(["--tools", "broken:weather"], "has no attribute 'nothing'", id="broken"),
         pytest.param(["--mcp", "none.json"], "--mcp 'none.json' cannot be read", id="no servers"),
     ],
 )
-def test_options_that_cannot_be_used(run: Run, serve: Serve, given: list[str], words: str) -> None:
+def test_options_that_cannot_be_used(
+    run: Run,
+    serve: Serve,
+    given: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The error names the option, and nothing is asked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text("import json\njson.nothing\ndef weather(): ...\n")
     server = serve(ANSWERS)
     result = run("chat", *given, input=f"{LISTS}\n")
     assert (2, []) == (result.exit_code, server.asked)

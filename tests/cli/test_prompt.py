@@ -1,7 +1,8 @@
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -164,3 +165,37 @@ def test_a_purge_that_cannot_be_written_leaves_the_history(tmp_path: Path) -> No
     with pytest.raises(IsADirectoryError):
         forget_thread(path, "t")
     assert ["two", "one"] == typed_texts(path)
+
+
+@contextmanager
+def longest_file(size: int) -> Iterator[None]:
+    """A disk on which a file takes a part of what is written, and then no more."""
+    before = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_keeps_no_part_of_a_text(tmp_path: Path) -> None:
+    """A line is written whole or not at all, so that the next one is not joined to a part of it."""
+    path = tmp_path / "history"
+    add_text(path, "t", "one")
+    before = path.read_bytes()
+    with longest_file(len(before) + 10):
+        add_text(path, "t", "two")
+    assert before == path.read_bytes()
+    add_text(path, "t", "three")
+    assert ["three", "one"] == typed_texts(path)
+
+
+def test_a_purge_on_a_full_disk_leaves_the_history(tmp_path: Path) -> None:
+    """The old file is replaced only by a complete one, and the error is raised."""
+    path = tmp_path / "history"
+    for thread in ("t", "other", "other"):
+        add_text(path, thread, f"text of {thread}")
+    before = path.read_bytes()
+    with longest_file(20), pytest.raises(OSError, match="File too large"):
+        forget_thread(path, "t")
+    assert before == path.read_bytes()

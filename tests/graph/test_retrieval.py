@@ -334,13 +334,28 @@ _REMOTE = {
 }
 
 
-@pytest.mark.parametrize("schema", [_Optional, _REMOTE], ids=["default_factory", "mcp"])
+class _OneSource(BaseModel):
+    text: Literal["web"] = "web"
+    words_of_the_search: str
+
+
+_NULLABLE = {
+    "type": "object",
+    "properties": {"query": {"type": ["string", "null"]}, "limit": {"type": ["integer", "null"]}},
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [_Optional, _REMOTE, _OneSource, _NULLABLE],
+    ids=["default_factory", "mcp", "constant", "nullable"],
+)
 def test_a_search_with_optional_arguments_is_chosen(schema: Any) -> None:
     """An argument is needed only if the tool's schema requires it, with a default or without."""
     library = Library()
 
-    def find(query: str, **_: Any) -> str:
-        return library.find(query)
+    def find(query: str = "", words_of_the_search: str = "", **_: Any) -> str:
+        return library.find(query or words_of_the_search)
 
     search = StructuredTool(
         name="library",

@@ -232,6 +232,21 @@ def test_a_name_with_a_provider_makes_its_client(
     assert 7 in limits
 
 
+def test_a_client_of_ollama_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client opens its own connections."""
+    pytest.importorskip("langchain", reason="needs the extra providers: langchain")
+    ollama = pytest.importorskip("langchain_ollama", reason="needs the extra providers")
+    made, begin = [], ollama.ChatOllama.__init__
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> None:
+        made.append(kwargs)
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(ollama.ChatOllama, "__init__", counted)
+    resolve_model("ollama:llama3.2:3b", load_settings())
+    assert 1 == len(made)
+
+
 def test_a_missing_package_and_a_missing_key_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says which package to install, or which key is missing."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)

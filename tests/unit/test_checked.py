@@ -82,6 +82,18 @@ def test_a_changed_row_is_no_record(statement: str, database: FileDatabase) -> N
         read(database)
 
 
+def test_a_damaged_checkpoint_is_named(database: FileDatabase) -> None:
+    """The error names the checkpoint that was asked for; without an id it is the newest."""
+    older = [each.config for each in database.saver.list(CONFIG)][-1]
+    name = older["configurable"]["checkpoint_id"]
+    change(database, "UPDATE checkpoints SET metadata = x'ff'")
+
+    with pytest.raises(DatabaseCorruptError, match=f"^Checkpoint '{name}' of 't' is damaged"):
+        database.saver.get_tuple(older)
+    with pytest.raises(DatabaseCorruptError, match=r"^The newest checkpoint of 't' is damaged"):
+        database.saver.get_tuple(CONFIG)
+
+
 def test_damaged_metadata_is_told_wherever_it_is_read(database: FileDatabase) -> None:
     """Listing and storing read what older checkpoints say of themselves, too."""
     change(database, "UPDATE checkpoints SET metadata = x'ff'")

@@ -126,6 +126,25 @@ def test_a_vocabulary_can_be_named() -> None:
             id="Bedrock's thought",
         ),
         pytest.param(
+            AIMessage(
+                [
+                    {
+                        "type": "reasoning_content",
+                        "reasoning_content": {"redacted_content": "s" * 400},
+                    }
+                ]
+            ),
+            0,
+            id="Bedrock's hidden thought",
+        ),
+        pytest.param(
+            AIMessage(
+                [{"type": "reasoning_content", "reasoning_content": {"signature": "s" * 400}}]
+            ),
+            0,
+            id="the proof of Bedrock's thought",
+        ),
+        pytest.param(
             HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org"}}]),
             765,
             id="a picture",

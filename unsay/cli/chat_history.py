@@ -54,10 +54,20 @@ def forget_thread(path: Path, thread_id: str) -> None:
 
 
 def _write(path: Path, text: str, how: int) -> None:
+    """Append all of the text to a file; with the flag `os.O_TRUNC` as `how`, replace its content.
+
+    Raises `OSError` if that fails, as on a full disk; no part of the text is then in the file.
+    """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
     try:
         os.fchmod(file, 0o600)
-        os.write(file, text.encode("utf-8", "replace"))
+        end, rest = os.fstat(file).st_size, text.encode("utf-8", "replace")
+        try:
+            while rest:  # a disk that is nearly full takes a part, and the next write fails
+                rest = rest[os.write(file, rest) :]
+        except OSError:
+            os.ftruncate(file, end)  # the next line would continue a part of this one
+            raise
     finally:
         os.close(file)
 

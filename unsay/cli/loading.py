@@ -45,11 +45,12 @@ def load_tools(names: Sequence[str]) -> list[Any]:
         if not module or not attribute:
             raise InputError(f"--tools {name!r} must be MODULE:FUNCTION, such as mytools:weather")
         try:
-            value = getattr(import_module(module), attribute)
-        except AttributeError as error:
-            raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}") from error
+            loaded = import_module(module)
         except Exception as error:  # the user's module may fail in any way
             raise InputError(f"--tools {name!r} cannot be imported: {error}") from error
+        if not hasattr(loaded, attribute):
+            raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}")
+        value = getattr(loaded, attribute)
         found += value if isinstance(value, list | tuple) else [value]
     return found
 

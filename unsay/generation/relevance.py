@@ -237,8 +237,9 @@ def _is_text(described: Any) -> bool:
     An argument that takes any value (the schema `true`) is not meant for text.
     """
     kinds = [described, *described.get("anyOf", ())] if isinstance(described, dict) else []
-    plain = (each for each in kinds if isinstance(each, dict) and "enum" not in each)
-    return any(each.get("type") == "string" for each in plain)
+    plain = (each for each in kinds if isinstance(each, dict) and not {"enum", "const"} & set(each))
+    types = (each.get("type") for each in plain)
+    return any("string" in each if isinstance(each, list) else each == "string" for each in types)
 
 
 def _queries(done: Sequence[AnyMessage], name: str) -> list[str]:

@@ -26,7 +26,7 @@ VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label", "compact", "sam
 """The kinds of step that change no message."""
 
 # What an undo of such a step takes away.
-_REMOVALS = frozenset({"unpinned", "checkpoint_removed", "task_removed"})
+_REMOVALS = frozenset({"unpinned", "checkpoint_removed"})
 
 
 def messages_of_step(step: Operation) -> set[str | None]:

@@ -14,6 +14,7 @@ _PART = re.compile(r'<(\w+) key="(\w+)">\n(.*?)\n</\1 key="\2">', re.DOTALL)
 # Characters that a person does not see and a model may read: tags, and overrides of the direction.
 _HIDDEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
 _ESCAPED = {"<": "&lt;", "＜": "&#65308;"}
+_ROUND = str.maketrans("<＜>＞", "(())")
 
 
 def _harmless(text: str) -> str:
@@ -58,7 +59,7 @@ class Fence:
         parts = []
         for speaker, text in quoted:
             # A name must not end the tag that it is in.
-            name = " ".join(speaker.split()).replace("<", "(").replace(">", ")")
+            name = " ".join(_HIDDEN.sub("", speaker).split()).translate(_ROUND)
             # Each ends where the next one begins: an end tag would cost 4 tokens a message, and an
             # attribute such as `by="…"` 2.
             parts.append(f"<said {name}>\n{_harmless(text)}")

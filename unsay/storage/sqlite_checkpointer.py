@@ -172,8 +172,9 @@ class FileSaver(OffLoop, SqliteSaver):
 
         `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read.
         """
-        thread_id = str(config["configurable"]["thread_id"])
-        with reading(f"The newest checkpoint of {thread_id!r}"):
+        thread_id, named = str(config["configurable"]["thread_id"]), get_checkpoint_id(config)
+        which = f"Checkpoint {named!r}" if named else "The newest checkpoint"
+        with reading(f"{which} of {thread_id!r}"):
             checkpoint_tuple: CheckpointTuple | None = super().get_tuple(config)
             if checkpoint_tuple is not None:
                 checkpoint_id = checkpoint_tuple.config["configurable"]["checkpoint_id"]

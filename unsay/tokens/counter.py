@@ -49,7 +49,7 @@ _HOLDERS = ("content", "reasoning_content", "summary", "source")  # keys of text
 # Types of blocks: those that repeat a message's tool calls, those in which only plain text counts,
 # and those of a picture, a recording or a file.
 _CALLS = frozenset({"tool_use", "tool_call", "function_call", "tool_call_chunk"})
-_HIDDEN = frozenset({"redacted_thinking", "reasoning", "thinking"})
+_HIDDEN = frozenset({"redacted_thinking", "reasoning", "reasoning_content", "thinking"})
 _MEDIA = frozenset(
     {"image", "image_url", "input_image", "file", "input_file", "document", "media"}
 ) | {"audio", "input_audio", "video", "video_url"}
@@ -97,6 +97,8 @@ def _words(block: Any) -> Iterator[str]:
 
     A block of an unknown kind is yielded as JSON; hidden thinking has no text.
     """
+    if isinstance(block, Mapping) and isinstance(block.get("reasoning_content"), Mapping):
+        block = {**block["reasoning_content"], "type": "reasoning_content"}  # Bedrock nests it
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping) and block.get("type") not in _CALLS and not _is_media(block):
