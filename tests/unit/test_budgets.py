@@ -253,6 +253,28 @@ def test_a_persons_yes_makes_room() -> None:
     ]
 
 
+def test_a_yes_to_tokens_raises_no_cost() -> None:
+    """A limit that the call does not exceed was not asked about, so it stays."""
+    limits = Limits(session=Limit(tokens=1_000, micros=5_000_000), mode="ask")
+
+    def session_limits(book: UsageAccount) -> list[int]:
+        return [gauge.limit for gauge in check(book, limits, tokens(1), place=PLACE).gauges]
+
+    wider = extend(new_usage_account(), limits, Amount(tokens=1_500, micros=5), place=PLACE)
+    assert [2_000, 5_000_000] == session_limits(wider)
+    dearer = extend(wider, limits, Amount(tokens=5, micros=12_000_000), place=PLACE)
+    assert [2_000, 15_000_000] == session_limits(dearer)
+
+
+def test_a_stored_yes_counts_for_both_units() -> None:
+    """Accounts that older versions stored have one factor; what a person approved stays."""
+    limits = Limits(session=Limit(tokens=1_000, micros=5_000_000), mode="ask")
+    book = new_usage_account()
+    book["session"]["times"] = 2
+    for after in (book, extend(book, limits, Amount(tokens=2_500), place=PLACE)):
+        assert 10_000_000 == check(after, limits, tokens(1), place=PLACE).gauges[1].limit
+
+
 def test_a_yes_that_nothing_needs_changes_nothing() -> None:
     """There was room."""
     book = spent((250, PLACE))

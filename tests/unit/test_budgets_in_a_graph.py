@@ -2,8 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -155,13 +159,64 @@ def test_a_call_that_is_not_answered_is_let_go_of(run: Run) -> None:
     assert ([0, 0], 3) == (bench.used, bench.calls)
 
 
-def test_a_call_that_ran_out_of_time_is_paid_for(run: Run) -> None:
-    """Its request was sent at an unknown cost, so the estimate is booked."""
+POST = httpx.Request("POST", "http://127.0.0.1/v1")
+LOST = {
+    "unsay's limit": TimeoutError(),
+    "the client's": openai.APITimeoutError(request=POST),
+    "HTTP": httpx.ReadTimeout("slow"),
+    "a broken reply": httpx.RemoteProtocolError("peer closed connection"),
+}
+
+
+@pytest.mark.parametrize("fault", LOST.values(), ids=LOST)
+def test_a_call_without_an_end_is_paid_for(run: Run, fault: Exception) -> None:
+    """Its request was sent at an unknown cost, so the reserved cost is counted."""
     bench = Bench()
-    bench.fault = TimeoutError()
-    with pytest.raises(TimeoutError):
+    bench.fault = fault
+    with pytest.raises(type(fault)):
         run(bench.graph(), "one")
     assert [580, 0] == bench.used
+
+
+def test_a_request_that_was_never_sent_costs_nothing(run: Run) -> None:
+    """A client that finds no server in time has sent no request."""
+    bench = Bench()
+    wrapped = openai.APITimeoutError(request=POST)
+    wrapped.__cause__ = httpx.ConnectTimeout("no server")
+    for fault in (httpx.ConnectTimeout("no server"), wrapped):
+        bench.fault = fault
+        with pytest.raises(type(fault)):
+            run(bench.graph(), "one")
+    assert [0, 0] == bench.used
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "used"),
+    [
+        pytest.param(TimeoutError(), None, 680, id="the fallback answers"),
+        pytest.param(TimeoutError(), ConnectionError("down"), 580, id="the fallback is down"),
+        pytest.param(ConnectionError("down"), TimeoutError(), 580, id="the fallback is silent"),
+        pytest.param(TimeoutError(), httpx.ReadTimeout("slow"), 1_160, id="both are silent"),
+        pytest.param(ConnectionError("down"), ConnectionError("too"), 0, id="both are down"),
+    ],
+)
+def test_each_call_of_a_fallback_counts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, first: Any, second: Any, used: int
+) -> None:
+    """A first model that did not reply in time may have cost its estimate, whatever follows."""
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
+    bench, spare = Bench(fallback_model="spare"), Bench()
+    bench.fault, spare.fault = first, second
+
+    def node(state: State, scope: Scope) -> Steps[Update]:
+        del state
+        request = replace(bench.request(scope, "k"), fallback=lambda _: spare.model)
+        yield from ask_model(request)
+        return Update()
+
+    with nullcontext() if second is None else pytest.raises(type(second)):
+        run(bench.graph(node), "one")
+    assert [used, 0] == bench.used
 
 
 def test_a_call_whose_reply_was_lost_counts_again(run: Run) -> None:

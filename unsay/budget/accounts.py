@@ -3,6 +3,7 @@
 An account is a plain JSON value; every function returns a new one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Literal, NotRequired, TypeVar
@@ -31,7 +32,8 @@ class Account(TypedDict):
     account_id: str
     tokens: int
     micros: int  # cost in millionths of the prices' currency
-    times: int  # factor of the limit, which a person may raise
+    times: int  # factor of the limit of tokens, which a person may raise
+    micros_times: NotRequired[int]  # the same for the limit of cost; without it, `times` is
     tokens_since: NotRequired[str]
     micros_since: NotRequired[str]
 
@@ -122,6 +124,12 @@ def since_of(account: UsageAccount, layer: Layer, unit: Unit, place: AccountKey)
     return own.get("tokens_since") if unit == "tokens" else own.get("micros_since")
 
 
+def times_of(account: UsageAccount, layer: Layer, unit: Unit, place: AccountKey) -> int:
+    """Return the factor by which a person has raised a limit; 1 if nobody has."""
+    own = account_of(account, layer, place)
+    return own.get("micros_times", own["times"]) if unit == "micros" else own["times"]
+
+
 def hold(
     account: UsageAccount, amount: Amount, *, key: str, place: AccountKey, at: str | None = None
 ) -> UsageAccount:
@@ -176,17 +184,20 @@ def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey
     }
 
 
-def with_times(account: UsageAccount, times: dict[Layer, int], place: AccountKey) -> UsageAccount:
-    """Return the account with new factors for the limits of the layers in `times`.
+def with_times(
+    account: UsageAccount, times: Mapping[tuple[Layer, Unit], int], place: AccountKey
+) -> UsageAccount:
+    """Return the account with new factors for the limits in `times`; other limits keep theirs.
 
-    The task and the agent are those of `place`. A layer that `times` lacks keeps its factor.
+    The task and the agent are those of `place`.
     """
     session, tasks = account["session"].copy(), _tasks_with(account, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
-    agent = task["agents"][-1]
-    session["times"] = times.get("session", session["times"])
-    task["times"] = times.get("task", task["times"])
-    agent["times"] = times.get("agent", agent["times"])
+    changed: dict[Layer, Account] = {"session": session, "task": task, "agent": task["agents"][-1]}
+    for layer, own in changed.items():
+        micros = times_of(account, layer, "micros", place)
+        own["micros_times"] = times.get((layer, "micros"), micros)
+        own["times"] = times.get((layer, "tokens"), own["times"])
     return {**account, "session": session, "tasks": tasks}
 
 

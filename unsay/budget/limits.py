@@ -14,12 +14,12 @@ from unsay.budget.accounts import (
     Layer,
     Unit,
     UsageAccount,
-    account_of,
     held,
     hold,
     knows,
     release,
     since_of,
+    times_of,
     used_of,
     with_times,
 )
@@ -155,7 +155,7 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
             unit=unit,
             used=getattr(used_of(account, layer, place), unit),
             asked=getattr(amount, unit),
-            limit=most * account_of(account, layer, place)["times"],
+            limit=most * times_of(account, layer, unit, place),
             since=since_of(account, layer, unit, place),
         )
         for layer in LAYERS
@@ -206,12 +206,11 @@ def extend(
     enough. `amount` and `place` are those of the approved call, which is not held here: `reserve`
     it afterwards. Extensions of tasks and agents end with the task.
     """
-    times: dict[Layer, int] = {}
+    times: dict[tuple[Layer, Unit], int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:
-        own = gauge.limit // account_of(account, gauge.layer, place)["times"]
+        own = gauge.limit // times_of(account, gauge.layer, gauge.unit, place)
         # Rounded up: a person approves a call, so the new limit must have room for it.
-        needed = -(-(gauge.used + gauge.asked) // own)
-        times[gauge.layer] = max(times.get(gauge.layer, 1), needed)
+        times[gauge.layer, gauge.unit] = -(-(gauge.used + gauge.asked) // own)
     return with_times(account, times, place) if times else account
 
 

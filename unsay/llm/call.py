@@ -22,7 +22,7 @@ from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
 from unsay.llm.agent_tokens import AgentTokens
-from unsay.llm.gateway import Gate, pause
+from unsay.llm.gateway import Gate, may_be_charged, pause
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_graph, name_of, resolve_model
 from unsay.prompts.fields import Texts
@@ -143,7 +143,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     if request.is_limited:
         reply = yield from _paid(request, models)
     else:
-        reply = yield from _asked(request, models)
+        reply = yield from _asked(request, models, [])
     # Outside of a run an answer is only looked at, and is never part of the thread.
     if request.purpose != "answer" or request.scope.in_graph:
         yield from note_spent(request.scope, {request.purpose: request.spent(reply)})
@@ -187,22 +187,31 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         level = pressure(check.usage)
         scope.emit("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
         yield pause(delay)
+    charged: list[str] = []
     try:
-        reply = yield from _asked(request, models)
-    except TimeoutError:  # the provider got the request and charges for it
-        yield from account.settle(most, key=grant.key, place=place)
-        raise
+        reply = yield from _asked(request, models, charged)
     except Exception:  # a client may raise any class
-        yield from account.release(grant.key)
+        if charged:
+            lost = _lost(request, models, charged)
+            yield from account.settle(lost, key=grant.key, place=place)
+        else:
+            yield from account.release(grant.key)
         raise
-    spent = request.spent(reply)
-    actual = Amount(tokens=spent["total"], micros=spent["micros"])
+    spent, lost = request.spent(reply), _lost(request, models, charged)
+    actual = Amount(tokens=spent["total"] + lost.tokens, micros=spent["micros"] + lost.micros)
     try:
         yield from account.settle(actual, key=grant.key, place=place)
     except Exception as error:  # noqa: BLE001 - of any database
         # The reserved cost stays counted. The reply is paid for, so it must not be lost.
         LOG.warning("thread=%r reason=%r the cost of a call was not stored", scope.thread_id, error)
     return reply
+
+
+def _lost(request: ModelRequest, models: Mapping[str, Model], charged: list[str]) -> Amount:
+    """Return the most that the calls of the models named in `charged` may have cost together."""
+    amounts = [request.most({name: models[name]}) for name in charged]
+    tokens = sum(each.tokens for each in amounts)
+    return Amount(tokens=tokens, micros=sum(each.micros for each in amounts))
 
 
 def _place(scope: Scope) -> AccountKey:
@@ -239,11 +248,11 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     return (yield from reserve(may_exceed=True))
 
 
-def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
+def _asked(request: ModelRequest, models: Mapping[str, Model], charged: list[str]) -> Steps[Any]:
     """Return the reply of the first available model (see `Gate.through`); no budget is checked here.
 
     Single models wait in the gate's queue, an agent or graph does not. The errors are those of
-    `ask_model`, except those of budgets.
+    `ask_model`, except those of budgets. See `Gate.through` for `charged`.
     """
     scope, stream = request.scope, _Stream()
     is_single = not is_graph(request.model)
@@ -263,12 +272,16 @@ def _asked(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         for name, model in models.items()
     }
     if not is_single:  # its own calls would wait for the place that it occupies
-        (call,) = calls.values()
-        return (yield call)
+        ((name, call),) = calls.items()
+        try:
+            return (yield call)
+        except Exception as error:  # an agent may raise any class
+            charged += [name] if may_be_charged(error) else []
+            raise
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
-        return (yield from scope.services.sole(Gate.of).through(calls))
+        return (yield from scope.services.sole(Gate.of).through(calls, charged))
     except Exception as error:  # a client may raise any class
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)

@@ -30,6 +30,14 @@ from unsay.settings import Settings
 
 _BUSY = frozenset({408, 409, 425, 429})
 _CONNECTION_FAULTS = {"APIConnectionError", "ConnectionError", "TransportError", "APIError"}
+# Errors of a connection that ended before its reply, and timeouts before a request is sent. Source:
+# the error classes of httpx, botocore and aiohttp.
+_BROKEN_OFF = frozenset(
+    {"ConnectionClosedError", "ReadError", "RemoteProtocolError", "ServerDisconnectedError"}
+)
+_UNSENT = frozenset(
+    {"ConnectTimeout", "ConnectTimeoutError", "ConnectionTimeoutError", "PoolTimeout"}
+)
 _CLIENTS = (
     "langchain_anthropic",
     "langchain_aws",
@@ -89,6 +97,17 @@ def _unavailable(error: Exception, status: int | None, quoted: str) -> ModelUnav
             f"`unsay doctor` tries the server. {_KEPT}"
         )
     return None
+
+
+def may_be_charged(error: Exception) -> bool:
+    """Return whether a provider may charge for a call that failed with this error.
+
+    That is so if the client sent the request, and then stopped waiting or lost the connection.
+    """
+    raised = (error, error.__cause__)  # openai's client wraps the error of httpx
+    names = {kind.__name__ for each in raised for kind in type(each).__mro__}
+    is_timeout = any("Timeout" in name for name in names) and names.isdisjoint(_UNSENT)
+    return is_timeout or not names.isdisjoint(_BROKEN_OFF)
 
 
 def _unreadable(error: Exception, quoted: str) -> ModelReplyError | None:
@@ -253,16 +272,17 @@ class Gate:
         """Return the circuit breaker of a model; a new one if the model was not called yet."""
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
-    def through(self, calls: Mapping[str, Call]) -> Steps[Any]:
+    def through(self, calls: Mapping[str, Call], charged: list[str] | None = None) -> Steps[Any]:
         """Call one model after the other until one replies, once the queue has a place.
 
-        The next model is called only if the one before could not be reached. Raises
-        `QueueFullError`, `CircuitOpenError` if no model may be called, or the error of the last
-        call.
+        The next model is called only if the one before could not be reached. The names of models
+        that may charge for a call that failed are added to `charged`. Raises `QueueFullError`,
+        `CircuitOpenError` if no model may be called, or the error of the last call.
         """
-        return (yield from self._semaphore.through(lambda: self._first_answer(calls)))
+        charged = [] if charged is None else charged
+        return (yield from self._semaphore.through(lambda: self._first_answer(calls, charged)))
 
-    def _first_answer(self, calls: Mapping[str, Call]) -> Steps[Any]:
+    def _first_answer(self, calls: Mapping[str, Call], charged: list[str]) -> Steps[Any]:
         """Call the models in order until one is available; skip those whose circuit is open.
 
         Raises:
@@ -283,6 +303,7 @@ class Gate:
                 news = "succeeded"
                 return result
             except Exception as error:
+                charged += [model] if may_be_charged(error) else []
                 explained = explain(error)
                 if not isinstance(explained, ModelUnavailableError):
                     # A model that refuses a request works; an error in other code says nothing.
