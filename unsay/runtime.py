@@ -344,7 +344,7 @@ class Scope:
         self.emit(event, error=log_failure(event, self.thread_id, error))
 
     def resolve(self, part: Part) -> Call:
-        """Return a call whose result is that attribute of `services`, which is made on first use.
+        """Return a call whose result is the attribute `part` of `services`, which is made on first use.
 
         On an event loop it is made in a thread, because making a model can be slow. Its errors are
         those of the attribute.

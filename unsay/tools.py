@@ -112,25 +112,25 @@ def reversible(
     Args:
         undo: Undoes one call, blocking or asynchronous. Its parameters are `args`, all arguments
             of the call; `result`, the text that the call returned; or arguments of the call by
-            name. For an argument that the call left out and that has no default in the tool, the
-            undo needs a default, else it fails. `None` declares that the tool has no consequences:
-            it is never reported.
+            name. An argument that the call left out has the tool's default if that is text, a
+            number, a boolean or `None`; otherwise the undo needs a default, else it fails. `None`
+            declares that the tool has no consequences: it is never reported.
         confirm: Ask a person before; unless they agree, the call is not undone.
-        idempotent: Whether `undo` may run twice for one call: after a crash it then runs again,
-            and otherwise the call is reported as one that may have been undone.
+        idempotent: Whether `undo` may run twice for one call: after a crash it then runs again.
+            If it may not, the call is then reported as one that may have been undone.
         describe: Describes the call to the person who is asked or notified: a function with the
             same parameters, or a text such as `"the order {order_id}"`.
-        retrieval: Whether the tool searches for documents. A judge then reads each result: an
-            irrelevant one is left out of the context, and the search is made again with another
-            query. `metadata={"retrieval": True}` of a LangChain tool says the same.
+        retrieval: Whether the tool searches for documents. A judge then reads each result. An
+            irrelevant one is left out of the context; while all are irrelevant, another query is
+            tried. `metadata={"retrieval": True}` of a LangChain tool says the same.
 
     Returns:
         A decorator for a function or a LangChain tool; it returns the same object.
 
     Raises:
         ConfigurationError: An argument has the wrong type; or, from the decorator: `undo` or
-            `describe` has a parameter or placeholder that no call of the tool fills, or it decorates no
-            tool.
+            `describe` has a parameter or placeholder that no call of the tool fills, or what is
+            decorated is no tool.
 
     Example:
         >>> booked = []
@@ -259,7 +259,13 @@ def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -
 def _check(function: Callable[..., Any], target: Any) -> None:
     """Raise `ConfigurationError` if a parameter of the function is filled by no call of the tool."""
     known = _parameters(target)
-    for param in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError as error:  # some builtins
+        raise ConfigurationError(
+            f"{shown(function)}: {error}; pass a function with named parameters that calls it"
+        ) from None
+    for param in parameters:
         named = param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
         filled = param.default is not param.empty or known is None or param.name in known
         if param.kind is not param.VAR_KEYWORD and not (named and filled):

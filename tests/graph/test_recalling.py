@@ -354,6 +354,20 @@ def test_what_was_asked_for_is_shown_for_one_turn(tmp_path: Path) -> None:
     assert fact not in quoted(model.inputs[-1])
 
 
+def test_what_a_person_found_is_not_sent_after_a_topic_was_forgotten(tmp_path: Path) -> None:
+    """The entry of a topic names only its last messages, so all that was found is dropped."""
+    fact, _ = FACTS["en"]
+    with opened(tmp_path, Numbered()) as conversation:
+        for words in (fact, *OTHERS):
+            conversation.say(words)
+        conversation.recall("parrot")
+        state: Any = conversation.graph.get_state({"configurable": {"thread_id": "t"}})
+        assert state.values["asked_for"]
+        conversation.forget("topic-1")
+        state = conversation.graph.get_state({"configurable": {"thread_id": "t"}})
+        assert [] == state.values["asked_for"]
+
+
 def test_a_forgotten_topic_is_found_by_nobody(tmp_path: Path) -> None:
     """Offloaded words of it come back in no view, by no order and by no verb, until it is restored."""
     fact, question = FACTS["en"]

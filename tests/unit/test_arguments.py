@@ -329,6 +329,12 @@ def booking(day: str) -> str:
     return day
 
 
+def test_an_undo_whose_parameters_are_unknown_is_refused() -> None:
+    """Some builtins have no signature."""
+    with pytest.raises(ConfigurationError, match="pass a function with named parameters"):
+        reversible(undo={"Monday": 1}.pop)(booking)
+
+
 @pytest.mark.parametrize(
     ("describe", "said"),
     [

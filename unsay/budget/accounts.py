@@ -102,7 +102,7 @@ def account_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Accoun
 def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
     """Return the tokens and the cost that a layer has spent, holds of running calls included.
 
-    `place` names the task and the agent; an unknown one has spent 0.
+    `place` names the task and the agent; an unknown one has spent 0 besides its holds.
     """
     spent, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":

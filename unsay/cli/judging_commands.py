@@ -284,7 +284,7 @@ def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
 
 
 def _page(made: Calibration, costs: Costs) -> str:
-    """Return the calibration of one language, in that language."""
+    """Return the text on one language's fitted threshold and how well it decides, in that language."""
     texts, found = Labels(made.language), made.held_out
     good, bad = texts.calibrated_rows.split("|")
     table = aligned(

@@ -319,7 +319,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 @contextmanager
 def failures_on_screen() -> Iterator[None]:
-    """Within the block, do not log failures that the screen shows in words, as of the judge."""
+    """Within the block, do not log failures that the screen shows in words, such as the judge's."""
 
     def is_news(record: logging.LogRecord) -> bool:
         return not (isinstance(record.args, tuple) and record.args[:1] in SHOWN_FAILURES)

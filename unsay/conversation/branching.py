@@ -375,8 +375,8 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
 
     Args:
         handle: The thread.
-        message_ids: In the order wanted; tool calls come with their results. The last must be an
-            answer.
+        message_ids: In the order wanted; the last must be an answer. What belongs to a message is
+            added: to a tool call its results, to a question its documents.
         from_: The id of a branch, or its beginning with `branch-`; else the id of a thread.
 
     Raises:

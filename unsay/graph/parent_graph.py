@@ -185,9 +185,10 @@ def _parent_of(place: Mapping[str, Any]) -> Parent | None:
 
 
 def _check(graph: Graph, parent: Parent, *, is_whole: bool) -> None:
-    """Raise `ConfigurationError` for a parent in which no rollback would hold.
+    """Raise `ConfigurationError` if a rollback would not hold in the parent, or runs share a state.
 
-    `is_whole` says that the node is given all messages of its parent.
+    If the node is given all messages of its parent (`is_whole`), their reducer must be able to
+    remove one. With `checkpointer=True`, the parent must not send several runs of it at once.
     """
     if is_whole and not _can_remove(parent.channel):
         raise ConfigurationError(

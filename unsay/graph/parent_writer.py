@@ -100,7 +100,7 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
 
 
 def _outermost(place: Mapping[str, Any]) -> Any:
-    """Return LangGraph's loop of the outermost graph's run; `None` if it cannot be found.
+    """Return LangGraph's loop, the object of a run, of the outermost graph; `None` if not found.
 
     `place` is the `configurable` part of the node's configuration.
     """

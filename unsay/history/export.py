@@ -200,7 +200,10 @@ def _is_json(value: Any) -> bool:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return a copy of the field `name` that was read; `SnapshotError` if it is not valid."""
+    """Return the value of the field `name` as snapshots have it: messages as objects, else a copy.
+
+    `value` is JSON. Raises `SnapshotError` if it is not valid, or there is no such field.
+    """
     if name == "messages":
         return _messages(value)
     if name in _LISTS:

@@ -65,7 +65,7 @@ _FIELDS = frozenset(each.name for each in fields(ThreadInfo)) - {"thread_id"}
 
 
 def entry_of(item: Item) -> ThreadInfo | None:
-    """Return the entry in an item, without unknown fields; `None` if the item is not an entry."""
+    """Return the entry in an item, without unknown fields; `None` if it is no entry or is damaged."""
     known = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
         entry = ThreadInfo(thread_id=item.key, **known)

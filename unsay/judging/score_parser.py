@@ -76,10 +76,10 @@ class ScoreReply:
 
 
 def read_reply(reply: object) -> ScoreReply:
-    """Return the score and the reason in a judge's reply; the score is `None` if it is not certain.
+    """Return all that a judge's reply says; the score is `None` if it is not certain.
 
-    A reply is a number, a text, a mapping, an object with `score`, a message, or an agent's state.
-    Any other reply has no score.
+    A reply is a number, a text, a mapping, an object with `score`, a message, or an agent's
+    state. Any other reply has no score.
     """
     reason: object = ""
     structure: object = reply

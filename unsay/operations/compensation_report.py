@@ -25,7 +25,7 @@ def report_text(report: Report, texts: Texts) -> str:
 
 
 def stays_in_effect(call: Compensation) -> bool:
-    """Return whether a rollback leaves what a call did; `False` also if the call itself failed."""
+    """Return whether a rollback cannot undo what a call did; `False` also if the call itself failed."""
     return bool(call.obstacle) and not _did_nothing(call)
 
 

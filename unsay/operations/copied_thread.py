@@ -32,7 +32,7 @@ def copy_stored(state: State, scope: Scope) -> Steps[None]:
 
 
 def at_home(state: State, scope: Scope) -> Update:
-    """Return the update that writes the thread's id to `home`; empty if it is there already."""
+    """Return the update that writes the thread's id to `home`; empty if it is there, or without an id."""
     if scope.thread_id is None or state.get("home") == scope.thread_id:
         return Update()
     return Update(home=scope.thread_id)

@@ -168,6 +168,9 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     ]
     scope.step_log.later_events += [NewEvent("forget", {"forgotten": dict(each)}) for each in added]
     update = Update(messages=[], forgotten=entries, pins=pins)
+    if state.get("asked_for") and any(each["kind"] == "topic" for each in added):
+        # The entry of a topic does not name all its messages, and one of them may be asked for.
+        update["asked_for"] = []
     topics = yield from _with_new_summaries(state, entries, scope)
     return {**update, "topics": topics} if topics != state.get("topics", []) else update
 

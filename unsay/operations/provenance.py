@@ -79,8 +79,8 @@ def preceded_by(corrected: Sequence[AnyMessage], update: Update) -> Update:
 def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
     """Return by id the messages that the thread had before a host edited it.
 
-    Only messages are included that the event log or, without a store, `own_writes` proves. Empty if
-    the event log cannot be read.
+    They come from the event log; without a store they are those that `own_writes` proves to be
+    unchanged. Empty if the event log cannot be read.
     """
     log = state.get("event_log")
     if scope.address is not None and log is not None:

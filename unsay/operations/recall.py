@@ -262,7 +262,7 @@ def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
 
 
 def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
-    """Return the matches as text for a person, one per line, or a text that says there are none."""
+    """Return the matches as text for a person: a heading and a line for each, or that there are none."""
     if not finds:
         return texts.recalled_none.format(words=preview(query))
     lines = [find_text(each, texts) for each in finds]

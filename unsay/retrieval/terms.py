@@ -202,7 +202,7 @@ def _words_of(token: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Return a lower-case word without its English endings; other words are unchanged.
+    """Return the stem of a lower-case English word, also an irregular one; non-ASCII stays as it is.
 
     >>> [stem(word) for word in ("running", "ran", "cities", "painter")]
     ['run', 'run', 'citi', 'paint']
