@@ -433,3 +433,12 @@ def test_an_async_runnable_works_in_blocking_code(part: str) -> None:
     with Conversation.open(":memory:", **parts) as opened:
         reply = opened.say("How long in Kyoto?")
     assert ("Two days.", 0.9) == (reply.text, reply.score)
+
+
+def test_a_strategy_without_a_plan_is_named_by_its_method() -> None:
+    """The reason has no address in memory."""
+    options: dict[str, Any] = {"model": lambda _: "Two days.", "judge": lambda _: 0.9}
+    with Conversation.open(":memory:", strategy=OwnStrategy(lambda _: None), **options) as opened:
+        events = [each for each in opened.stream("Hello") if each.kind == "context_problem"]
+    (reason,) = {each.data["error"] for each in events}
+    assert "strategy.plan returned None instead of a plan: return ctx.keep() or" in reason

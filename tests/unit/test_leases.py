@@ -134,6 +134,14 @@ def test_one_process_has_a_thread_at_a_time(opened: Opens) -> None:
     hold(second.leases).release()
 
 
+def test_a_refusal_names_the_wait_in_round_numbers(opened: Opens) -> None:
+    """What is left after a wait for the process's own lock is a little less than the setting."""
+    lease = hold(opened().leases)
+    with pytest.raises(ThreadBusyError, match=r"did not end within 0\.1 s: try again"):
+        hold(opened().leases, wait=0.0502)
+    lease.release()
+
+
 def test_every_token_is_new(opened: Opens) -> None:
     """No token comes back, not even when the table was empty in between."""
     database = opened()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from unsay.arguments import check_arity, check_returns, configurable
+from unsay.arguments import check_arity, check_returns, configurable, shown
 from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
 from unsay.effects import Steps, is_own, user_call
@@ -168,7 +168,7 @@ def call_strategy(
         plan = (yield from _advanced(made, ctx, own=is_own(make))) if is_generator else made
         if not isinstance(plan, Plan):
             raise ConfigurationError(
-                f"{make!r} returned {plan!r} instead of a plan: return ctx.keep() or "
+                f"strategy.{shown(make)} returned {plan!r} instead of a plan: return ctx.keep() or "
                 "ctx.leave_out(…)"
             )
         # A strategy may make a plan without `leave_out`, which would keep these messages.

@@ -38,7 +38,7 @@ FIRST_PAUSE_SECONDS = 0.002
 LAST_PAUSE_SECONDS = 0.05
 BUSY = (
     "Another turn of the thread {thread_id!r} is running{where} and did not end within "
-    "{wait_seconds:.3g} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing "
+    "{wait_seconds:g} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing "
     "was stored"
 )
 _FENCE = (
@@ -98,8 +98,10 @@ class Leases:
             while where := (yield off_loop(partial(self._ask, lease, waits=wait_seconds > 0))):
                 left = deadline - time.monotonic()
                 if left <= 0:
+                    # Rounded, since waiting for the process's own lock took a part of the time.
+                    waited = round(wait_seconds, 1)
                     raise ThreadBusyError(
-                        BUSY.format(thread_id=thread_id, where=where, wait_seconds=wait_seconds)
+                        BUSY.format(thread_id=thread_id, where=where, wait_seconds=waited)
                     )
                 nap = min(pause, left)
                 yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
