@@ -47,6 +47,18 @@ def test_errors_are_japanese(run: Run, typed: str) -> None:
 
 
 @pytest.mark.usefixtures("japanese")
+def test_an_error_of_a_module_is_quoted(
+    run: Run, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own words are quoted as they are, also where they resemble a text of unsay."""
+    serve(ANSWERS)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unready.py").write_text("import json\njson.nothing\n")
+    error = run("chat", "--tools", "unready:weather", input=f"{LISTS}\n").stderr
+    assert "を読み込めません: module 'json' has no attribute 'nothing'" in error
+
+
+@pytest.mark.usefixtures("japanese")
 def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
     """Also where the conversation is English: nothing to undo, redo, restore, pin or roll back."""
     serve(ANSWERS)

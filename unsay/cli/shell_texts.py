@@ -102,8 +102,9 @@ SHELL_TEXTS: Mapping[str, str] = {
     "--tools {} must be MODULE:FUNCTION, such as mytools:weather": (
         "--tools {} は、mytools:weather のように モジュール:関数 の形で指定してください"
     ),
-    "--tools {}: {} has no {}": "--tools {}: {}に{}はありません",
+    # Before the next one: what Python says of the module may be like it.
     "--tools {} cannot be imported: {}": "--tools {} を読み込めません: {}",
+    "--tools {}: {} has no {}": "--tools {}: {}に{}はありません",
     "--mcp needs the extra mcp: pip install 'unsay[mcp]'": (
         "--mcp には追加のパッケージが必要です: pip install 'unsay[mcp]'"
     ),
