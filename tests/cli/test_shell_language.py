@@ -113,6 +113,16 @@ def test_the_file_sets_the_language(run: Run) -> None:
     assert is_japanese(run("undo").stderr)
 
 
+@pytest.mark.usefixtures("japanese")
+def test_why_an_answer_has_no_score_is_japanese(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is unsay's own text, and not a judge's."""
+    serve(ANSWERS)
+    monkeypatch.setenv("UNSAY_JUDGING", "off")
+    assert "採点なし: 評価はオフになっています" in run("say", LISTS, "--thread", "t").stderr
+
+
 def _templates(folder: Path) -> set[str]:
     """Every text in a folder's code, with `{}` for each value."""
     found = set()

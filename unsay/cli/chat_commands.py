@@ -74,7 +74,9 @@ def _chosen_thread(db: str | None) -> tuple[str | None, str]:
     rows = [Row(text=words.thread_new)]
     for each in recent:
         row = words.thread_row.format(
-            moment=local_minute(each.updated_at), turns=each.turns, title=each.title
+            moment=local_minute(each.updated_at),
+            turns=each.turns,
+            title=each.title or each.thread_id,
         )
         rows.append(Row(text=row))
     clear_loading()

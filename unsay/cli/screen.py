@@ -242,7 +242,8 @@ class Screen:
             click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
             self._is_open = False
         self.end_line()
-        self._fill(self.labels.draft_rejected, event.data)
+        reason = self.labels.reason(event.data["reason"])
+        self._fill(self.labels.draft_rejected, {**event.data, "reason": reason})
 
     def _rollback(self, event: Event) -> None:
         kind, removed = event.data["kind"], event.data["removed"]
@@ -271,7 +272,7 @@ class Screen:
 
     def _status(self, reply: Reply) -> str:
         words = self.labels
-        scored = words.unscored.format(reason=reply.reason)
+        scored = words.unscored.format(reason=words.reason(reply.reason))
         if reply.score is not None:
             scored = words.score.format(score=score_text(reply.score))
         parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
@@ -285,7 +286,9 @@ class Screen:
 
     def _fault(self, flag: str | None, reason: str) -> str:
         """Return why an answer is only the best of drafts that failed; empty for all others."""
-        return self.labels.low_quality.format(reason=reason) if flag == "low_quality" else ""
+        if flag != "low_quality":
+            return ""
+        return self.labels.low_quality.format(reason=self.labels.reason(reason))
 
 
 def asked_in(request: Mapping[str, Any]) -> list[str]:

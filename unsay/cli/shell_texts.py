@@ -28,6 +28,20 @@ SHELL_TEXTS: Mapping[str, str] = {
     "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.": (
         "`unsay --help` で全コマンドの一覧を、`unsay コマンド --help` で各コマンドの説明を表示します(英語)。"
     ),
+    # Why an answer has no score, or failed without a judge.
+    "a person wrote it": "人が書いた回答です",
+    "judging is off": "評価はオフになっています",
+    "the answer is not text": "回答がテキストではありません",
+    "the model returned nothing": "モデルの回答が空でした",
+    "the judge failed: {}": "評価でエラーが発生しました: {}",
+    "the judge was silent for {} s": "{}秒待っても評価が返りませんでした",
+    "the judge was not asked: {}": "評価を依頼しませんでした: {}",
+    "the judges do not agree: {}": "評価が分かれました: {}",
+    "it entered together with many others": "多くのメッセージと一緒に追加されました",
+    "it is forgotten": "送信対象から外れています",
+    "no judge is configured and the agent that answers is no chat model": (
+        "評価モデルが設定されておらず、回答するエージェントはチャットモデルではありません"
+    ),
     # Click's own errors.
     "No such command {}. Did you mean {}?": "コマンド{}はありません。{}のことですか?",
     "No such command {}.": "コマンド{}はありません。",

@@ -224,8 +224,8 @@ class Labels(Texts):
         "{moment} · turns: {turns} · {title}", "{moment} · {turns}ターン · {title}"
     )
     thread_keys: Text = Text(
-        "↑ ↓ choose · Enter selects · Esc quits · type a question to begin a new one",
-        "↑ ↓ で選択 · Enter で決定 · Esc で終了 · 質問を入力すると新しい会話を開始",
+        "Type a question, or ↑ ↓ and Enter · Esc quits",
+        "質問を入力するか ↑ ↓ Enter で選択 · Esc で終了",
     )
     thread_heads: Text = Text("id|last message|turns|title", "ID|最後のメッセージ|ターン|タイトル")
     attached: Text = Text(
