@@ -166,7 +166,8 @@ def _takes(context: click.Context, option: str) -> bool:
 def report(error: Exception, *, as_json: bool) -> int:
     """Print an error that ends the program, and return the exit code.
 
-    An error that is neither of unsay nor of the system is a bug: it is printed with its traceback.
+    An error that is not of unsay, of Click (such as a wrong option) or of the system is a bug: it
+    is printed with its traceback.
     """
     if not isinstance(error, UnsayError | click.ClickException | OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)

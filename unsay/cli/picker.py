@@ -161,7 +161,7 @@ class _List:
 
 
 def _end_with_text(event: KeyPressEvent) -> None:
-    """End a list with the text of a key or a paste; other keys, such as Tab, do nothing."""
+    """Close the list with the text of a key or a paste as its result; Tab and such do nothing."""
     typed = event.data.replace("\r\n", "\n").replace("\r", "\n")
     if typed.strip() and "\x1b" not in typed and (len(typed) > 1 or typed.isprintable()):
         event.app.exit(result=typed)

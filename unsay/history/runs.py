@@ -171,7 +171,7 @@ def plain(value: Any) -> str:
 
 
 def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPhase:
-    """Return the phase, a default for `None`; `RunConflictError` if the status does not have it."""
+    """Return the phase, for `None` the run's or a default; `RunConflictError` if it does not fit."""
     if phase is None:
         return run.phase if run.phase in PHASES[status] else PHASES[status][0]
     check_word("phase", phase, RunPhase)

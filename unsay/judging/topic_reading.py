@@ -184,7 +184,7 @@ def match(unit: Unit, terms: Mapping[str, float]) -> float:
     """Return the weight of a word in the terms that `bag` returned; 0 if they do not have it.
 
     For a run of kanji or katakana that is not there as a whole, it is the mean weight of its
-    pairs of neighbouring characters.
+    pairs of neighbouring characters; a missing pair counts as 0.
     """
     if unit.whole in terms:
         return terms[unit.whole]

@@ -192,7 +192,12 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
 
 
 def _give_notice(state: State, scope: Scope, report: Report) -> Update:
-    """Answer a command or a host's order with its notice; a question that waited still waits."""
+    """Answer the turn's input with the notice that is due in the state, and end the turn.
+
+    The input is a command, a host's order, or a question that is refused or gets no answer. The
+    text also says what was undone (`report`). If a command is answered while the turn's question
+    still waits, the turn stays open.
+    """
     turn, requested, messages = state["turn"], state["notice"], state["messages"]
     assert requested is not None  # noqa: S101 - the caller has just seen it
     # The question may be gone, and the notice is in its language.

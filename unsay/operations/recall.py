@@ -156,7 +156,8 @@ def search_transcript(
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
     """Return the messages that match the question by words or embeddings, without those in `asked`.
 
-    If the embeddings cannot be compared, the error is streamed, and words alone decide.
+    `asked` are those that a person searched for: they are taken already, and use up budget. If
+    the embeddings fail or cannot be compared, the error is streamed, and words alone decide.
     """
     source, scope, settings = search.source, search.source.scope, search.source.scope.settings
     hidden = source.hidden.union(message.id or "" for message in asked)

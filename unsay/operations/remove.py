@@ -100,7 +100,7 @@ def _unsummarized(topic: Topic) -> Topic:
 def _without_spans(
     messages: Sequence[AnyMessage], compaction: Compaction, ids: Collection[str]
 ) -> Compaction:
-    """Return a compaction without the spans that cover one of the messages `ids`."""
+    """Return a compaction and its topics without the spans that cover one of the messages `ids`."""
     places = {message.id: index for index, message in enumerate(messages)}
     removed = {places[name] for name in ids}
     rest: Compaction = compaction.copy()

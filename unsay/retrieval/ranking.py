@@ -186,8 +186,8 @@ def evident(
     """Return the places of the messages that share enough content words with the question.
 
     The weights of the shared words must add up to `least`. Only the `STRONGEST` of these messages
-    count, and none at `unseen` places. All places up to `NEAR` beside them are returned as well,
-    also `unseen` ones. Related words, grammar and particles do not count.
+    count, and no forgotten ones (at `unseen` places). All places up to `NEAR` beside those that
+    count are returned too, even `unseen` ones. Related words, grammar and particles do not count.
     """
     having = {
         term: count

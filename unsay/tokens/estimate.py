@@ -94,7 +94,7 @@ def estimate(text: str, vocabulary: Vocabulary = "o200k") -> float:
 
 
 def narrowed(text: str) -> str:
-    """Return the text with runs of spaces shortened to less than eight: each run is one token."""
+    """Return the text with runs of eight or more spaces shortened: a run of any length is one token."""
     while "        " in text:
         text = text.replace("        ", "    ")
     return text
