@@ -170,12 +170,7 @@ def _offload_topic(
     state: State,
     scope: Scope,
 ) -> Steps[Topic]:
-    """Return a topic whose messages with an id in `ids` are offloaded: `offloaded` has their summary.
-
-    If all its messages go and it has a `summary`, that is moved there, and is then `None`. Else
-    `summary_of` makes it, of the messages that the topic's compaction does not hide and of
-    earlier summaries.
-    """
+    """Return a topic with its `summary`, or what `summary_of` makes of messages, as `offloaded`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
         return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
     compactions = state.get("compaction", Compaction()).get("topics", {})
