@@ -8,7 +8,7 @@ from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, last_text, make, say, transcript
 from unsay.conversation.conversation import Conversation, Registry
 from unsay.effects import drive
-from unsay.errors import DatabaseCorruptError
+from unsay.errors import DatabaseCorruptError, SessionEndedError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
 from unsay.history.failed_requests import FailedRequest, keep_request, list_requests
 from unsay.operations.archived_steps import MOST
@@ -154,6 +154,66 @@ def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
 
     assert ["t"] == [each.thread_id for each in registry.sessions(status="ended").sessions]
     assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+
+
+ENTRY = "UPDATE store SET value = {} WHERE prefix = 'unsay.threads'"
+
+
+@pytest.mark.parametrize("value", ["json_set(value, '$.title', 'x')", "'{'"], ids=["sum", "json"])
+def test_a_thread_goes_on_without_its_entry(
+    value: str, conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The entry only lists the thread: all verbs go on with a warning, and a turn writes it again."""
+    store: Any = conversation.graph.store
+    registry = Registry.open(store)
+    before = registry.session("t")
+    store.conn.execute(ENTRY.format(value))
+
+    with pytest.raises(DatabaseCorruptError):
+        registry.session("t")
+    assert 2 == len(conversation.timeline().turns)
+    assert 3 == len(conversation.branches())
+    assert "the entry of the thread is damaged" in caplog.text
+    assert 3 == conversation.undo().turns
+    assert 3 == registry.session("t").turns
+    store.conn.execute(ENTRY.format(value))
+    assert conversation.say("Question 4?").text
+    store.conn.execute(ENTRY.format(value))
+    say(conversation.graph, "Question 5?")
+    conversation.rollback(turns=1)
+
+    after = registry.session("t")
+    assert (before.title, 4, "active") == (after.title, after.turns, after.status)
+    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+
+
+def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversation) -> None:
+    """What can be read of it still says so; a change keeps it ended, and a purge deletes it."""
+    store: Any = conversation.graph.store
+    conversation.end()
+    store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
+
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+    with pytest.raises(SessionEndedError):
+        say(conversation.graph, "Question 4?")
+    conversation.undo()
+    assert "ended" == Registry.open(store).session("t").status
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+    store.conn.execute(ENTRY.format("'{'"))
+    conversation.purge()
+    assert () == Registry.open(store).sessions().sessions
+
+
+def test_a_damaged_pending_input_is_left_out(conversation: Conversation) -> None:
+    """A question that a dead process stored cannot be read: the thread goes on without it."""
+    store: Any = conversation.graph.store
+    item = store.get(("unsay", "threads"), "t")
+    store.put(item.namespace, item.key, {**item.value, "pending_input": "xx"})
+
+    assert 2 == len(conversation.timeline().turns)
+    assert conversation.say("Question 4?").text
 
 
 def steps_damaged(graph: Any) -> None:

@@ -1,15 +1,16 @@
 """The list of threads; as a session, a thread is begun, is active, and may be ended."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Steps, drive, off_loop
-from unsay.errors import InputError, SessionEndedError, UnknownThreadError
+from unsay.errors import DatabaseCorruptError, InputError, SessionEndedError, UnknownThreadError
 from unsay.history.recall_cache import MEMORIES
 from unsay.history.unsaved_answers import UNSAVED
 from unsay.storage.base import THREADS, Database, Purged
@@ -31,6 +32,8 @@ from unsay.storage.pagination import (
     scan,
     window,
 )
+
+LOG = logging.getLogger(__name__)
 
 # Length limit of a title. Source: leveret, day 07.
 TITLE_CHARS = 50
@@ -102,10 +105,49 @@ class SessionPage:
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:
     """Return a thread's session; `None` if it was never begun, or its item is not an entry.
 
-    Raises `DatabaseCorruptError` if the item is damaged.
+    It is also `None` for a damaged item, which is logged as a warning. But an ended session stays
+    ended, as far as that can be read; then its title and labels are empty.
     """
-    item = yield get_item(store, THREADS, thread_id)
+    item = yield from _read_item(store, thread_id)
     return None if item is None else entry_of(item)
+
+
+def _read_item(store: BaseStore, thread_id: str) -> Steps[Item | None]:
+    """Return the item with a thread's entry, as `find_session`; `None` if there is none.
+
+    A thread can go on without its entry, which only lists it: the next turn writes it again.
+    """
+    try:
+        item: Item | None = yield get_item(store, THREADS, thread_id)
+    except DatabaseCorruptError as error:
+        LOG.warning(
+            "thread=%r reason=%r the entry of the thread is damaged: its title, labels and waiting input "
+            "are lost",
+            thread_id,
+            str(error),
+        )
+        # A filter compares the fields without their checksum.
+        ended = yield from scan(
+            store,
+            THREADS,
+            lambda it: it if it.key == thread_id else None,
+            equal={"status": "ended"},
+        )
+        return _ended_item(ended[0]) if ended else None
+    return item
+
+
+def _ended_item(damaged: Item) -> Item:
+    """Return a sound item for the damaged one of an ended session; its times are the last write's."""
+    at = (damaged.updated_at or datetime.fromtimestamp(0, UTC)).isoformat()
+    times = {"created_at": at, "updated_at": at, "ended_at": at}
+    return Item(
+        namespace=damaged.namespace,
+        key=damaged.key,
+        value={"title": "", "turns": 0, "status": "ended", **times},
+        created_at=damaged.created_at,
+        updated_at=damaged.updated_at,
+    )
 
 
 def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
@@ -117,6 +159,7 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     """
     session = yield from find_session(store, thread_id)
     if session is None:
+        yield get_item(store, THREADS, thread_id)  # raises the error of a damaged item
         raise UnknownThreadError(
             f"There is no thread {thread_id!r}: list the threads to see their ids, or begin this one "
             "with its first message"
@@ -130,8 +173,7 @@ def begin(
     """Return a thread's session as it is, or begin one with these `labels` if it has none.
 
     The caller must hold the thread's lock. Raises `InputError` if the thread's id is empty or a
-    label cannot be stored, `SessionEndedError` if the session was ended, and the error of
-    `find_session`.
+    label cannot be stored, `SessionEndedError` if the session was ended.
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
@@ -160,8 +202,8 @@ def label(
     """Set some labels of a session, also an ended one; `None` removes a label, and others stay.
 
     A session that was never begun begins at `now`. Raises `InputError` if a label cannot be stored,
-    `UnknownThreadError` if there is neither a session nor a label to set, and the error of
-    `find_session`. The caller must hold the thread's lock.
+    `UnknownThreadError` if there is neither a session nor a label to set. The caller must hold the
+    thread's lock.
     """
     added = check_labels({name: value for name, value in labels.items() if value is not None})
     find = find_session if added else get_session
@@ -177,16 +219,15 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     """Write some fields of a thread's entry, or begin the entry with them; return the entry.
 
     `changes` are values by field name, unchecked, and perhaps of fields that `ThreadInfo` does not
-    have; other fields stay, but `updated_at` becomes `now`. If the item is not an entry, it is
-    replaced. The caller must hold the thread's lock. Raises `DatabaseCorruptError` if the item is
-    damaged.
+    have; other fields stay, but `updated_at` becomes `now`. If the item is damaged or not an entry,
+    it is replaced; `find_session` says what stays. The caller must hold the thread's lock.
     """
-    item = yield get_item(store, THREADS, thread_id)
+    item = yield from _read_item(store, thread_id)
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
-    exists = item is not None and entry_of(item) is not None
     # Fields that `ThreadInfo` does not have, such as `pending_input`, stay.
-    value = {**blank, **(item.value if exists else {}), "updated_at": now, **changes}
+    kept = {} if item is None or entry_of(item) is None else item.value
+    value = {**blank, **kept, "updated_at": now, **changes}
     yield put_item(store, THREADS, thread_id, value)
     return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})
 
@@ -195,12 +236,16 @@ def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessa
     """Return the input that was stored before its turn began, documents first; it may be empty.
 
     It is cleared when the turn ends or waits for a decision, or when a later verb finds it in the
-    transcript. So an unanswered question can be in the transcript alone: look there too. Raises
-    `DatabaseCorruptError` if it is damaged.
+    transcript. So an unanswered question can be in the transcript alone: look there too. Input that
+    is damaged is left out, and logged as a warning.
     """
-    item = yield get_item(store, THREADS, thread_id)
+    item = yield from _read_item(store, thread_id)
     kept = None if item is None else item.value.get("pending_input")
-    return thaw_messages(kept) if isinstance(kept, str) else []
+    try:
+        return thaw_messages(kept) if isinstance(kept, str) else []
+    except DatabaseCorruptError as error:
+        LOG.warning("thread=%r reason=%r the pending input is damaged", thread_id, str(error))
+        return []
 
 
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
@@ -233,7 +278,11 @@ def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
             yield drop_items(store, namespace, keys)
         items += len(keys)
     # The entry in the list of threads comes last: after a crash it still names the thread.
-    if (yield get_item(store, THREADS, thread_id)) is not None:
+    try:
+        is_listed = (yield get_item(store, THREADS, thread_id)) is not None
+    except DatabaseCorruptError:
+        is_listed = True
+    if is_listed:
         yield drop_items(store, THREADS, [thread_id])
         items += 1
     return Purged(checkpoints=0, writes=0, items=items)

@@ -11,7 +11,7 @@ from langgraph.store.base import GetOp
 
 from unsay.context.topics import current_topic_id
 from unsay.effects import Call, Steps
-from unsay.errors import RunConflictError
+from unsay.errors import DatabaseCorruptError, RunConflictError
 from unsay.history.runs import (
     Run,
     advance,
@@ -37,6 +37,7 @@ from unsay.operations.stopped import keep_stopped
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.storage.base import THREADS
+from unsay.storage.items import get_item
 from unsay.tokens.pricing import merged
 from unsay.types import RunPhase, RunStatus
 
@@ -152,8 +153,13 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
     # One call for both: a store may be on another machine.
     keys = [(THREADS, thread_id), (runs_namespace(thread_id), run_id)]
     reads = [GetOp(namespace=namespace, key=key) for namespace, key in keys]
-    session, item = yield Call.of(store.batch, store.abatch, reads)
-    refuse_ended(entry_of(session) if session else None)
+    try:
+        entry, item = yield Call.of(store.batch, store.abatch, reads)
+        session = entry_of(entry) if entry else None
+    except DatabaseCorruptError:  # read apart: a run goes on without the thread's entry
+        session = yield from find_session(store, thread_id)
+        item = yield get_item(store, runs_namespace(thread_id), run_id)
+    refuse_ended(session)
     known = checked_run(item, thread_id, run_id)
     if known is not None and known.status == "completed":
         return scope
