@@ -329,7 +329,7 @@ def test_a_decision_that_fails_is_not_lost_with_the_run(tmp_path: Path) -> None:
     assert first.suspension is not None
     assert second.suspension is not None
     assert first.run_id == second.run_id
-    assert first.suspension.body != second.suspension.body
+    assert first.suspension.suspension_id != second.suspension.suspension_id
 
 
 async def test_a_run_that_the_host_cancels(tmp_path: Path) -> None:
