@@ -157,7 +157,10 @@ def test_a_pending_decision_waits_after_a_command(database: Database, command: s
     )
     assert "decision" == conversation.say("one").kind
 
-    assert "notice" == conversation.say(command).kind
+    notice = conversation.say(command)
+    assert "notice" == notice.kind
+    assert "waits for your decision." in notice.text
+    assert "still waits" not in notice.text
     with pytest.raises(ConflictError):
         conversation.say("/undo")
     assert "answer" == conversation.resume("approve").kind

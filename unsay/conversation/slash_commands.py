@@ -79,7 +79,9 @@ def answer_command(
         else:
             text = yield from _shown(thread, command, texts)
         after = yield from replace(thread, writes=False).snapshot()
-        text = with_waiting(text, cast("State", after.values), texts) if text else text
+        if text:
+            decides = bool(after.interrupts)
+            text = with_waiting(text, cast("State", after.values), texts, decides=decides)
     except ConfirmationNeededError:
         return None
     except StorageError:

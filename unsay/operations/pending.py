@@ -145,14 +145,18 @@ def refused(state: State, texts: Texts, error: UnsayError) -> Update:
     return Update(notice=refusal, turn={**state["turn"], "done": True})
 
 
-def with_waiting(text: str, state: State, texts: Texts) -> str:
-    """Return a command's notice with a line that names the questions that still wait, if any do."""
+def with_waiting(text: str, state: State, texts: Texts, *, decides: bool = False) -> str:
+    """Return a command's notice with a line that names the questions that still wait, if any do.
+
+    With `decides`, they wait for a person's decision, and not for another message.
+    """
     waiting = questions_waiting(state.get("messages", []))
     if not waiting:
         return text
     turn = state.get("turn")
     stopped = turn and not turn["done"] and turn["question_id"] in {each.id for each in waiting}
     line = texts.stopped_question_waits if stopped else texts.question_waits
+    line = texts.decision_waits if decides else line
     words = " / ".join(preview(text_of(question), 40) for question in waiting)
     return f"{text}\n{line.format(words=words)}"
 

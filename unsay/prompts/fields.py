@@ -51,6 +51,9 @@ class Texts(ReasonTexts):
         "Your question “{words}” still waits; it is answered together with your next message.",
         "質問「{words}」は回答待ちのままです。次のメッセージと一緒に回答します。",
     )
+    decision_waits: Text = Text(
+        "Your question “{words}” waits for your decision.", "質問「{words}」は判断待ちです。"
+    )
     stopped_question_waits: Text = Text(
         "Your question “{words}” still waits: send it again to continue, or send another message.",
         "質問「{words}」は回答待ちのままです。同じ質問をもう一度送ると再開します。別のメッセージを送ることもできます。",
