@@ -7,10 +7,11 @@ along; the next call gets the state of the newest answer in the transcript.
 import copy
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from langchain_core.messages import AnyMessage, BaseMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
@@ -19,7 +20,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict, get_type_hints
 
 from unsay.messages.annotations import KEY, annotate, annotation_of
-from unsay.model_factory import change_inner, inner_of
+from unsay.model_factory import change_inner, inner_of, is_chat_model, is_graph
 from unsay.tools import also_blocking
 
 LOG = logging.getLogger(__name__)
@@ -32,15 +33,32 @@ STRUCTURED = "structured_response"
 
 
 def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return a model whose agent takes as input, and returns, all channels of its input and output.
+    """Return a model whose agents take as input, and return, all channels of their input and output.
 
     Without this, a channel of the output alone, such as `todos`, could not be given back to the
-    agent. Its async tools can then be called from blocking code too. The given agent is not
-    changed; a model that is not an agent is returned as it is.
+    agent. Its async tools can then be called from blocking code too. A fallback of another kind
+    than the main model, an agent for a chat model or the reverse, gets its input in its own form.
+    The given agent is not changed; a model without agents is returned as it is.
     """
-    if not _is_agent(inner_of(model)):
-        return model
-    return change_inner(model, _with_channels)
+    adapted = []
+
+    def adapt(each: Runnable[Any, Any]) -> Runnable[Any, Any]:
+        result = _with_channels(each) if _is_agent(each) else each
+        if is_graph(model) and is_chat_model(each):
+            result = RunnableLambda(itemgetter("messages")) | result
+        elif not is_graph(model) and is_graph(each):
+            result = RunnableLambda(_as_input) | result
+        if result is not each:
+            adapted.append(each)
+        return result
+
+    changed = change_inner(model, adapt)
+    # Of a configurable model only the default is known before it is called.
+    return changed if adapted or _is_agent(inner_of(model)) else model
+
+
+def _as_input(messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    return {"messages": messages}
 
 
 def _is_agent(runnable: object) -> bool:

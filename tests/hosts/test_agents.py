@@ -1,5 +1,6 @@
 """Agents as the model: their own state, their structured replies, and their tokens."""
 
+import asyncio
 import json
 import logging
 import threading
@@ -19,7 +20,7 @@ from unsay import Conversation
 from unsay.agent_state import state_before, with_agent_state
 from unsay.errors import ConfigurationError, ModelReplyError
 from unsay.graph.builder import build_graph
-from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 
 
 class Task(BaseModel):
@@ -79,6 +80,43 @@ def count(text: str) -> str:
 def ask(words: str) -> Any:
     """A host's input."""
     return {"messages": [("user", words)]}
+
+
+def _fails(state: Everything) -> Any:
+    raise ValueError("The agent failed.")
+
+
+def failing_agent() -> Any:
+    """An agent that answers nothing."""
+    builder = StateGraph(Everything, input_schema=Given, output_schema=Returned)
+    builder.add_node("work", _fails)
+    builder.add_edge(START, "work")
+    return builder.compile()
+
+
+CHAT = ScriptedChat(default="Two days in Kyoto.")
+FAILING_CHAT = ScriptedChat(default=Fault(error=ValueError("The chat failed.")))
+
+
+@pytest.mark.parametrize(
+    ("main", "fallback", "expected"),
+    [
+        (agent(), CHAT, "0 todos"),
+        (failing_agent(), CHAT, "Two days"),
+        (failing_agent(), agent(), "0 todos"),
+        (CHAT, agent(), "Two days"),
+        (FAILING_CHAT, agent(), "0 todos"),
+    ],
+    ids=["not-used", "chat", "agent", "agent-not-used", "agent-of-a-chat"],
+)
+def test_a_fallback_of_any_kind_answers(main: Any, fallback: Any, expected: str) -> None:
+    """A chat model for an agent that fails, and the reverse, blocking and on an event loop."""
+    model = main.with_fallbacks([fallback]).with_retry(stop_after_attempt=1)
+    graph = build_graph(model, judge=ScriptedJudge(), checkpointer=InMemorySaver())
+    blocking = graph.invoke(ask("q"), config("blocking"))
+    awaited = asyncio.run(graph.ainvoke(ask("q"), config("awaited")))
+    for state in (blocking, awaited):
+        assert state["messages"][-1].text.startswith(expected)
 
 
 @pytest.mark.parametrize(
