@@ -10,12 +10,20 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid, state
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
+from unsay.cli.status import status_of
+from unsay.cli.strings import Labels
 from unsay.context.manifest import CallContext, manifest_in
 from unsay.context.sliding import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import PENDING, TurnCall
-from unsay.errors import UnknownContextError, UnknownThreadError, UnknownTurnError
+from unsay.errors import (
+    DatabaseCorruptError,
+    UnknownContextError,
+    UnknownThreadError,
+    UnknownTurnError,
+)
+from unsay.messages.annotations import annotate
 from unsay.testing import ScriptedChat
 
 PLAIN = {"topics": "off"}
@@ -168,6 +176,23 @@ def test_offloaded_messages_are_shown_as_such(opened: Opening) -> None:
     assert (1,) == first.context.sent.places
 
 
+def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(opened: Opening) -> None:
+    """The newest context is the same as in the whole transcript, without the offloaded ids."""
+    conversation = opened(detector=SHIFTS, settings={"live_messages": 4, "recall_tokens": 0})
+    for number in range(8):
+        conversation.say(f"NEW: question {number}")
+    assert state(conversation)["offloaded"]
+    status, whole = conversation.status().window, conversation.tokens().window
+    assert status is not None
+    assert whole is not None
+    assert (True, True) == (status.fits, whole.fits)
+    assert whole.sent == status.sent
+    assert status.sent.message_ids
+    for mine, full in zip(status.rules, whole.rules, strict=True):
+        assert mine.places == full.places
+        assert set(mine.message_ids) <= set(full.message_ids)
+
+
 def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
     """Where a message was removed since, no other is named in its place."""
     conversation = opened(settings=PLAIN)
@@ -180,6 +205,28 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
         call.context.sent.places,
         call.context.sent.message_ids,
     )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["no JSON", "[]", "{}", {"sent": 7}, {"sent": "1-"}, {"parts": "many"}],
+    ids=["no-json", "a-list", "empty", "a-number", "half-a-range", "a-word"],
+)
+def test_a_manifest_that_was_changed_is_reported_as_damaged(opened: Opening, changed: Any) -> None:
+    """The readers raise the error of damaged data, and the chat's bottom line is the thread's id."""
+    conversation = opened(settings=PLAIN)
+    conversation.say("q1")
+    answer = conversation.messages()[-1]
+    manifest = manifest_in(answer)
+    assert manifest is not None
+    text = changed if isinstance(changed, str) else json.dumps({**manifest, **changed})
+    conversation.add([annotate(answer, manifest=text)])
+    assert conversation.thread_id == status_of(conversation, Labels("en"))
+    for read in (conversation.status, conversation.tokens, conversation.context):
+        with pytest.raises(DatabaseCorruptError, match="What is kept of a model call was changed"):
+            read()
+    conversation.say("q2")
+    assert conversation.status().window is not None
 
 
 def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:

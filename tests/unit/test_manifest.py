@@ -33,7 +33,7 @@ from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
 from unsay.effects import drive
-from unsay.errors import InputError
+from unsay.errors import DatabaseCorruptError
 from unsay.messages.annotations import DOCUMENT, annotate, notice
 from unsay.tokens.pricing import Usage
 from unsay.types import Segment
@@ -385,5 +385,5 @@ def test_a_message_without_a_manifest_has_none() -> None:
 def test_a_manifest_that_was_changed_is_refused() -> None:
     """Ranges that were not written by unsay are refused."""
     manifest = _manifest(_shown(talk("u"), talk("u")))
-    with pytest.raises(InputError, match="'all' is not a list of places"):
+    with pytest.raises(DatabaseCorruptError, match="'all' is not a list of places"):
         _read({**manifest, "sent": "all"}, talk("u"))

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.context.manifest import READABLE_CHARS, read_places, write_places
-from unsay.errors import InputError
+from unsay.errors import DatabaseCorruptError
 
 PLACES = st.sets(st.integers(1, 1200), max_size=400)
 
@@ -55,5 +55,5 @@ def test_scattered_places_are_bounded(places: set[int]) -> None:
 )  # fmt: skip
 def test_what_names_no_places_is_refused(text: str) -> None:
     """A text that was changed is reported, not misread."""
-    with pytest.raises(InputError, match="places"):
+    with pytest.raises(DatabaseCorruptError, match="places"):
         read_places(text)

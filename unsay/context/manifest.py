@@ -11,15 +11,17 @@ import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NotRequired, TypeVar, cast
+from functools import cache
+from typing import NotRequired, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from unsay.context.compaction import is_summary
 from unsay.context.plan import Omission, TokenCounter
 from unsay.context.tool_results import shortened
-from unsay.errors import InputError
+from unsay.errors import DatabaseCorruptError
 from unsay.messages.annotations import annotate, annotation_of, spoken
 from unsay.messages.content import has_other_content, text_of
 from unsay.messages.truncation import REASON, clip, is_omission
@@ -71,7 +73,8 @@ def read_places(text: str) -> tuple[int, ...]:
     """Return the places that `write_places` wrote, ascending.
 
     Raises:
-        InputError: The text has another format, or ranges of more than `MAX_PLACES` places.
+        DatabaseCorruptError: The text has another format, or ranges of more than `MAX_PLACES`
+            places.
 
     >>> read_places("1-3,190")
     (1, 2, 3, 190)
@@ -82,17 +85,21 @@ def read_places(text: str) -> tuple[int, ...]:
             packed = urlsafe_b64decode(data + "=" * (-len(data) % 4))
             unpacked = zlib.decompressobj(-15).decompress(packed, MAX_PLACES // 8)
         except (ValueError, zlib.error) as error:
-            raise InputError(f"{data!r} is not a list of places: it was changed") from error
+            raise _changed(f"{data!r} is not a list of places") from error
         return tuple(
             first + bit for bit in range(8 * len(unpacked)) if unpacked[bit // 8] >> bit % 8 & 1
         )
     if text and not _RANGES.fullmatch(text):
-        raise InputError(f"{text!r} is not a list of places: write places as '1-3,190'")
+        raise _changed(f"{text!r} is not a list of places")
     ends = [each.partition("-") for each in text.split(",") if each]
     rows = [range(int(first), int(last or first) + 1) for first, _, last in ends]
     if sum(map(len, rows)) > MAX_PLACES:
-        raise InputError(f"{text!r} has more than {MAX_PLACES} places: no transcript is so long")
+        raise _changed(f"{text!r} has more than {MAX_PLACES} places")
     return tuple(place for row in rows for place in row)
+
+
+def _changed(problem: str) -> DatabaseCorruptError:
+    return DatabaseCorruptError(f"What is kept of a model call was changed: {problem}")
 
 
 M = TypeVar("M", bound=BaseMessage)
@@ -119,6 +126,11 @@ class Manifest(TypedDict):
     attempt: int
     call: int
     model: str
+
+
+@cache
+def _adapter() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +193,15 @@ def with_manifest(message: M, manifest: Manifest) -> M:
 def manifest_in(message: AnyMessage) -> Manifest | None:
     """Return the manifest of the call that returned a message; `None` if the message has none.
 
-    Raises `ValueError` if the manifest was changed and is not JSON.
+    Raises `DatabaseCorruptError` if the manifest was changed and cannot be read.
     """
     found = annotation_of(message).get(NOTE)
-    return cast("Manifest", json.loads(found)) if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    try:
+        return _adapter().validate_json(found)
+    except ValueError as error:  # not JSON, or a value is missing or of another type
+        raise _changed(f"the manifest of message {message.id!r} cannot be read") from error
 
 
 def parts_of(context: Sequence[AnyMessage], use: WindowUse, count: TokenCounter) -> dict[str, int]:
@@ -305,23 +322,24 @@ class CallContext:
 
 
 def read_manifest(
-    message: AnyMessage, manifest: Manifest, transcript: Sequence[AnyMessage]
+    message: AnyMessage, manifest: Manifest, transcript: Sequence[AnyMessage], before: int = 0
 ) -> CallContext:
     """Return what a manifest says about the call that returned `message`.
 
-    `transcript` includes offloaded messages and may have grown since the call. If it no longer has
-    the manifest's messages, `fits` is false and the rules have no ids. Raises `InputError` if the
-    places in the manifest cannot be read, because it was changed.
+    `transcript` may have grown since the call, and lacks the `before` oldest messages, whose ids are
+    not returned. If it does not have the manifest's other messages, or the call was sent one of the
+    oldest ones, `fits` is false and the rules have no ids. Raises
+    `DatabaseCorruptError` if the places in the manifest cannot be read, because it was changed.
     """
     named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
     named["sent"] = read_places(manifest["sent"])
     checked = {place for name in named if name != OFFLOADED for place in named[name]}
-    fits = not checked or max(checked) <= len(transcript)
-    ids = [transcript[place - 1].id or "" for place in sorted(checked)] if fits else []
-    fits = fits and ids_checksum(ids) == manifest["digest"]
+    known = {place: each.id or "" for place, each in enumerate(transcript, before + 1)}
+    ids = [known[place] for place in sorted(checked) if place in known]
+    fits = checked <= known.keys() and ids_checksum(ids) == manifest["digest"]
     rules: list[Rule] = []
     for name, places in sorted(named.items(), key=lambda item: (item[0] in EXTRA_RULES, item[1])):
-        ids = [transcript[place - 1].id or "" for place in places] if fits else []
+        ids = [known[place] for place in places if place in known] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
     used = message.usage_metadata if isinstance(message, AIMessage) else None
     return CallContext(

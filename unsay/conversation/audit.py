@@ -189,7 +189,8 @@ def status(thread: ThreadHandle) -> Steps[Status]:
 
     The topic is empty before the first question, and `window` is `None` until a model has answered;
     an unknown thread raises no error.
-    Offloaded messages and branches are not loaded, so the work does not grow with the thread.
+    Offloaded messages and branches are not loaded, so the work does not grow with the thread. If the
+    newest call was sent offloaded messages, `window.fits` is false; `tokens` and `context` tell it.
     """
     state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
     return (yield from status_of(state, thread.scope()))

@@ -102,8 +102,8 @@ def context(
         UnknownTurnError: No turn has this number.
         UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
             or an older version answered.
-        InputError: What is kept of a call was changed, and cannot be read.
-        StorageError: The database failed, or stored data is missing or damaged.
+        StorageError: The database failed, or stored data is missing or damaged, also what is kept
+            of a call.
     """
     state = yield from thread.whole()
     asked = asked_turn(timeline_of(thread, state).turns, turn)
@@ -127,7 +127,7 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
     """Return the calls that answered a question, ordered by attempt and call.
 
     A message that is in two places is listed once, in the live branch if it is there. Empty if
-    nothing is kept of the calls; `InputError` if what is kept was changed and cannot be read.
+    nothing is kept of the calls; `DatabaseCorruptError` if it was changed and cannot be read.
     """
     question, transcript = ids_checksum([question_id]), state["messages"]
     calls: dict[Key, TurnCall] = {}

@@ -52,14 +52,16 @@ def status_of(state: State, scope: Scope) -> Steps[Status]:
     If a budget is set, the usage account is read: `QueueFullError` if calls use it for too long,
     `DatabaseCorruptError` if it is damaged.
     """
-    window = _newest_context(state.get("messages", []))
-    gauges = yield from _gauges(state, scope)
+    window, gauges = _newest_context(state), (yield from _gauges(state, scope))
     return Status(topic=state.get("current_topic", ""), window=window, gauges=gauges)
 
 
-def _newest_context(transcript: Sequence[AnyMessage]) -> CallContext | None:
+def _newest_context(state: State) -> CallContext | None:
+    transcript, offloaded = state.get("messages", []), offloaded_of(state)
+    before = offloaded["messages"] if offloaded else 0
     manifests = ((m, manifest_in(m)) for m in reversed(transcript))
-    return next((read_manifest(m, found, transcript) for m, found in manifests if found), None)
+    read = (read_manifest(m, found, transcript, before) for m, found in manifests if found)
+    return next(read, None)
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
@@ -102,7 +104,7 @@ def usage_of(
         summaries=tokens_in(tallies, "summary"),
         titles=tokens_in(tallies, "title"),
     )
-    window = _newest_context(state.get("messages", []))
+    window = _newest_context(state)
     return Usage(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
 
 
