@@ -102,6 +102,9 @@ def test_calibrate_shows_figures_and_writes_the_settings(run: Run) -> None:
         pytest.param({"score": True}, "from 0 to 1 or null, got True", id="a flag"),
         pytest.param({"earlier": [["Hi"]]}, "earlier must be a list of pairs", id="half a pair"),
         pytest.param({"earlier": 3}, "earlier must be a list of pairs", id="no list"),
+        pytest.param({"earlier": [["Hi", None]]}, "each a question and its answer", id="a gap"),
+        pytest.param({"question": None}, "question must be a text, got None", id="no question"),
+        pytest.param({"answer": None}, "answer must be a text, got None", id="no answer"),
     ],
 )
 def test_a_rating_of_another_form_is_refused(

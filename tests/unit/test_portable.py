@@ -208,6 +208,8 @@ WRONG: dict[str, Any] = {
     "host data": {**kept(), "app_data": [1]},
     "an unknown field": kept(mesages=[]),
     "messages, no list": kept(messages="hello"),
+    "messages, an empty object": kept(messages={}),
+    "messages, an empty text": kept(messages=""),
     "messages of no type": kept(messages=[{"data": {"content": "hello"}}]),
     "messages, an unknown type": kept(messages=[{"type": "alien", "data": {"content": "x"}}]),
     "messages, broken": kept(messages=[{"frozen": "AAAA"}]),

@@ -238,12 +238,15 @@ def _problem_of(row: Any) -> str:
     """Return what a row must have instead, for an error; empty if the row can be used."""
     if not isinstance(row, dict) or row.get("label") not in ("good", "bad"):
         return "give an object with the label good or bad"
+    for name in ("question", "answer"):
+        if not isinstance(row.get(name, ""), str):
+            return f"{name} must be a text, got {row[name]!r}"
     score, earlier = row.get("score"), row.get("earlier") or []
     is_number = isinstance(score, int | float) and not isinstance(score, bool)
     if score is not None and not (is_number and 0 <= score <= 1):
         return f"score must be a number from 0 to 1 or null, got {score!r}"
     if not isinstance(earlier, list) or any(
-        not isinstance(pair, list) or len(pair) != 2 for pair in earlier
+        not isinstance(pair, list) or list(map(type, pair)) != [str, str] for pair in earlier
     ):
         return "earlier must be a list of pairs, each a question and its answer"
     return ""
@@ -251,10 +254,10 @@ def _problem_of(row: Any) -> str:
 
 def _labelled(row: Mapping[str, Any]) -> Labelled:
     """Return a row's label with its stored score, else with the score of the local checks."""
-    question, answer = str(row.get("question", "")), str(row.get("answer", ""))
+    question, answer = row.get("question", ""), row.get("answer", "")
     score, earlier = row.get("score"), row.get("earlier") or ()
     if score is None:
-        pairs = tuple((str(pair[0]), str(pair[1])) for pair in earlier)
+        pairs = tuple((asked, replied) for asked, replied in earlier)
         score = prejudge(Exchange(question=question, answer=answer, earlier=pairs)).score
     given = row.get("lang")
     language = given if given in ("en", "ja") else language_of(question or answer)

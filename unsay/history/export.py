@@ -220,6 +220,8 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _messages(value: Any) -> list[BaseMessage]:
+    if not isinstance(value, list):
+        raise _unfit("messages")
     try:
         plain = [thaw(message[FROZEN]) if FROZEN in message else message for message in value]
         return messages_from_dict(plain)
