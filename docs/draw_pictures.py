@@ -134,7 +134,9 @@ def screen_rows(printed: str) -> list[list[tuple[str, str]]]:
         elif char == "\n":
             row += 1
             rows += [[]] if row == len(rows) else []
-        elif char and char != "\r":
+        elif char == "\r":  # what is written next covers the line
+            rows[row].clear()
+        elif char:
             rows[row].append((char, style))
     return rows
 
