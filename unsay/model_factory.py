@@ -81,7 +81,7 @@ def resolve_model(model: ModelLike, settings: Settings) -> Runnable[Any, Any]:
 
 
 def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, Any]:
-    """Return LangChain's client for a name with a provider; it gets our timeout if it takes one.
+    """Return LangChain's client for a name such as `xai:grok-4`, with our timeout if it takes one.
 
     Raises `ConfigurationError` if a package is missing, `MissingModelError` if the client
     refuses, as without a key.

@@ -580,3 +580,17 @@ def test_an_unknown_name_to_restore_is_refused_by_a_notice(opened: Opening) -> N
         )
 
     assert before + 6 == len(state(conversation)["messages"])
+
+
+def test_an_order_goes_back_to_an_offloaded_checkpoint(opened: Opening) -> None:
+    """Also where the state has only the checkpoint at the start of the thread."""
+    settings = {**SMALL, "checkpoint_threshold": 0.95}
+    conversation = opened(settings=settings, detector=SHIFTS, judge=scores(*[0.8] * 12))
+    conversation.start_task("trip")
+    for number, question in enumerate(QUESTIONS, 1):
+        conversation.say(question)
+        if number == 2:
+            conversation.checkpoint("good")
+
+    assert "checkpoint good" in conversation.say("/rollback").text
+    assert 4 == len(conversation.messages())

@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows, col_max=12)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands' names in the order of the table, for completion in the shell."""
+        """Return the commands' names in the order of `COMMANDS`, for completion in the shell."""
         del ctx
         return list(self.commands)
 

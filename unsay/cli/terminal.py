@@ -120,7 +120,7 @@ UNBOUNDED = 1_000_000
 
 
 def columns() -> int:
-    """Return the cells in a line of the terminal as it is now; 80 without a terminal."""
+    """Return the cells in a line of the terminal as it is now; 80 if standard output is none."""
     return shutil.get_terminal_size().columns
 
 

@@ -63,8 +63,8 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     """Judge the documents that came with a question; contexts leave out those that fail.
 
-    Only the newest `max_judged_documents` are judged. The update is empty if there are none,
-    without a question, and with `judging="off"`.
+    Only the newest `max_judged_documents` are judged. The update is empty without new documents,
+    without a question, or with `judging="off"`.
     """
     waiting = unjudged_documents(state["messages"], turn["pending"])
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)

@@ -36,7 +36,7 @@ class _Statement:
 
 
 def changed_facts(exchange: Exchange) -> str:
-    """Return `CHANGED` if the answer gives another value than an earlier one; otherwise empty text.
+    """Return the hint `CHANGED` if the answer gives another value than an earlier answer; else "".
 
     Values that the question gives do not count. The judge gets the result as a hint.
     """

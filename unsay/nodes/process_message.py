@@ -48,12 +48,15 @@ from unsay.verdicts import Verdict
 def process_message(state: State, scope: Scope) -> Steps[Update]:
     """Undo the tool calls of removed messages, then answer the pending question, or give a notice.
 
+    A draft that fails is not delivered: the update requests a rollback, for another attempt or a
+    person's decision. With `on_exhausted="deliver"` the best draft is delivered in the end.
     Nothing is generated while a rollback is requested, or when the turn is over. A command or a
     host's order is answered by its notice.
 
     Raises:
-        MissingModelError: There is no model.
-        ConfigurationError: The model cannot take the tools, or a cost budget needs its price.
+        MissingModelError: There is no model, or its name or key cannot be used.
+        ConfigurationError: The model cannot take the tools, its package is missing, or a cost
+            budget needs its price.
         ModelError: The model failed, or the best of the failed drafts is empty.
         BudgetExceededError: A call would exceed a budget. If a person is asked first, as
             configured, and declines, the turn ends without an answer instead.

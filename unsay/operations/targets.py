@@ -43,8 +43,9 @@ def target_of_context(live: LiveBranch, start: int) -> str | None:
 def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
     """Return the message id of the newest checkpoint up to index `through`, else `otherwise`.
 
-    Checkpoints within a turn do not count. Either id is moved back if a tool call would stay
-    without its result. `None` is the start.
+    Checkpoints within a turn, at the thread's start or at offloaded messages do not count. The
+    id, also `otherwise`, is moved back if a tool call would stay without its result. `None` is
+    the start.
     """
     whole = [each for each in live.checkpoints if not each.get("in_turn")]
     checkpoints = by_age(whole, live.positions(), through=through)
@@ -155,7 +156,10 @@ def rollback_targets(
     newest = next((m.id for m in reversed(spoken(live.messages)) if is_answer(m)), None)
     whole = [each for each in live.checkpoints if not each.get("in_turn")]
     offloaded = [each for each in whole if each.get("offloaded")]
-    if any(not each.get("offloaded") and each["message_id"] != newest for each in whole):
+    # A checkpoint at the start of the thread has no message, and is no target here.
+    if any(
+        not each.get("offloaded") and each["message_id"] not in (None, newest) for each in whole
+    ):
         return set(), 2
     # Two of them: one may be at the newest answer itself, which is no target.
     return {each["message_id"] for each in sorted(offloaded, key=lambda each: each["turn"])[-2:]}, 2

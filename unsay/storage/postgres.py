@@ -104,7 +104,7 @@ class PostgresLeases(Leases):
         ]
 
     def forget(self, lease: PostgresLease) -> None:
-        """Remove a lease and free its lock; on an event loop, do not wait until it is freed."""
+        """Remove a lease and free its lock; this waits for the server, except on an event loop."""
         super().forget(lease)
         lease.ended = True
         with suppress(RuntimeError):  # closed: the lock ended with its connection
