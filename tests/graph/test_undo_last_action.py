@@ -332,6 +332,22 @@ def test_without_a_place_all_is_summarized_but_pins() -> None:
     assert "Two." not in model.requests[-1]
 
 
+def test_a_summary_of_a_removed_turn_does_not_return_with_a_rolled_back_branch() -> None:
+    """The removal drops the summary although a rollback had removed the summary's last messages."""
+    conversation, model, _ = compacted()
+    conversation.say("What is a set?")
+    conversation.compact()
+    conversation.rollback(turns=1)
+    rolled_back = conversation.branches()[1].id
+    conversation.remove(1)
+    conversation.restore(rolled_back)
+
+    conversation.say("What is a tuple?")
+
+    assert SUMMARY not in model.requests[-1]
+    assert "Two." in model.requests[-1]
+
+
 async def test_async_code_compacts_by_hand() -> None:
     """The verb exists for async code."""
     conversation = AsyncConversation.open(

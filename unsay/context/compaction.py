@@ -4,7 +4,7 @@ A compaction is plain JSON in the graph's state and refers to messages by id. Wh
 change, each context is the previous one plus new messages, so the provider's cache stays valid.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from typing_extensions import TypedDict
@@ -62,16 +62,16 @@ def summaries_of(compaction: Compaction, offloaded: Collection[str | None]) -> l
     return [summary for span in spans if (summary := span["summary"])]
 
 
-def without_spans(compaction: Compaction, offloaded: Collection[str | None]) -> Compaction:
-    """Return the compaction, its topics included, without spans that end in an offloaded message.
+def without_spans(compaction: Compaction, is_dropped: Callable[[Span], bool]) -> Compaction:
+    """Return the compaction, its topics included, without the spans for which `is_dropped` is true.
 
-    `offloaded` has ids. The given compaction is not changed.
+    The given compaction is not changed.
     """
     rest: Compaction = compaction.copy()
     if "spans" in compaction:
-        rest["spans"] = [span for span in compaction["spans"] if span["through"] not in offloaded]
+        rest["spans"] = [span for span in compaction["spans"] if not is_dropped(span)]
     if "topics" in compaction:
-        rest["topics"] = {k: without_spans(v, offloaded) for k, v in compaction["topics"].items()}
+        rest["topics"] = {k: without_spans(v, is_dropped) for k, v in compaction["topics"].items()}
     return rest
 
 

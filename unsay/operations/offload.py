@@ -158,7 +158,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
             "offloaded": page.head,
             "topics": new_topics,
             "pins": move_pins(state.get("pins", []), page.id, ids),
-            "compaction": without_spans(state["compaction"], ids),
+            "compaction": without_spans(state["compaction"], lambda span: span["through"] in ids),
         }
     )
 

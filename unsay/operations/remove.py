@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import Compaction
+from unsay.context.compaction import Compaction, Span, without_spans
 from unsay.errors import InputError
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.messages.boundaries import steps
@@ -58,7 +58,7 @@ def remove_turn(
     update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)
     before = state.get("compaction", Compaction())
-    compaction = _without_spans(live.messages, before, ids)
+    compaction = without_spans(before, lambda span: _covers_any(span, live.messages, ids))
     if compaction != before:
         step["old_compaction"], step["compaction"] = before, compaction
         update["compaction"] = compaction
@@ -97,22 +97,15 @@ def _unsummarized(topic: Topic) -> Topic:
     return {**topic, "summary": None, "summarized_through": None}
 
 
-def _without_spans(
-    messages: Sequence[AnyMessage], compaction: Compaction, ids: Collection[str]
-) -> Compaction:
-    """Return a compaction and its topics without the spans that cover one of the messages `ids`."""
+def _covers_any(span: Span, messages: Sequence[AnyMessage], ids: Collection[str]) -> bool:
+    """Return whether a span covers one of the messages `ids`, which are in `messages`.
+
+    A span whose first message is missing begins with `messages`, and one whose last message is
+    missing ends with `messages`.
+    """
+    # Offloading removes the beginning of a span. A rollback removes its end, and the restored end
+    # makes the span apply again.
     places = {message.id: index for index, message in enumerate(messages)}
-    removed = {places[name] for name in ids}
-    rest: Compaction = compaction.copy()
-    if "spans" in compaction:
-        rest["spans"] = [
-            span
-            for span in compaction["spans"]
-            if span["through"] not in places
-            or removed.isdisjoint(range(places.get(span["first"], 0), places[span["through"]] + 1))
-        ]
-    if "topics" in compaction:
-        rest["topics"] = {
-            name: _without_spans(messages, own, ids) for name, own in compaction["topics"].items()
-        }
-    return rest
+    first = places.get(span["first"], 0)
+    last = places.get(span["through"], len(messages) - 1)
+    return any(first <= places[name] <= last for name in ids)
