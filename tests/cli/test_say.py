@@ -146,6 +146,17 @@ def test_an_interrupted_turn_goes_on(run: Run, serve: Serve) -> None:
     assert f"{ON_LISTS}\n" == result.stdout
 
 
+@pytest.mark.parametrize("how", [["--resume"], ["--decide", "approve"]], ids="-".join)
+def test_a_misspelt_thread_is_not_resumed(run: Run, serve: Serve, how: list[str]) -> None:
+    """The error names the thread, and not a turn that was not stopped."""
+    serve({LISTS: ON_NESTED})
+    run("say", LISTS, "--thread", "t")
+    result = run("say", *how, "--thread", "nosuch")
+    assert 3 == result.exit_code
+    assert "There is no thread 'nosuch'" in result.stderr
+    assert "No turn of this thread was stopped" in run("say", "--resume").stderr
+
+
 def test_resume_takes_the_newest_thread(run: Run, serve: Serve, home: Path) -> None:
     """Without --thread the thread that was spoken in last is meant, and named."""
     serve(ANSWERS)

@@ -27,7 +27,7 @@ from unsay.cli.strings import Labels
 from unsay.cli.terminal import local_minute
 from unsay.conversation.results import Event
 from unsay.effects import drive
-from unsay.errors import InputError, NotFoundError
+from unsay.errors import InputError, NotFoundError, NothingToUndoError
 from unsay.history.threads import find_session, list_threads, refuse_ended
 from unsay.messages.content import language_of
 from unsay.storage.base import translated
@@ -124,14 +124,23 @@ def say(
         words = attached.text(words)
     with speaking(db, thread, begins=text is not None, **options) as speaker:
         if words is None:
-            due = None if decide is None else decision_of(decide)
-            _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
+            _resume(speaker, decide, as_json=as_json)
             return
         if thread is None:
             note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
         images = list(attached.images.values())
         ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
         _show(speaker, words, ask, as_json=as_json)
+
+
+def _resume(speaker: Speaker, decide: str | None, *, as_json: bool) -> None:
+    """Resume a turn as `Speaker.resume` does; `UnknownThreadError` if there is no such thread."""
+    due = None if decide is None else decision_of(decide)
+    try:
+        _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
+    except NothingToUndoError:
+        speaker.conversation.checkpoints()  # says so if the thread does not exist
+        raise
 
 
 def retry(*, thread: str | None, db: str | None, as_json: bool, **models: Any) -> None:
