@@ -170,6 +170,13 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
     ]
 
 
+def test_a_status_and_a_summary_print(conversation: Conversation) -> None:
+    """The status as the bottom line of the chat, and what was summarized with its summary."""
+    assert str(conversation.status()).splitlines()[-1].startswith("Context: ")
+    done = conversation.compact(up_to=1)
+    assert str(done) == f"2 messages (order): {done.summary}"
+
+
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
     registry = Registry(conversation._handle.database.store)

@@ -47,6 +47,11 @@ class Omission:
     message_ids: tuple[str, ...]
     summary: str | None = None
 
+    def __str__(self) -> str:
+        number = len(self.message_ids)
+        head = f"{number} message{'s' * (number != 1)} ({self.why})"
+        return f"{head}: {self.summary}" if self.summary else head
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

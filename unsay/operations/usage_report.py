@@ -45,6 +45,11 @@ class Status:
     window: CallContext | None
     gauges: tuple[Gauge, ...]
 
+    def __str__(self) -> str:
+        topic = f"Topic: {self.topic}" if self.topic else ""
+        budgets = _table([_gauge_row(gauge, ENGLISH) for gauge in self.gauges])
+        return "\n".join(filter(None, (topic, window_head(self.window, ENGLISH), budgets)))
+
 
 def status_of(state: State, scope: Scope) -> Steps[Status]:
     """Return a thread's status from its state; offloaded messages and branches are not loaded.
