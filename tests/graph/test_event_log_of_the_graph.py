@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 
+from tests.graph.back_kit import SHIFTS, state
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.events_kit import as_stored
@@ -20,12 +21,14 @@ from unsay.effects import drive
 from unsay.errors import (
     EventConflictError,
     EventLogGapError,
+    InputError,
     UnknownThreadError,
     UnknownToolResultError,
 )
 from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import spoken
+from unsay.operations.host_changes import logged_messages
 from unsay.settings import Context
 from unsay.storage.event_log import (
     EMPTY,
@@ -325,6 +328,34 @@ def test_a_note_enters_once(opened: Opening) -> None:
     assert [*TURN, "planner_note", *TURN] == types(events)
     assert "n1" == events[4]["id"]
     assert "seen" not in str([said([m]) for m in conversation.messages()])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"event_id": ""}, {"event_id": " "}, {"labels": {"": "x"}}],
+    ids=["no-id", "spaces", "no-name"],
+)
+def test_a_note_with_an_empty_name_is_refused(opened: Opening, wrong: Any) -> None:
+    """An id or a label's name that nobody can ask for is refused, and nothing is stored."""
+    conversation = opened()
+    conversation.say("q")
+    before = conversation.events()
+    with pytest.raises(InputError):
+        conversation.note("seen", **wrong)
+    assert before == conversation.events()
+
+
+def test_a_log_without_the_offloaded_messages_is_damaged(opened: Opening) -> None:
+    """Messages that the state offloaded and the event log lacks are named as a gap of the log."""
+    conversation = opened(settings={"live_messages": 4}, detector=SHIFTS)
+    for number in range(6):
+        conversation.say(f"NEW q{number}")
+    known: Any = state(conversation)
+    scope = conversation._handle.scope()
+    assert known["messages"] == drive(logged_messages(known, scope))
+    known["offloaded"] = {**known["offloaded"], "last": "another"}
+    with pytest.raises(EventLogGapError):
+        drive(logged_messages(known, scope))
 
 
 def test_a_persons_guidance_is_a_note(opened: Opening) -> None:

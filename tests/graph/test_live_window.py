@@ -594,3 +594,43 @@ def test_an_order_goes_back_to_an_offloaded_checkpoint(opened: Opening) -> None:
 
     assert "checkpoint good" in conversation.say("/rollback").text
     assert 4 == len(conversation.messages())
+
+
+@pytest.mark.parametrize(
+    ("earlier", "refused"),
+    [
+        ("", lambda c: c.say("/edit 1")),
+        ("", lambda c: c.edit(1, " ")),
+        ("/pin 1", lambda c: c.say("/pin 1")),
+        ("/forget 1", lambda c: c.say("/forget 1")),
+    ],
+    ids=["edit-command", "edit", "pin", "forget"],
+)
+def test_a_refused_order_about_offloaded_turns_stores_nothing(
+    opened: Opening, earlier: str, refused: Any
+) -> None:
+    """What it had to read stays offloaded, and LangGraph has no new state."""
+    conversation = opened(settings=SMALL, detector=SHIFTS)
+    conversation.say("NEW: the first")
+    if earlier:
+        conversation.say(earlier)
+    for question in QUESTIONS:
+        conversation.say(f"NEW: {question}")
+    assert state(conversation)["offloaded"]
+    before = conversation.graph.get_state(config(conversation.thread_id))
+    with suppress(UnsayError):
+        refused(conversation)
+    assert before == conversation.graph.get_state(config(conversation.thread_id))
+
+
+def test_a_command_about_offloaded_turns_loads_and_changes_at_once(opened: Opening) -> None:
+    """What it loads and what it changes are one state; the event log agrees with the transcript."""
+    conversation = spoken_to(opened, SMALL)
+    before = conversation.messages()
+    conversation.say("/pin 1")
+    assert before == conversation.messages()
+    assert {before[0].id, before[1].id} == {each["message_id"] for each in conversation.pins()}
+    conversation.say("/forget 1")
+    assert before == conversation.messages() == replay(conversation.events()).messages
+    conversation.say("next")
+    assert before == conversation.messages()[: len(before)]

@@ -5,9 +5,10 @@ from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
 from unsay.operations.dispatch import messages_needed
+from unsay.operations.offload import load_segments
 from unsay.operations.pending import find_pending
 from unsay.operations.retry import check_retry, parse_edit
-from unsay.state import Command
+from unsay.state import Command, with_update
 
 
 def retry(thread: ThreadHandle) -> Steps[Reply]:
@@ -31,7 +32,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
         return (yield from resume(thread))
     if find_pending(state["messages"], state.get("turn")).question is not None:
         return (yield from run_turn(thread, {"messages": []}))
-    state = yield from thread.reached(state, (), 1)
+    state = with_update(state, (yield from load_segments(state, thread.scope(), (), turns=1)))
     # For its errors: nothing is stored if one is raised.
     check_retry(state, (), thread.scope().settings.max_message_chars)
     # The graph's own command, so that the question is removed and asked again in one run.
@@ -61,7 +62,9 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     state = yield from thread.settled()
     argument = f"{turn} {text}"
     command = Command(verb="edit", argument=argument)
-    state = yield from thread.reached(state, *messages_needed(state, command))
+    message_ids, turns = messages_needed(state, command)
+    loaded = yield from load_segments(state, thread.scope(), message_ids, turns=turns)
+    state = with_update(state, loaded)
     # For its errors: nothing is stored if one is raised.
     parse_edit(state, argument, (), thread.scope().settings.max_message_chars)
     return (yield from say(thread, f"/edit {argument}"))

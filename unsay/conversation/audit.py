@@ -6,7 +6,7 @@ from typing import Unpack
 from langchain_core.messages import ToolMessage
 from langgraph.store.base import BaseStore
 
-from unsay.conversation.thread import ThreadHandle, locked
+from unsay.conversation.thread import ThreadHandle, checked_id, locked
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
 from unsay.events.event_types import Stamp, make_event, planner_note
@@ -64,13 +64,16 @@ def note(
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        InputError: The note is empty.
+        InputError: The note is empty, or its id or a label cannot be stored.
         EventConflictError: A different event has this id.
         ConflictError: A turn was stopped or waits for a decision.
         EventLogGapError: The id is known, and a part of the event log is missing or was changed.
     """
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
+    if event_id is not None:
+        checked_id(event_id, "note")
+    labels = check_labels(labels)
     state = yield from thread.settled()
     head = state.get("event_log", EMPTY)
     # With its own id a note must be the same event in a later turn, so it names none.
@@ -79,7 +82,7 @@ def note(
         thread_id=thread.thread_id,
         at=thread.scope().now(),
         turn_id=turn["question_id"] if turn else None,
-        labels=labels or {},
+        labels=labels,
         after=head["count"],
     )
     event = make_event(*planner_note(text), stamp=stamp, event_id=event_id)

@@ -38,7 +38,7 @@ from unsay.operations.rollback import live_branch
 from unsay.operations.targets import turns_typed
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import Command, SentCommand, State, Update, with_update
+from unsay.state import Command, SentCommand, State, StateDraft, Update, with_update
 
 
 def answer_command(
@@ -183,20 +183,26 @@ def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
 def _checked(
     thread: ThreadHandle, command: Command, texts: Texts
 ) -> Steps[tuple[State, Scope, Any]]:
-    """Return the state that a command needs, its scope, and the `Orders` that `obey` makes of it.
+    """Return a thread's state, the scope of a command, and the `Orders` that `obey` makes of it.
 
-    The command is not carried out, but offloaded messages that it needs are loaded and committed,
-    and `/compact` and `/forget` may ask a model for a summary. The state is empty if the thread
-    is unknown. Raises the error that refuses the command.
+    Nothing is stored, but `/compact` and `/forget` may ask a model for a summary. An update of the
+    orders also loads the offloaded messages that the command needs. The state is the stored one,
+    empty if the thread is unknown. Raises the error that refuses the command.
     """
+    scope, loaded = thread.scope(), Update()
     try:
         state = yield from thread.known()
     except UnknownThreadError:  # The command itself says what is missing.
         state = State(messages=[])
     else:
-        state = yield from thread.reached(state, *messages_needed(state, command))
-    scope = thread.scope()
-    orders = yield from obey(state, scope, _pending(state), command, texts)
+        message_ids, turns = messages_needed(state, command)
+        loaded = yield from load_segments(state, scope, message_ids, turns=turns)
+    draft = StateDraft(state)
+    draft.apply(loaded)
+    orders = yield from obey(draft.state, scope, _pending(draft.state), command, texts)
+    if orders.update:
+        draft.apply(orders.update)
+        orders = replace(orders, update=draft.update)
     return state, scope, orders
 
 

@@ -16,7 +16,7 @@ from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahea
 from unsay.operations.rollback import live_branch, readable_branches, save_branch, settle, with_step
 from unsay.runtime import Scope
 from unsay.state import EventLogHead, LeftBehind, State, Update, offloaded_of, with_update
-from unsay.storage.event_log import read_events
+from unsay.storage.event_log import event_chain, read_events
 from unsay.types import Operation, StoredBranch
 
 # Values of the newest state that are kept, whichever state the host continues from.
@@ -173,9 +173,12 @@ def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
         return []
     messages = replay((yield from read_events(*scope.address, log))).messages
     offloaded = state.get("offloaded")
+    if not offloaded:
+        return messages
     ids = [message.id for message in messages]
-    start = ids.index(offloaded["last"]) + 1 if offloaded else 0
-    return messages[start:]
+    if offloaded["last"] not in ids:
+        raise event_chain(*scope.address).damaged(log["page_id"])
+    return messages[ids.index(offloaded["last"]) + 1 :]
 
 
 def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:
