@@ -249,3 +249,11 @@ def test_calibrate_refuses_other_files(run: Run) -> None:
     refused = run("calibrate", "bad.jsonl")
     assert (2, True) == (refused.exit_code, "bad.jsonl, line 2" in refused.stderr)
     assert 2 == run("calibrate", "missing.jsonl").exit_code
+
+
+def test_a_thread_without_turns_has_nothing_to_judge(run: Run, serve: Serve) -> None:
+    """The command says so."""
+    serve({LISTS: ON_LISTS})
+    run("say", LISTS, "--thread", "t")
+    run("undo", "t")
+    assert "There are no messages yet.\n" == run("judge", "t").stdout

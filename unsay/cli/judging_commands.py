@@ -118,7 +118,8 @@ def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: s
             reason=verdict.reason,
         )
 
-    opened.show(lambda: "\n".join(map(row, judged)), turns=[asdict(each) for each in judged])
+    rows = "\n".join(map(row, judged)) or texts.no_turns
+    opened.show(lambda: rows, turns=[asdict(each) for each in judged])
 
 
 @on_thread()
