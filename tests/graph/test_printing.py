@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import AnyMessage
 
 from unsay import Conversation, Registry, reversible
+from unsay.context.plan import Omission
 from unsay.errors import InputError
 from unsay.operations.command_table import NOT_IN_GRAPH
 from unsay.storage.sqlite import open_database
@@ -173,8 +174,9 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
 def test_a_status_and_a_summary_print(conversation: Conversation) -> None:
     """The status as the bottom line of the chat, and what was summarized with its summary."""
     assert str(conversation.status()).splitlines()[-1].startswith("Context: ")
-    done = conversation.compact(up_to=1)
-    assert str(done) == f"2 messages (order): {done.summary}"
+    done = Omission(why="order", message_ids=("a", "b"), summary="They met.")
+    assert str(done) == "2 messages (order): They met."
+    assert str(Omission(why="topic", message_ids=("a",))) == "1 message (topic)"
 
 
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
