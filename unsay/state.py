@@ -209,7 +209,8 @@ class OwnWrites(TypedDict):
     """What unsay wrote to a thread that has no store, and therefore no event log.
 
     `length` and `digest` are those of the transcript in the state. `annotated` has a hash of the newest
-    annotated messages by id, `calls` one of the newest tool calls by the key of `Compensation`.
+    annotated messages by id, `calls` one of the newest tool calls by the key of `Compensation`: it is
+    empty once the call is undone, and the error follows it if the undo failed.
     """
 
     length: int

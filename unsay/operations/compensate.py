@@ -6,7 +6,7 @@ required, stores an entry for each call to undo, and names the calls in the upda
 undoes nothing, and a committed one is always completed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from langchain_core.messages import AnyMessage
@@ -26,7 +26,15 @@ from unsay.history.compensations import (
 )
 from unsay.interrupts import ask_person, read_approvals, undo_request
 from unsay.operations.automatic import rejected_messages
-from unsay.operations.provenance import NOT_OURS, UNDONE, call_tag, is_own_call, was_undone
+from unsay.operations.provenance import (
+    NOT_OURS,
+    UNDONE,
+    call_tag,
+    error_of_undo,
+    failed_tag,
+    is_own_call,
+    was_undone,
+)
 from unsay.operations.undoable_calls import NO_UNDO, calls_to_undo, compensations_of, tool_of
 from unsay.runtime import Scope
 from unsay.state import State, Update, with_update
@@ -45,6 +53,15 @@ def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry |
 
 def _intact(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
     return {key: entry for key, entry in entries.items() if entry is not None}
+
+
+def _failed_before(calls: Iterable[Compensation], state: State, scope: Scope) -> dict[str, Entry]:
+    """Return entries by key for the calls whose undo failed in a thread without a store."""
+    return {
+        call.key: Entry(compensation=call, status="failed", error=error)
+        for call in calls
+        if (error := error_of_undo(call, state, scope))
+    }
 
 
 def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
@@ -147,7 +164,8 @@ def _schedule(
     if not removed and not restored:
         return
     found = yield from _known_entries([*removed, *restored], scope)
-    known, due = _intact(found), []
+    failed = _failed_before(removed.values(), state, scope)
+    known, due = {**_intact(found), **failed}, []
     removed = {key: call for key, call in removed.items() if not was_undone(call, state, scope)}
     for key, call in removed.items():
         entry = known.get(key)
@@ -298,6 +316,8 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
         ended = entry.to("done")
     except Exception as error:  # noqa: BLE001 - a tool's own code may raise anything; it is reported
         ended = entry.to("failed", f"{type(error).__name__}: {error}")
+        if scope.store is None:
+            scope.step_log.calls[call.key] = failed_tag(call, ended.error)
     yield from _note_entries([ended], scope)
     return ended
 

@@ -143,11 +143,26 @@ def is_own_call(call: Compensation, state: State, scope: Scope) -> bool:
     """
     if scope.address is not None:
         return False
-    return _recorded(state, scope).get(call.key) == call_tag(call)
+    return _recorded(state, scope).get(call.key, "").partition(" ")[0] == call_tag(call)
+
+
+def failed_tag(call: Compensation, error: str) -> str:
+    """Return what `own_writes` has for a call whose undo failed: its hash, then the error."""
+    return f"{call_tag(call)} {error}"
+
+
+def error_of_undo(call: Compensation, state: State, scope: Scope) -> str:
+    """Return why the call's undo failed before, as `own_writes` has it; empty if it did not fail.
+
+    It is also empty if a host changed the call, and with a store.
+    """
+    if not is_own_call(call, state, scope):
+        return ""
+    return _recorded(state, scope)[call.key].partition(" ")[2]
 
 
 def was_undone(call: Compensation, state: State, scope: Scope) -> bool:
-    """Return whether the call's undo was scheduled before, also if it failed; `False` with a store.
+    """Return whether the call's undo was scheduled before and did not fail; `False` with a store.
 
     `own_writes` and the log of the step say so. Such a call is not scheduled again.
     """

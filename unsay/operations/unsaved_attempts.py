@@ -16,7 +16,7 @@ from unsay.history.compensations import Report
 from unsay.history.tool_steps import AttemptName, find_draft, put_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAttempt
 from unsay.messages.content import text_of
-from unsay.operations.provenance import UNDONE
+from unsay.operations.provenance import UNDONE, failed_tag
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.verdicts import Verdict
@@ -134,8 +134,10 @@ def keep_undone(state: State, scope: Scope, report: Report) -> None:
     """
     place = place_of_question(state, scope)
     if place is not None and scope.store is None and report.outcomes:
-        known = undone_calls(state, scope)
-        calls = {**known, **{each.compensation.key: UNDONE for each in report.outcomes}}
+        calls = {**undone_calls(state, scope)}
+        calls |= {each.compensation.key: UNDONE for each in report.undone}
+        for each in report.of("failed"):
+            calls[each.compensation.key] = failed_tag(each.compensation, each.reason)
         kept = UnsavedAttempt(question=place.text, draft=(), values=calls)
         UNSAVED.keep(place.owner, place.thread_id, f"{place.question_id} undone", kept)
 
