@@ -30,8 +30,8 @@ NOTE_INDENT = 2
 LAST_TURNS = 3
 ANSWER_ROWS = 12
 
-# First arguments of the log records of failures that a turn shows in words.
-SHOWN_FAILURES = (("judge_failed",), ("summary_failed",))
+# First argument of the log records of a failure that a turn shows in words.
+SHOWN_FAILURE = "judge_failed"
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -322,10 +322,10 @@ def event_object(event: Event) -> dict[str, Any]:
 
 @contextmanager
 def failures_on_screen() -> Iterator[None]:
-    """Within the block, do not log failures that the screen shows in words, such as the judge's."""
+    """Within the block, do not log failures of the judge, which the screen shows in words."""
 
     def is_news(record: logging.LogRecord) -> bool:
-        return not (isinstance(record.args, tuple) and record.args[:1] in SHOWN_FAILURES)
+        return not (isinstance(record.args, tuple) and record.args[:1] == (SHOWN_FAILURE,))
 
     log = logging.getLogger(tracing.__name__)
     log.addFilter(is_news)
