@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llmock.pytest_plugin import LLMock
+from llmock.scenarios import Fail, Match
 
 from tests.cli.conftest import Run, Serve, found
 from tests.cli.scripted_conversation import (
@@ -131,10 +133,10 @@ def test_json_prints_one_event_a_line(run: Run, serve: Serve) -> None:
 
 
 def test_an_error_is_shown_and_the_chat_goes_on(run: Run, serve: Serve) -> None:
-    """A message that cannot be answered does not end the chat."""
+    """A message that cannot be answered does not end a piped chat, but its exit code tells."""
     serve(ANSWERS)
     result = run("chat", input=f"{'x' * 1_000_000}\n{LISTS}\n")
-    assert (0, f"{ON_LISTS}\n") == (result.exit_code, result.stdout)
+    assert (2, f"{ON_LISTS}\n") == (result.exit_code, result.stdout)
     assert "unsay: The message has 1000000 characters" in result.stderr
 
 
@@ -338,3 +340,16 @@ def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) ->
     refused = run("say", "What is this?", "--file", "sound.bin")
     assert 2 == refused.exit_code
     assert "only text and images (GIF, JPEG, PNG, WebP) can be attached" in refused.stderr
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_a_piped_chat_tells_of_a_model_error(
+    run: Run, serve: Serve, llmock: LLMock, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A script sees that the model failed, also if a later message was answered."""
+    serve(ANSWERS)
+    monkeypatch.setenv("OPENAI_BASE_URL", llmock.base_url())
+    llmock.add(Fail(status, times=None, match=Match(model="answerer")))
+    result = run("chat", input=f"{LISTS}\n/help\n")
+    assert (1, True) == (result.exit_code, "/undo" in result.stdout)
+    assert f"{status}" in result.stderr

@@ -8,7 +8,7 @@ import click
 
 from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
 from unsay.cli.loading import Attached
-from unsay.cli.output import note, print_json, show_error, versioned
+from unsay.cli.output import exit_code_of, note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
@@ -66,10 +66,11 @@ class Chat:
             lambda: status_of(self._conversation, self._screen.labels),
         )
 
-    def run(self) -> None:
+    def run(self) -> int:
         """Read and answer messages until the end of the input, `exit`, `quit` or `/exit`.
 
-        An error of a turn is shown, and the chat goes on.
+        An error of a turn is shown, and the chat goes on. Returns the exit code: 0, or that of the
+        first such error if standard input is not a terminal.
 
         Raises:
             SessionEndedError: The thread was ended.
@@ -78,12 +79,14 @@ class Chat:
             KeyboardInterrupt: Ctrl-C, unless standard input is a terminal: there it stops the turn.
         """
         self._greet()
+        code = 0
         while (line := self._next()) is not None:
             try:
                 self._turn(line)
             except SessionEndedError:
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
+                code = code or exit_code_of(error)
                 self._screen.end_line()
                 show_error(
                     error,
@@ -94,6 +97,7 @@ class Chat:
                 )
             if self._interactive:
                 click.echo(err=True)
+        return 0 if self._interactive else code
 
     def _turn(self, line: str) -> None:
         try:

@@ -172,6 +172,11 @@ def report(error: Exception, *, as_json: bool) -> int:
     if not isinstance(error, UnsayError | click.ClickException | OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     show_error(error, as_json=as_json)
+    return exit_code_of(error)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code for an error that ends the program or fails a turn of a piped chat."""
     if isinstance(error, click.ClickException):
         return error.exit_code
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)

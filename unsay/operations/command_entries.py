@@ -46,7 +46,12 @@ class CommandEntry:
 
 
 COMMANDS = (
-    CommandEntry("chat", "chat", "Chat in the terminal; /help lists the commands."),
+    CommandEntry(
+        "chat",
+        "chat",
+        "Chat in the terminal; /help lists the commands.",
+        details="Without a terminal, the exit code is that of the first message that failed.",
+    ),
     CommandEntry("say", "chat", "Send TEXT (- reads standard input) and print the answer."),
     CommandEntry(
         "threads",
