@@ -72,6 +72,22 @@ def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:
     assert all(verb in shown for verb in ("/undo", "/rollback", "/resume", "/exit"))
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        pytest.param("/help resume", "/resume  continue an interrupted turn", id="of the chat"),
+        pytest.param("/help /UNDO", "/undo  undo the last operation", id="of the graph"),
+        pytest.param("/help usage", "/tokens  show the parts", id="an alias"),
+        pytest.param("/help me", "/me is not available in this chat", id="unknown"),
+    ],
+)
+def test_help_explains_one_command(run: Run, serve: Serve, typed: str, shown: str) -> None:
+    """Only the line of the named command is printed; an unknown name is refused."""
+    serve(ANSWERS)
+    lines = run("chat", input=f"{typed}\n").stdout.splitlines()
+    assert (1, True) == (len(lines), lines[0].startswith(shown))
+
+
 def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
     """What happened beside the words is on standard error."""
     serve({**DRAFTS, "weather": "I cannot see the weather from here; ask your forecast."}, SCORES)

@@ -22,6 +22,8 @@ def last(state: dict) -> str:
     ("command", "expected"),
     [
         pytest.param("/help", "/rollback", id="help"),
+        pytest.param("/help pin", "/pin [N]  ", id="help-of-one"),
+        pytest.param("/help zzz", "/zzz ", id="help-of-none"),
         pytest.param("/timeline", "0.90  question two", id="timeline"),
         pytest.param("/checkpoints", "cp-", id="checkpoints"),
         pytest.param("/checkpoint home", "home", id="checkpoint"),

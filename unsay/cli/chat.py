@@ -210,6 +210,10 @@ class Chat:
         If an undo or rollback removes a question, its words are put into the prompt. Raises what
         `Speaker.say` raises; `run` shows it.
         """
+        named = command["argument"] if command["verb"] == "help" else ""
+        if named and not self._as_json and (own := self._own_help(named)):
+            click.echo(own)
+            return
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] in ("retry", "edit", "compact"):
             self._screen.begin()
@@ -220,8 +224,11 @@ class Chat:
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)
             self._put_back(next((text_of(message) for message in gone), ""))
-        if command["verb"] == "help" and not self._as_json:
-            click.echo(chat_help(self._screen.labels.language, by_chat=True))
+        if command["verb"] == "help" and not command["argument"] and not self._as_json:
+            click.echo(self._own_help())
+
+    def _own_help(self, only: str = "") -> str:
+        return chat_help(self._screen.labels.language, by_chat=True, only=only)
 
     def _with_files(self, line: str) -> str:
         if not self._files.names:

@@ -354,7 +354,14 @@ COMMANDS = (
         "Print the script that completes commands in bash, zsh or fish.",
         details='For bash, add this line to ~/.bashrc: eval "$(unsay completion bash)"',
     ),
-    CommandEntry("help", chat_en="list the commands", chat_ja="コマンドの一覧", reads=True),
+    CommandEntry(
+        "help",
+        chat_en="list the commands, or explain one",
+        chat_ja="コマンドの一覧、または1つの説明",
+        argument="[COMMAND]",
+        argument_ja="[コマンド]",
+        reads=True,
+    ),
     CommandEntry(
         "resume",
         chat_en="continue an interrupted turn",

@@ -33,13 +33,23 @@ def chat_help(
     language: Language,
     *,
     by_chat: bool = False,
+    only: str = "",
     allows: Callable[[str], bool] = lambda _: True,
 ) -> str:
     """Return the help, a command a line: the graph's commands, or with `by_chat` the chat's own.
 
-    Only commands are listed for whose names `allows` returns `True`.
+    Only commands are listed for whose names `allows` returns `True`. `only` is what a person typed
+    after `/help`: if it is not empty, only the command of this name or alias is listed. The result
+    is empty if there is none.
     """
-    listed = [each for each in SLASH_COMMANDS if each.by_chat == by_chat and allows(each.name)]
+    name = only.lower().removeprefix("/")
+    listed = [
+        each
+        for each in SLASH_COMMANDS
+        if each.by_chat == by_chat
+        and allows(each.name)
+        and (not name or name in (each.name, *each.aliases))
+    ]
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 

@@ -300,12 +300,20 @@ _ROLLBACKS = {
     "rollback": "person",
 }
 
+
+def _help(order: _Order) -> str:
+    listed = chat_help(
+        order.texts.language, only=order.argument, allows=order.scope.settings.allows
+    )
+    return listed or order.texts.not_in_chat.format(verb=order.argument.removeprefix("/"))
+
+
 _TEXTS: dict[str, Callable[[_Order], str]] = {
     "checkpoints": lambda o: checkpoints_text(o.state.get("checkpoints", []), o.texts),
     "timeline": _timeline,
     "forgotten": lambda o: forgotten_text(o.state, o.texts),
     "lessons": lambda o: lessons_text(lessons_in(o.state["messages"]), o.texts),
-    "help": lambda o: chat_help(o.texts.language, allows=o.scope.settings.allows),
+    "help": _help,
 }
 
 _ANSWERS: dict[str, Callable[[Texts], str]] = {
