@@ -1,4 +1,5 @@
 import json
+import re
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.cli.scripted_conversation import (
     SCORES,
 )
 from unsay.cli.loading import load_files
+from unsay.messages.content import cells_of
 
 TOOLS = '''
 def legs(animal: str) -> str:
@@ -70,6 +72,15 @@ def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:
     serve(ANSWERS)
     shown = run("chat", input="/help\n").stdout
     assert all(verb in shown for verb in ("/undo", "/rollback", "/resume", "/exit"))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_help_is_aligned(run: Run, serve: Serve, language: str) -> None:
+    """What the commands do begins in one column, for the graph's commands and the chat's own."""
+    serve(ANSWERS)
+    shown = run("chat", input="/help\n", env={"UNSAY_LANGUAGE": language}).stdout.splitlines()
+    heads = [re.match(r"/.*?  +", line) for line in shown]
+    assert 1 == len({head and cells_of(head[0]) for head in heads})
 
 
 @pytest.mark.parametrize(

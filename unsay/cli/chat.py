@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -16,7 +17,7 @@ from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, readable
 from unsay.cli.status import status_of
-from unsay.cli.terminal import columns, wrapped
+from unsay.cli.terminal import columns, help_table, room, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
@@ -214,18 +215,23 @@ class Chat:
         if named and not self._as_json and (own := self._own_help(named)):
             click.echo(own)
             return
+        is_list = command["verb"] == "help" and not named and not self._as_json
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] in ("retry", "edit", "compact"):
             self._screen.begin()
-        self._speaker.say(readable(line), self._show)
+        self._speaker.say(readable(line), self._show_help if is_list else self._show)
         # The notice about a command decides nothing.
         self._due = self._due or due
         if command["verb"] in ("undo", "rollback"):
             after = {message.id for message in self._conversation.messages()}
             gone = (m for m in before if m.type == "human" and m.id not in after)
             self._put_back(next((text_of(message) for message in gone), ""))
-        if command["verb"] == "help" and not command["argument"] and not self._as_json:
-            click.echo(self._own_help())
+
+    def _show_help(self, event: Event) -> None:
+        if event.reply is not None:
+            text = help_table(f"{event.reply.text}\n{self._own_help()}", columns=room())
+            event = replace(event, reply=replace(event.reply, text=text))
+        self._show(event)
 
     def _own_help(self, only: str = "") -> str:
         return chat_help(self._screen.labels.language, by_chat=True, only=only)

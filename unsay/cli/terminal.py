@@ -230,6 +230,26 @@ def line(head: str, words: str) -> str:
     return f"{head}  {one_line(words, max(LEAST_CELLS, cells))}".rstrip()
 
 
+def help_table(text: str, *, columns: int) -> str:
+    r"""Return a help of lines `/usage  meaning` in two columns; other lines are unchanged.
+
+    A meaning that does not fit in `columns` cells continues in the second column.
+
+    >>> print(help_table("/undo  go back\n/pin [N]  keep", columns=15))
+    /undo     go
+              back
+    /pin [N]  keep
+    """
+    rows = [line.partition("  ") for line in text.split("\n")]
+    indent = max((cells_of(usage) + 2 for usage, _, meaning in rows if meaning), default=0)
+    return "\n".join(
+        padded(usage, indent) + wrapped(meaning, columns=columns, indent=indent)
+        if meaning
+        else usage
+        for usage, _, meaning in rows
+    )
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield each row as one line; every column is as wide as its widest cell.
 
