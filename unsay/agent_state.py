@@ -33,12 +33,12 @@ STRUCTURED = "structured_response"
 
 
 def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return a model whose agents take as input, and return, all channels of their input and output.
+    """Return a model whose agents both take and return all channels of their input and output.
 
     Without this, a channel of the output alone, such as `todos`, could not be given back to the
-    agent. Its async tools can then be called from blocking code too. A fallback of another kind
-    than the main model, an agent for a chat model or the reverse, gets its input in its own form.
-    The given agent is not changed; a model without agents is returned as it is.
+    agent. Its async tools can then be called from blocking code too. A chat model as fallback of
+    an agent, or an agent as fallback of a chat model, gets its input in its own form. The given
+    agent is not changed; a model without agents is returned as it is.
     """
     adapted = []
 

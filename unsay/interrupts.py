@@ -176,8 +176,8 @@ def read_decision(answer: Any) -> Decision:
 def read_approvals(answer: Any, count: int) -> list[bool]:
     """Read a yes or no for each of `count` actions, in their order.
 
-    An answer that is not a list counts for all of them. Raises `InputError` for another number of
-    answers, or if one is neither yes nor no.
+    `answer` is a list, `{"decisions": [...]}`, or one answer that counts for all. Raises
+    `InputError` for another number of answers, or if one is neither yes nor no.
     """
     given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
     decisions = given if isinstance(given, list) else [given] * count

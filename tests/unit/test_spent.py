@@ -3,11 +3,21 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from unsay.context.manifest import with_manifest
+from unsay.context.manifest import Manifest, with_manifest
 from unsay.history.token_usage import Spent, Tokens, tokens_in, tokens_of
 from unsay.messages.annotations import annotate
 
-MANIFEST: Any = {"model": "m"}
+MANIFEST = Manifest(
+    sent="1",
+    by_rule={},
+    parts={},
+    window=0,
+    question="q",
+    digest="d",
+    attempt=1,
+    call=1,
+    model="m",
+)
 PRICES = {"m": {"input": 2.0, "output": 10.0, "cache_read": 0.5}}
 
 

@@ -152,7 +152,7 @@ def hold(
 
 
 def held(account: UsageAccount, key: str) -> Amount:
-    """Return the hold of a running call; an amount of 0 if there is none."""
+    """Return the amount that is held for the running call with this key; 0 of both if there is none."""
     holds = (hold for hold in account["holds"] if hold["key"] == key)
     return next((Amount(tokens=hold["tokens"], micros=hold["micros"]) for hold in holds), Amount())
 

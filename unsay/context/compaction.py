@@ -233,7 +233,7 @@ def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
 
 
 def fenced(summary: str) -> str:
-    """Return a summary between tags that mark it as data."""
+    """Return a summary as data for a model: between tags that the summary itself cannot close."""
     return Fence.around(summary).wrap("summary", summary)
 
 

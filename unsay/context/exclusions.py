@@ -74,7 +74,7 @@ def forgotten_topics(forgotten: Sequence[Forgotten]) -> frozenset[str]:
 
 
 def remaining_topics(topics: Sequence[Topic], forgotten: Sequence[Forgotten]) -> list[Topic]:
-    """Return the topics that were not forgotten as a whole."""
+    """Return the topics without those that were forgotten as a whole."""
     ids = forgotten_topics(forgotten)
     return [topic for topic in topics if topic["id"] not in ids]
 

@@ -55,7 +55,8 @@ class Strategy(Protocol):
     def plan(self, ctx: PlanContext) -> Plan | Steps[Plan] | Awaitable[Plan]:
         """Return the plan of the next context: of `ctx.keep`, `ctx.leave_out` or `ctx.shorten`.
 
-        Leave out many messages at once, and rarely: each change invalidates the provider's cache.
+        Called at the end of each turn, and before model calls as `per_turn` says. Leave out many
+        messages at once, and rarely: each change invalidates the provider's cache.
         """
         ...
 

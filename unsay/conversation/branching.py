@@ -377,11 +377,11 @@ def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[
         handle: The thread.
         message_ids: In the order wanted; the last must be an answer. What belongs to a message is
             added: to a tool call its results, to a question its documents.
-        from_: The id of a branch, or its beginning with `branch-`; else the id of a thread.
+        from_: A branch's id or the beginning of it, `branch-…`; else the id of a thread.
 
     Raises:
         UnknownBranchError: No branch has this id, or a message is not in the branch or thread.
-        UnknownThreadError: No thread has this id, or this thread has no messages yet.
+        UnknownThreadError: No thread has the id `from_`, or one of the two has no messages yet.
         InputError: There are no messages, or they do not end in an answer.
         ConflictError: A turn was stopped, a decision is pending, or several branches match.
         StorageError: The database failed, or stored data is missing or damaged.

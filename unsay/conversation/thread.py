@@ -143,8 +143,8 @@ class ThreadHandle:
     def take(self) -> Steps[Hold]:
         """Wait for the right to write to the thread, and return it; the caller releases it.
 
-        Raises `ThreadBusyError` if it is not free in time, and at once if the thread's own running turn
-        asks for it.
+        Raises `ThreadBusyError` if it is not free in time, and at once if the thread's own running
+        turn asks for it; `StorageError` if the database failed.
         """
         return (yield from take(self.database, self.thread_id, self.services.settings))
 

@@ -198,7 +198,7 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
 
 def is_turn_open(state: Mapping[str, Any]) -> bool:
-    """Return whether the newest question is that of the last turn, and has no answer yet.
+    """Return whether the last turn has not ended and its question, the newest, has no answer yet.
 
     Commands that a notice has answered are skipped; without a question it is `False`.
     """

@@ -327,8 +327,9 @@ def _reply(
 ) -> Steps[Any]:
     """Return the judge's reply to a request, in the first form that the judge's server accepts.
 
-    A form that the server refuses is not tried again, except the last form, whose errors are raised.
-    Errors of the others are raised if they are not such a refusal.
+    A form that the server refuses is not tried again, also in later calls, except the last form.
+    All errors of the last form are raised, of the others those that are not such a refusal. `key`
+    identifies the call, so that it is paid once after a crash.
     """
     limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
     *others, last = forms

@@ -168,8 +168,9 @@ def _by_channel(value: Any) -> Mapping[Any, Any]:
 def _read_values(given: Mapping[Any, Any]) -> HostInput:
     """Read values by channel; the result's `value` has those that a host may write, checked.
 
-    Its messages have ids. `others` has the values of the graph's other channels, unchecked: the
-    caller must refuse them if they change something. Names that are not channels are ignored. Raises `InputError` for a bad value.
+    Messages without an id get one. `others` has the values of the graph's other channels,
+    unchecked: the caller must refuse them if they change something. Names that are not channels
+    are ignored. Raises `InputError` for a bad value.
     """
     value = {}
     for name in Input.__annotations__.keys() & given.keys():

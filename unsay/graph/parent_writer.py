@@ -293,9 +293,11 @@ class Run:
 def _outside(
     states: Sequence[CheckpointTuple], own: str | None, base: str
 ) -> tuple[CheckpointTuple | None, bool]:
-    """Return the newest state of other writers, `None` if there is none among `states`.
+    """Return the newest of `states` that others wrote and the run does not build on; else `None`.
 
-    The second result is whether older states need not be read.
+    The run builds on `own` and its parents, and on states with the same term as the newest of
+    these that has one, or an earlier term. A state without a term counts only if a host wrote it
+    after `base`. The second result is whether older states need not be read.
 
     Args:
         states: The newest of the thread, newest first.

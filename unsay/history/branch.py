@@ -339,9 +339,10 @@ _turns_namespace = partial(thread_namespace, "turns")
 
 
 def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> Steps[None]:
-    """Write the places of turns; the caller must be the thread's only writer.
+    """Write where turns that leave the state are found; the caller is the thread's only writer.
 
-    `places` has, by turn id, the id of a branch, or of the message that repeats the turn's question.
+    `places` has, by turn id, the id of a branch or of the message that repeats the question; for a
+    slash command, JSON of its text and notice. `DatabaseCorruptError` if an item is damaged.
     """
     buckets: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():

@@ -235,9 +235,9 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
 def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessage]]:
     """Return the input that was stored before its turn began, documents first; it may be empty.
 
-    It is cleared when the turn ends or waits for a decision, or when a later verb finds it in the
-    transcript. So an unanswered question can be in the transcript alone: look there too. Input that
-    is damaged is left out, and logged as a warning.
+    It is cleared when the turn ends or waits for a decision, or by a later verb that finds it in
+    the transcript. So the transcript alone may have an unanswered question: look there too.
+    Input that is damaged is left out, and logged as a warning.
     """
     item = yield from _read_item(store, thread_id)
     kept = None if item is None else item.value.get("pending_input")

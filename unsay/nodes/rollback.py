@@ -156,7 +156,7 @@ def _retry(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update
 
 
 def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
-    """Remove the turn with the number `to` as `remove_turn` does, with its errors; add a notice."""
+    """Remove the turn with the number `request["to"]`, with `remove_turn`'s errors; add a notice."""
     turn, number = state["turn"], request["to"] or ""
     update = remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)

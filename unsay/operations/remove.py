@@ -42,7 +42,7 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
 def remove_turn(
     state: State, scope: Scope, number: str, pending: Sequence[str], reason: str
 ) -> Update:
-    """Keep a turn as a branch; return the update that removes it, which `undo` reverses.
+    """Return the update that removes a turn and keeps it as a branch; `undo` reverses it.
 
     Summaries that cover the turn are dropped: their other messages are sent in full until the
     next summary. Raises `UnknownTurnError` or `InputError`, as `removable` does.

@@ -93,7 +93,7 @@ def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
     """Return what an earlier run made of the turn's attempt and did not save; else `None`.
 
     It is one that this process could not save, or one with tools that a crash interrupted. It is
-    kept until this run is saved.
+    kept until the current run is saved.
     """
     place = place_of_question(state, scope)
     if place is None:

@@ -140,8 +140,8 @@ def select(
 
     `cursor` is the one of the previous slice; `None` starts at the first event. A filter that is
     `None` matches every event; an event must have all the `labels` with the same values. The
-    slice's own cursor is `None` if no other event matches. Raises `InputError` if `limit` is under
-    1 or the cursor is of another list.
+    slice's own cursor is `None` if no other event matches. Raises `InputError` if `limit` is
+    under 1 or the cursor is of other events.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")

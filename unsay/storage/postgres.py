@@ -379,7 +379,7 @@ def _is_lost(error: psycopg.OperationalError) -> bool:
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Turn errors in a `with` block into those of `meaning`; of the pool into `StorageError` or, if it is closed, `InputError`."""
+    """Turn Postgres' errors in a `with` block into `meaning`'s, the pool's into `StorageError`."""
     try:
         yield
     except PoolTimeout as error:

@@ -178,8 +178,8 @@ def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
 def _unreleased(term: int, claim: dict[str, Any] | None) -> int:
     """Return the number of the newest lease whose owner may still write; 0 if there is none.
 
-    `term` is the number of the newest lease and `claim` its claim. An owner that released its lease
-    or whose process ended writes no more.
+    `term` is the newest lease's number, `claim` what its owner stored; if that is missing, the
+    lease before counts. An owner that released its lease, or has ended, writes no more.
     """
     if claim is None:
         return max(0, term - 1)  # its claim was deleted, so the term before may be unreleased
