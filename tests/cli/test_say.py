@@ -227,3 +227,14 @@ def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: Path) 
     run("say", LISTS, "--thread", "t")
     with Conversation.open(f"{home}/unsay.db", thread="t") as conversation:
         assert [LISTS, ON_LISTS] == [message.text for message in conversation.messages()]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_message_names_no_thread(run: Run, serve: Serve, text: str) -> None:
+    """Only the error is printed, because no thread begins."""
+    serve(ANSWERS)
+    result = run("say", text)
+    assert (2, ["unsay: The message is empty: write a text"]) == (
+        result.exit_code,
+        result.stderr.splitlines(),
+    )

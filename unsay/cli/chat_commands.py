@@ -127,9 +127,9 @@ def say(
         if words is None:
             _resume(speaker, decide, as_json=as_json)
             return
-        if thread is None:
-            note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
         images = list(attached.images.values())
+        if thread is None and (words.strip() or images):  # an empty message begins no thread
+            note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
         ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
         _show(speaker, words, ask, as_json=as_json)
 
