@@ -280,6 +280,7 @@ def test_a_word_leaves_the_chat(run: Run, serve: Serve, word: str) -> None:
     assert [asked] == [each.question for each in server.asked_of("answerer")]
 
 
+@pytest.mark.full
 def test_a_decision_that_is_yes_or_no(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

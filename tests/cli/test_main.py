@@ -73,6 +73,7 @@ def test_what_must_be_instant_loads_nothing_heavy(
     assert done.stdout or arguments == ["nonsense"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "filters",
     [

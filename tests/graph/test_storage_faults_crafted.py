@@ -12,6 +12,7 @@ import ormsgpack
 import pytest
 
 from tests.graph.kit import Numbered, scores
+from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.errors import StorageError
 from unsay.storage.items import add_checksum
@@ -110,7 +111,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecationWarning")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("payload", sampled(PAYLOADS, every=3))
 def test_a_crafted_row_runs_nothing(
     payload: str, form: str, place: str, filled: bytes, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
+from tests.tiers import sampled
 from unsay import Conversation
 from unsay.context import Composed, SlidingWindow, Summarizing, ThreeStage, three_stage
 from unsay.errors import ConfigurationError
@@ -194,7 +195,7 @@ def test_each_number_changes_what_the_model_is_sent(
 
 
 @pytest.mark.parametrize("source", ["environment", "file", "preset"])
-@pytest.mark.parametrize(("name", "value", "more"), SETTABLE)
+@pytest.mark.parametrize(("name", "value", "more"), sampled(SETTABLE, every=2))
 def test_each_number_can_be_set_everywhere(
     name: str,
     value: Any,

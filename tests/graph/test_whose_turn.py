@@ -10,6 +10,7 @@ from langgraph.types import Interrupt, StateSnapshot
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
+from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import Stored, is_turn_open, resumes_turn
 from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
@@ -351,7 +352,9 @@ def test_no_host_takes_a_pending_decision_away(opened: Opening, way: str, wrote:
 
 @pytest.mark.parametrize("wrote", MESSAGES)
 @pytest.mark.parametrize("way", ["", "update", "input", "add"])
-@pytest.mark.parametrize("beginning", [name for name in BEGINNINGS if name != "undecided"])
+@pytest.mark.parametrize(
+    "beginning", sampled([name for name in BEGINNINGS if name != "undecided"], every=2)
+)
 @pytest.mark.parametrize("what", ["same", "new"])
 def test_no_words_are_swallowed(
     opened: Opening, beginning: str, way: str, wrote: str, what: str

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.tiers import sampled
 from unsay import reversible
 from unsay.messages.annotations import KEY, annotation_of, is_notice
 from unsay.operations.record_events import digest_of
@@ -167,7 +168,7 @@ def test_a_forged_verdict_of_a_document_does_not_count(parts: dict[str, Any]) ->
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("role", [AIMessage, HumanMessage, SystemMessage])
+@pytest.mark.parametrize("role", sampled([AIMessage, HumanMessage, SystemMessage], every=3))
 def test_an_impossible_annotation_does_no_harm(
     role: Any, claim: Any, parts: dict[str, Any]
 ) -> None:

@@ -77,6 +77,7 @@ async def test_a_host_purges_a_thread_from_its_store(form: str) -> None:
     assert 0 == again.items
 
 
+@pytest.mark.full
 def test_a_registry_purges_a_thread_from_a_file(tmp_path: Path) -> None:
     """The checkpoints leave with the items, and no byte of the thread stays in the file."""
     path = tmp_path / "t.db"
