@@ -151,6 +151,16 @@ def test_every_translated_text_exists() -> None:
     assert [] == left_over
 
 
+def test_each_text_has_its_own_translation() -> None:
+    """A shorter text with a gap, such as "Try {}.", does not take the longer ones that fit it."""
+    words = Labels("ja")
+    clear = [text for text in words.refusals if "{}{}" not in text]
+    given = {text: ["x1"] * text.count("{}") for text in clear}
+    found = {text: words.reason(text.format(*values)) for text, values in given.items()}
+    expected = {text: words.budgets(words.refusals[text].format(*given[text])) for text in clear}
+    assert expected == found
+
+
 def test_values_keep_their_quotes() -> None:
     """A quoted name gets Japanese quotation marks, a list of names keeps its own."""
     reason = Labels("ja").reason

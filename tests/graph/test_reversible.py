@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -15,12 +16,17 @@ from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
 from unsay import reversible
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
-from unsay.errors import ConfirmationNeededError, ConflictError, ModelUnavailableError
+from unsay.errors import (
+    ConfirmationNeededError,
+    ConflictError,
+    EmptyAnswerError,
+    ModelUnavailableError,
+)
 from unsay.history.branch import Label, list_stored_branches
 from unsay.history.compensations import list_entries
 from unsay.messages.annotations import is_notice
 from unsay.operations.rollback import go_back
-from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls, attempt_of, question_of
 
 WORLD: list[str] = []
 BROKEN: list[str] = []
@@ -737,20 +743,68 @@ def test_a_command_stores_no_branch_before_the_decision(tmp_path: Path, command:
         assert 1 <= len(stored_branches(conversation)) - len(before)
 
 
+def booked_by(messages: list[Any]) -> Any:
+    """A model that books once for each question, with the same ids each time."""
+    if messages[-1].type == "tool":
+        return AIMessage("Booked.", id="answer-0123456789abcdef")
+    return step("Kyoto")
+
+
+@pytest.mark.parametrize("way", ["/undo", "/remove 1", "removed", "all removed"])
 @pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
 def test_a_question_with_ids_from_before_is_done_and_undone_again(
-    store: InMemoryStore | None,
+    store: InMemoryStore | None, way: str
 ) -> None:
-    """A host sends its question's id again, and the model gives the same ids, after each undo."""
+    """A host sends its question's id again, and the model gives the same ids, after it was removed."""
+    made = make(ScriptedChat(script=booked_by), ScriptedJudge(), tools=TOOLS, store=store)
+    for number in range(3):
+        asked = HumanMessage("Book Kyoto.", id="q")
+        messages = made.invoke({"messages": [asked]}, config(thread=way))["messages"]
+        if way.startswith("/"):
+            made.invoke({"messages": [HumanMessage(way, id=f"{number}")]}, config(thread=way))
+            continue
+        ids = [REMOVE_ALL_MESSAGES] if way == "all removed" else [m.id for m in messages]
+        update = {"messages": [RemoveMessage(id=each) for each in ids]}
+        made.update_state(config(thread=way), update)
+    say(made, "And now?", thread=way)
+
+    assert ["+Kyoto", "-Kyoto"] * 3 == WORLD[:6]
+
+
+def test_an_interrupted_question_that_is_sent_again_is_done_again() -> None:
+    """Its tool call, of a second attempt, was undone when another question took its place."""
+    failing = [True]
 
     def script(messages: list[Any]) -> Any:
-        if messages[-1].type == "tool":
-            return AIMessage("Booked.", id="answer-0123456789abcdef")
-        return step("Kyoto")
+        if "Kyoto" not in question_of(messages):
+            return GOOD
+        if attempt_of(messages) == 1:
+            return "Fish."
+        if messages[-1].type != "tool":
+            return step("Kyoto")
+        if failing and failing.pop():
+            raise ConnectionError("unreachable")
+        return "Booked."
 
-    made = make(ScriptedChat(script=script), ScriptedJudge(), tools=TOOLS, store=store)
-    for number in range(3):
-        made.invoke({"messages": [HumanMessage("Book Kyoto.", id="q")]}, config())
-        made.invoke({"messages": [HumanMessage("/undo", id=f"undo-{number}")]}, config())
+    judge = ScriptedJudge(scores={"Fish": 0.1})
+    made = make(ScriptedChat(script=script), judge, tools=TOOLS, store=InMemoryStore())
+    asked = {"messages": [HumanMessage("Book Kyoto.", id="q")]}
+    with pytest.raises(ModelUnavailableError):
+        made.invoke(asked, config())
+    say(made, "Hello?")
+    assert ["+Kyoto", "-Kyoto"] == WORLD
+    made.invoke(asked, config())
 
-    assert ["+Kyoto", "-Kyoto"] * 3 == WORLD
+    assert ["+Kyoto", "-Kyoto", "+Kyoto"] == WORLD
+
+
+def test_an_empty_answer_is_asked_for_again(tmp_path: Path) -> None:
+    """A graph with tools stores its drafts; one that was refused as empty is not used again."""
+    answers = iter(["", "", "", GOOD])
+    model = ScriptedChat(script=lambda _: next(answers))
+    with Conversation.open(
+        tmp_path / "t.db", thread="t", model=model, judge=ScriptedJudge(), tools=TOOLS
+    ) as conversation:
+        with pytest.raises(EmptyAnswerError):
+            conversation.say("Hello")
+        assert GOOD == conversation.say("Hello").text

@@ -295,7 +295,7 @@ def test_ends_on_a_mapping_that_holds_itself() -> None:
     assert read_reply(endless) == ScoreReply(score=None, reason="")
 
 
-values = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+values = st.none() | st.booleans() | st.floats() | st.integers() | st.decimals() | st.text()
 nested = st.recursive(values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 

@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
@@ -228,8 +229,9 @@ def _read_number(value: object) -> Reading:
     if isinstance(value, str):
         score = score_of_value(value.translate(_WIDE))
     elif isinstance(value, Real | Decimal) and not isinstance(value, bool):
-        number: Any = value  # the types of numbers have no comparison in common
-        score = float(number) + 0.0 if 0 <= number <= 1 else None  # turns -0.0 into 0.0
+        with suppress(ValueError, ArithmeticError):  # too large, or a signalling NaN
+            number = float(value)
+            score = number + 0.0 if 0 <= number <= 1 else None  # turns -0.0 into 0.0
     return Reading(score=score, problem="no valid score" if score is None else "")
 
 

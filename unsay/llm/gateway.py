@@ -114,7 +114,7 @@ def _unreadable(error: Exception, quoted: str) -> ModelReplyError | None:
     """Return the error for a reply that the model's client cannot read; `None` for another failure."""
     if isinstance(error, JSONDecodeError):
         return ModelReplyError(f"The model's server sent invalid JSON ({quoted}). {_KEPT}")
-    if _raised_by_client(error):
+    if isinstance(error, ValueError | TypeError) and _raised_by_client(error):
         return ModelReplyError(
             f"The model's server sent a reply that its client cannot read ({quoted}). Check that "
             "OPENAI_BASE_URL is the address of a model's API, such as http://127.0.0.1:11434/v1. "

@@ -13,7 +13,14 @@ from unsay.messages.content import Text, Thinking, parts_of, text_of
 from unsay.operations.offload import load_segments
 from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
-from unsay.operations.rollback import live_branch, readable_branches, save_branch, settle, with_step
+from unsay.operations.rollback import (
+    live_branch,
+    next_entry_id,
+    readable_branches,
+    save_branch,
+    settle,
+    with_step,
+)
 from unsay.runtime import Scope
 from unsay.state import EventLogHead, LeftBehind, State, Update, offloaded_of, with_update
 from unsay.storage.event_log import event_chain, read_events
@@ -108,7 +115,7 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     `track_run` calls this before each node, and then schedules the undo of their tool calls: the
     host's change itself could not ask a person to confirm it. A damaged branch is skipped; the
     event `segment_lost` reports it. The returned update clears the channel `left_behind`; it is
-    empty if no host removed messages.
+    empty if no host removed messages. It also changes `entry_id` if branches were made.
     """
     due = state.get("left_behind")
     if not due:
@@ -130,6 +137,8 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
             only=None,
         )
         scope.step_log.changes.append(change)
+        # The host may send a question again: what the store has of its attempts is over.
+        return Update(left_behind=None, entry_id=next_entry_id(state, change))
     return Update(left_behind=None)
 
 

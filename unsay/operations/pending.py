@@ -32,6 +32,7 @@ from unsay.operations.rollback import (
     OPERATIONS,
     count_turns,
     live_branch,
+    next_entry_id,
     save_branch,
     settle,
     with_step,
@@ -252,8 +253,11 @@ def repair_interrupted(
     refs = list(state.get("branches", []))
     for each in changes:
         refs = save_branch(each, scope, refs)
-    update = settle(state, as_one(live, changes, label), refs)
+    change = as_one(live, changes, label)
+    update = settle(state, change, refs)
     if removed:
+        # A host may send the question again: what the store has of its attempts is over.
+        update["entry_id"] = next_entry_id(state, change)
         scope.emit("messages_removed", reason=label.reason)
     rejected = [name for name in turn["branches"] if name not in turn["draft_branches"]]
     if rejected:

@@ -10,7 +10,13 @@ from unsay.errors import InputError
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.messages.boundaries import steps
 from unsay.operations.reversal import renumber_and_log
-from unsay.operations.rollback import live_branch, save_branch, settle, with_step
+from unsay.operations.rollback import (
+    live_branch,
+    next_entry_id,
+    save_branch,
+    settle,
+    with_step,
+)
 from unsay.operations.visibility import turns_named
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
@@ -55,6 +61,7 @@ def remove_turn(
     change = _without_summaries(live, replace_tail(live, base, label=label, keep=keep), ids)
     refs = save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
+    update["entry_id"] = next_entry_id(state, change)
     update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)
     before = state.get("compaction", Compaction())

@@ -202,14 +202,14 @@ def go_back(
     refs = save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     # A question that waits at its tool steps is asked anew: the stored steps of its old draft are over.
-    update["entry_id"] = _next_entry_id(state, change)
+    update["entry_id"] = next_entry_id(state, change)
     if label.kind == "person" and spoken(change.branch["messages"]):
         step = Operation(kind="rollback", base=base, branches=[change.branch["id"]])
         update.update(with_step(state, step))
     return update
 
 
-def _next_entry_id(state: State, change: Change) -> str:
+def next_entry_id(state: State, change: Change) -> str:
     """Return another id than all earlier ones, and the same if the step runs again after a crash."""
     seed = f"{state.get('entry_id', '')} {change.branch['id']}"
     return hashlib.sha256(seed.encode()).hexdigest()[:16]
@@ -328,7 +328,7 @@ def _reversed(
     made = [each.branch["id"] for each in changes if each.branch["messages"]]
     change = as_one(live, changes, label)
     update = settle(state, change, refs)
-    update["entry_id"] = _next_entry_id(state, change)
+    update["entry_id"] = next_entry_id(state, change)
     if step["kind"] == "remove":
         update.update(reversed_part(state, scope, change.live, step, back=not again))
     if "made" in step:  # the checkpoint that the turn made before itself

@@ -328,7 +328,8 @@ class Texts(ReasonTexts):
 
         Without a translation it stays English.
         """
-        for english, own in self.refusals.items():
+        # The longest text first: a short one such as "Try {}." fits many others.
+        for english, own in sorted(self.refusals.items(), key=lambda each: -len(each[0])):
             pattern = re.escape(english).replace(r"\{\}", "(.*?)")
             if found := re.fullmatch(pattern, reason):
                 values = [re.sub(r"^(['\"])([^'\"]*)\1$", r"「\2」", v) for v in found.groups()]
