@@ -57,17 +57,24 @@ def server_url(
     server_settings: dict[str, str],
 ) -> Iterator[str]:
     """A running `langgraph dev`."""
+    with dev_server(llmock_server, server_config, server_log, **server_settings) as url:
+        yield url
+
+
+@contextmanager
+def dev_server(
+    llmock_server: LLMockServer, config: Path, log: Path, **settings: str
+) -> Iterator[str]:
+    """The address of a `langgraph dev` with this configuration and these variables."""
     port = free_port()
     command = [
         str(Path(sys.executable).with_name("langgraph")),
-        *("dev", "--no-browser", "--no-reload", "--config", str(server_config)),
+        *("dev", "--no-browser", "--no-reload", "--config", str(config)),
         *("--host", "127.0.0.1", "--port", str(port)),
     ]
-    environment = server_environment(
-        llmock_server, LANGGRAPH_CLI_NO_ANALYTICS="1", **server_settings
-    )
+    environment = server_environment(llmock_server, LANGGRAPH_CLI_NO_ANALYTICS="1", **settings)
     url = f"http://127.0.0.1:{port}"
-    with running(command, environment, server_log, ready=f"{url}/ok"):
+    with running(command, environment, log, ready=f"{url}/ok"):
         yield url
 
 

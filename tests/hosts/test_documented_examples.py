@@ -1,5 +1,6 @@
 """The examples of the documentation that talk to a server, each beside the real one."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Match, Reply
+from llmock.testing import LLMockServer
 
 from tests.examples import EXAMPLES, named, printed_by
-from tests.hosts.dev_server import free_port, running
+from tests.hosts.dev_server import dev_server, free_port, running
 from tests.http.replies import answers, grades
 
 pytestmark = pytest.mark.full
@@ -25,6 +27,7 @@ POSTGRES = "postgresql://user:password@localhost:5432/unsay"
 RUN_HERE = {
     *("fastapi-app", "fastapi-client", "ag-ui-app", "ag-ui-client", "mcp-server", "mcp-client"),
     *("dev-client", "dev-client-js", "studio-client", "provider", "postgres"),
+    *("auth-app", "auth-client"),
 }
 
 
@@ -71,6 +74,23 @@ def test_clients_of_langgraph_dev(
     client = named(name)
 
     assert client.expected == printed_by(client, tmp_path, replaced={DEV_SERVER: server_url})
+
+
+def test_two_users_of_langgraph_dev(
+    server_config: Path, llmock_server: LLMockServer, llmock: LLMock, tmp_path: Path
+) -> None:
+    """With the documented `auth.py`, a user has no way into another one's thread."""
+    llmock.add(answers("Two days are enough."), grades(0.9))
+    (tmp_path / "auth.py").write_text(named("auth-app").code, encoding="utf-8")
+    config = json.loads(server_config.read_text()) | {"auth": {"path": "./auth.py:auth"}}
+    own_config = tmp_path / "langgraph.json"
+    own_config.write_text(json.dumps(config), encoding="utf-8")
+    client = named("auth-client")
+
+    with dev_server(llmock_server, own_config, tmp_path / "server.log") as url:
+        printed = printed_by(client, tmp_path, replaced={DEV_SERVER: url})
+
+    assert client.expected == printed
 
 
 @pytest.mark.skipif(not (shutil.which("node") and shutil.which("npm")), reason="needs node and npm")
