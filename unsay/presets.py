@@ -262,10 +262,10 @@ def _fault(fault: ErrorDetails, names: list[str]) -> str:
         return f"{place}: there is no such setting{meant}"
     if not place:  # a check of several settings, which names them
         return fault["msg"].removeprefix("Value error, ")
-    if fault["type"] != "literal_error":
-        return f"{place}: {fault['msg'].removeprefix('Value error, ')}, got {fault['input']!r:.80}"
+    # Several values are written as a list, whatever type they become.
+    words = fault["msg"].removeprefix("Value error, ").replace("frozenset", "list")
     choices = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
-    return f"{place}: {fault['msg']}{hint(fault['input'], choices)}"
+    return f"{place}: {words}, got {fault['input']!r:.80}{hint(fault['input'], choices)}"
 
 
 def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: str) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from os import environ
 from os.path import abspath
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     Field,
     PrivateAttr,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -167,6 +168,14 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         variables = _without_overruled(variables, {**preset, **given})
         super().__init__(**merged({**file, **variables}, given))
         self._file, self._variables, self._given = file, variables, given
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean_as_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError("true and false are not values of this setting")
+        return value
 
     @field_validator("commands", mode="before")
     @classmethod

@@ -207,14 +207,29 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
         ),
         pytest.param(
             {"judging": "locl"},
-            "judging: Input should be 'model', 'local' or 'off' (did you mean 'local'?)",
+            "judging: Input should be 'model', 'local' or 'off', got 'locl' (did you mean 'local'?)",
             id="a word",
         ),
         pytest.param(
             {"checkpoint_on": ["score", "ordr"]}, "(did you mean 'order'?)", id="a word in a list"
         ),
         pytest.param(
-            {"budget_mode": 7}, "budget_mode: Input should be 'hard', 'soft' or 'ask'", id="no word"
+            {"budget_mode": 7},
+            "budget_mode: Input should be 'hard', 'soft' or 'ask', got 7",
+            id="no word",
+        ),
+        pytest.param(
+            {"max_rollbacks": True},
+            "max_rollbacks: true and false are not values of this setting, got True",
+            id="a boolean for a number",
+        ),
+        pytest.param(
+            {"session_budget_tokens": True},
+            "session_budget_tokens: true and false are not values of this setting, got True",
+            id="a boolean for a number or none",
+        ),
+        pytest.param(
+            {"local_checks": 7}, "local_checks: Input should be a valid list, got 7", id="no list"
         ),
         pytest.param(
             {"prices": {"m": {"input": 1, "output": 1, "cached_read": 1}}},

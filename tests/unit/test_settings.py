@@ -202,7 +202,9 @@ def test_a_value_in_the_file_is_refused_with_the_path_of_the_file(tmp_path: Path
     (tmp_path / "unsay.toml").write_text('stream = "fast"\n')
     with pytest.raises(ConfigurationError) as raised:
         load_settings()
-    assert str(raised.value).endswith(f"'live' or 'held' (from '{tmp_path}/unsay.toml')")
+    assert str(raised.value).endswith(
+        f"'live' or 'held', got 'fast' (from '{tmp_path}/unsay.toml')"
+    )
 
 
 def test_an_argument_over_a_variable_is_refused_as_an_argument(
@@ -210,7 +212,7 @@ def test_an_argument_over_a_variable_is_refused_as_an_argument(
 ) -> None:
     """The error does not send a reader to the variable."""
     monkeypatch.setenv("UNSAY_STREAM", "held")
-    with pytest.raises(ConfigurationError, match=r"'live' or 'held'$"):
+    with pytest.raises(ConfigurationError, match=r"'live' or 'held', got 'fast'$"):
         load_settings({"stream": "fast"})
 
 
@@ -256,7 +258,7 @@ def test_a_setting_of_all_runs_in_a_context_is_logged(caplog: pytest.LogCaptureF
         pytest.param(
             "STREAM",
             "fast",
-            r"'live' or 'held' \(from the variable UNSAY_STREAM\)$",
+            r"'live' or 'held', got 'fast' \(from the variable UNSAY_STREAM\)$",
             id="the variable is named",
         ),
     ],
