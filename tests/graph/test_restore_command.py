@@ -190,3 +190,18 @@ def test_a_graph_restores_a_message_whose_place_was_offloaded() -> None:
     say(graph, f"/restore {name}")
     asked = [each for each in transcript(graph) if each.startswith("human: ")]
     assert ["human: q1", "human: NEW q2"] == asked[:2]
+
+
+def test_a_delivered_draft_is_no_branch_of_its_own() -> None:
+    """The chat, `branches()` and the timeline list a rejected draft unless it is delivered as the best."""
+    judge, settings = scores(0.3, 0.2), {"max_rollbacks": 1}
+    with Conversation.open(":memory:", model=Numbered(), judge=judge, settings=settings) as opened:
+        opened.say("q1")
+        (rejected,) = opened.branches()[1:]
+        *rows, _hint = opened.say("/branches").text.splitlines()
+        assert [rejected.id] == [row.split()[0] for row in rows]
+        assert [rejected.id] == [each["id"] for each in opened.timeline().branches]
+        opened.rollback(turns=1)
+        assert {each.id for each in opened.branches()[1:]} == {
+            each["id"] for each in opened.timeline().branches
+        }

@@ -1,6 +1,6 @@
 """Branches of a thread: list, compare, fork, restore, and copy from them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -17,6 +17,7 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError, InvalidNameError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import LiveBranch, holder_of, list_stored_branches, replace_tail
 from unsay.history.checkpoints import RESERVED, find_checkpoint
+from unsay.history.parts import branches_beside
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
@@ -216,7 +217,19 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
-    listed = [_branch(transcript, id=LIVE, kind=LIVE), *_abandoned(transcript, branches)]
+    listed = [_branch(transcript, id=LIVE, kind=LIVE)]
+    listed += [
+        _branch(
+            branch["messages"],
+            branch["drafts"],
+            id=branch["id"],
+            kind=branch["kind"],
+            base=branch["base"],
+            reason=branch["reason"],
+            created_at=branch["created_at"],
+        )
+        for branch in reversed(branches_beside(transcript, branches))
+    ]
     for entry in entries:
         if entry.forked_from == handle.thread_id:
             other = yield from _reader(handle, entry.thread_id).transcript()
@@ -247,29 +260,6 @@ def _branch(
         tokens=tokens_of(shown),
         words="" if first is None else preview(text_of(first)),
     )
-
-
-def _abandoned(
-    transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
-) -> Iterable[Branch]:
-    """Yield the branches with messages that the transcript lacks, each once, the newest first."""
-    # A redo can restore a part of a branch, which is listed while the transcript lacks the rest.
-    present = {key_of(message) for message in transcript}
-    seen: set[tuple[object, ...]] = set()
-    for branch in reversed(branches):
-        keys = tuple(map(key_of, [*spoken(branch["messages"]), *branch["drafts"]]))
-        if branch["kind"] == "order" or present.issuperset(keys) or keys in seen:
-            continue
-        seen.add(keys)
-        yield _branch(
-            branch["messages"],
-            branch["drafts"],
-            id=branch["id"],
-            kind=branch["kind"],
-            base=branch["base"],
-            reason=branch["reason"],
-            created_at=branch["created_at"],
-        )
 
 
 def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:

@@ -23,6 +23,7 @@ from unsay.conversation.timeline_data import (
 from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
 from unsay.history.compensations import Entry, list_entries
+from unsay.history.parts import branches_beside
 from unsay.history.threads import load_pending_input
 from unsay.messages.annotations import (
     annotation_of,
@@ -35,7 +36,7 @@ from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.rollback import readable_branches
 from unsay.operations.visibility import no_turn
-from unsay.types import SCHEMA_VERSION
+from unsay.types import SCHEMA_VERSION, StoredBranch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,24 +125,24 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     state: Any = {"messages": []} if is_new else (yield from thread.whole())
     seen = timeline_of(thread, state)
     entries = yield from list_entries(*thread.address, skip_damaged=True)
+    refs = state.get("branches", [])
+    names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
+    rejected = yield from readable_branches(names, thread.scope(), refs)
+    beside = {each["id"] for each in branches_beside(state["messages"], rejected)}
+    delivered = {each["id"] for each in rejected} - beside
     return replace(
         seen,
-        turns=(yield from _with_rejected(seen.turns, state, thread)),
+        turns=_with_rejected(seen.turns, rejected),
+        branches=tuple(each for each in seen.branches if each["id"] not in delivered),
         pending=_pending_of(state, seen.turns, stored, snapshot.interrupts),
         undone_calls=tuple(_undone_call(each) for each in entries if each.status in _RESULTS),
     )
 
 
 def _with_rejected(
-    turns: Sequence[TimelineTurn], state: Mapping[str, Any], thread: ThreadHandle
-) -> Steps[tuple[TimelineTurn, ...]]:
-    """Return the turns, the answered ones with their rejected drafts, which branches keep.
-
-    The drafts of a damaged branch are left out, and a warning is logged.
-    """
-    refs = state.get("branches", [])
-    names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
-    branches = yield from readable_branches(names, thread.scope(), refs)
+    turns: Sequence[TimelineTurn], branches: Sequence[StoredBranch]
+) -> tuple[TimelineTurn, ...]:
+    """Return the turns, the answered ones with their rejected drafts, which the branches keep."""
     drafts: dict[str, dict[str | None, RejectedDraft]] = {}
     for branch in branches:
         for message in branch["drafts"]:

@@ -1,4 +1,4 @@
-"""Parts of a transcript: take messages out of its middle, and put them back in their place."""
+"""Parts of a transcript: take messages out, put them back in their place, list what is outside."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -6,6 +6,8 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage
 
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
+from unsay.history.token_usage import Key, key_of
+from unsay.messages.annotations import spoken
 from unsay.messages.boundaries import safe_split, steps
 from unsay.types import Segment, StoredBranch
 
@@ -92,6 +94,24 @@ def _runs(messages: Sequence[AnyMessage], message_ids: Collection[str | None]) -
         else:
             runs.append(range(index, index + 1))
     return runs
+
+
+def branches_beside(
+    transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
+) -> list[StoredBranch]:
+    """Return the branches with messages or drafts that the transcript lacks, in the same order.
+
+    A branch that was put back, a delivered draft and a branch of commands are left out. Of branches
+    with the same messages the newest stays. `branches` are oldest first.
+    """
+    # A redo can restore a part of a branch, which is listed while the transcript lacks the rest.
+    present = {key_of(message) for message in transcript}
+    kept: dict[tuple[Key, ...], StoredBranch] = {}
+    for branch in reversed(branches):
+        keys = tuple(map(key_of, [*spoken(branch["messages"]), *branch["drafts"]]))
+        if branch["kind"] != "order" and not present.issuperset(keys):
+            kept.setdefault(keys, branch)
+    return list(reversed(kept.values()))
 
 
 def _with_topic(after: LiveBranch, before: LiveBranch, run: range) -> LiveBranch:

@@ -15,6 +15,7 @@ from unsay.messages.annotations import (
     answers_by_turn,
     in_turns,
     is_question,
+    spoken,
 )
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
@@ -22,7 +23,7 @@ from unsay.operations.pin import pinned_ids
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings
 from unsay.state import Command, State
-from unsay.types import BranchRef, Checkpoint, Forgotten, StoredBranch
+from unsay.types import Checkpoint, Forgotten, StoredBranch
 
 # Verbs of texts that are answered and not carried out: one that resembles a command, a command
 # beside another text in one input, and a command that is not allowed here.
@@ -205,26 +206,21 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
     return "\n".join(lines) or texts.no_checkpoints
 
 
-def branches_text(
-    branches: Sequence[BranchRef], stored: Sequence[StoredBranch], texts: Texts
-) -> str:
-    """Return the branches that hold messages, one per line, or a text that says there are none.
+def branches_text(branches: Sequence[StoredBranch], texts: Texts) -> str:
+    """Return the branches, one per line, or a text that says there are none.
 
-    One that holds nothing but commands and their notices is left out. A line has the branch's first
-    words if the branch is one of `stored`, and why a judge rejected it. The last line names the
+    A line has the branch's first words, and why a judge rejected it. The last line names the
     command that restores one.
     """
-    words = {each["id"]: _first_words(each) for each in stored}
     lines = [
         texts.branch_row.format(
             id=each["id"],
             kind=texts.branch_kinds.get(each["kind"], each["kind"]),
-            size=each["size"],
-            words=words.get(each["id"]) or preview(each["reason"], 40),
+            size=len(spoken(each["messages"])) + len(each["drafts"]),
+            words=_first_words(each),
             reason=preview(each["reason"], 40) if each["kind"] in _JUDGED else "",
         ).rstrip()
         for each in branches
-        if each["size"]
     ]
     return "\n".join([*lines, texts.restore_hint]) if lines else texts.no_branches
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
+from unsay.history.parts import branches_beside
 from unsay.operations import visibility
 from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.checkpoints_due import checkpoint_by_order
@@ -282,7 +283,8 @@ def _recall(order: _Order) -> Steps[Orders]:
 def _branches(order: _Order) -> Steps[Orders]:
     refs = order.state.get("branches", [])
     stored = yield from readable_branches([ref["id"] for ref in refs], order.scope, refs)
-    return Orders(notice=branches_text(refs, stored, order.texts))
+    removed = branches_beside(order.state["messages"], stored)
+    return Orders(notice=branches_text(removed, order.texts))
 
 
 def _tokens(order: _Order) -> Steps[Orders]:
