@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from functools import lru_cache
+from os.path import abspath
 from tomllib import TOMLDecodeError
 from types import MappingProxyType
 from typing import Any
@@ -233,7 +234,18 @@ def refusing(names: Iterable[str], origins: Mapping[str, str] | None = None) -> 
             'as ["score"] or {"ja": 0.4}'
         ) from error
     except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigurationError(f"The file 'unsay.toml' cannot be read: {error}") from error
+        raise ConfigurationError(
+            f"The file {abspath('unsay.toml')!r} cannot be read: {_read_fault(error)}"
+        ) from error
+
+
+def _read_fault(error: Exception) -> str:
+    """Return what is wrong with a file of settings; where its text is wrong, with the line."""
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object[: error.start].count(b"\n") + 1
+        return f"it is not UTF-8 text (at line {line})"
+    # The text of an `OSError` repeats the path.
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _refusal(

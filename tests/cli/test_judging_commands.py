@@ -188,7 +188,7 @@ def test_a_table_of_thresholds_is_left_as_it_is(run: Run) -> None:
     before = "[quality_thresholds]\nja = 0.4\n"
     Path("unsay.toml").write_text(before, encoding="utf-8")
     refused = run("calibrate", "labels.jsonl", "--write")
-    assert (2, True) == (refused.exit_code, "unsay.toml cannot be changed" in refused.stderr)
+    assert (2, True) == (refused.exit_code, "unsay.toml' cannot be changed" in refused.stderr)
     assert before == Path("unsay.toml").read_text(encoding="utf-8")
 
 

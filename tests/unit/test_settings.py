@@ -274,19 +274,20 @@ def test_impossible_variables_are_refused(
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "line"),
     [
-        pytest.param(b"model = \n", id="no TOML"),
-        pytest.param(b"\xff\xfe", id="no text"),
-        pytest.param(b"model = 'a'\nmodel = 'b'\n", id="twice"),
+        pytest.param(b"model = \n", 1, id="no TOML"),
+        pytest.param(b"model = 'a'\n# \xff\xfe\n", 2, id="no text"),
+        pytest.param(b"model = 'a'\nmodel = 'b'\n", 2, id="twice"),
     ],
 )
-def test_a_broken_file_is_refused(content: bytes, tmp_path: Path) -> None:
-    """The message names the file."""
+def test_a_broken_file_is_refused(content: bytes, line: int, tmp_path: Path) -> None:
+    """The message names the file with its folder, and the line."""
     (tmp_path / "unsay.toml").write_bytes(content)
 
-    with pytest.raises(ConfigurationError, match=r"The file 'unsay\.toml' cannot be read: "):
+    with pytest.raises(ConfigurationError, match=f"at line {line}") as raised:
         load_settings()
+    assert str(raised.value).startswith(f"The file '{tmp_path}/unsay.toml' cannot be read: ")
 
 
 def test_a_run_overrides_what_its_context_names() -> None:

@@ -365,5 +365,6 @@ def _settings_in(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f"{SETTINGS_FILE} cannot be changed: {error}; remove its table [quality_thresholds]"
+            f"{str(SETTINGS_FILE.absolute())!r} cannot be changed: {error}; correct the line, or "
+            "remove the table [quality_thresholds]"
         ) from error

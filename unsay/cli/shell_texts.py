@@ -263,7 +263,7 @@ SHELL_TEXTS: Mapping[str, str] = {
         "{}という環境変数の設定はありません。{}のことですか?"
     ),
     "These settings cannot be used: {}": "設定に使えない値があります: {}",
-    "The file 'unsay.toml' cannot be read: {}": "unsay.toml を読み込めません: {}",
+    "The file {} cannot be read: {}": "ファイル{}を読み込めません: {}",
     "There is no preset {}{}: write one of {}, or add it under `presets`": (
         "プリセット{}はありません{}。{} のいずれかを指定するか、`presets` に追加してください"
     ),
