@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 from unsay.run_context import BudgetMode
-from unsay.setting_types import NotNegative, Positive, Share
+from unsay.setting_types import NotNegative, Seconds, Share
 
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]
 
@@ -58,7 +58,7 @@ class BudgetSettings(BaseSettings):
     circuit_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     """Failures in a row after which a model gets no calls for `circuit_reset_seconds`."""
 
-    circuit_reset_seconds: Positive = 60.0
+    circuit_reset_seconds: Seconds = 60.0
     """Time in which a model that failed too often gets no calls; then a few calls test it."""
 
     circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
@@ -70,7 +70,7 @@ class BudgetSettings(BaseSettings):
     waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Longest queue; further calls are refused."""
 
-    call_wait_seconds: Positive = 60.0
+    call_wait_seconds: Seconds = 60.0
     """Time in the queue after which a call is refused."""
 
     @field_validator("prices")

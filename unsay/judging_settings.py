@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from unsay.setting_types import Positive, Share
+from unsay.setting_types import Seconds, Share
 from unsay.types import CheckpointReason, Language
 from unsay.verdicts import LocalCheck
 
@@ -94,7 +94,7 @@ class JudgingSettings(BaseSettings):
     judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
     """How often a judge is asked again after a reply without a certain score, or an error."""
 
-    judge_timeout_seconds: Positive = 30.0
+    judge_timeout_seconds: Seconds = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""
 
     max_lessons: Annotated[int, Field(ge=0, le=20)] = 3

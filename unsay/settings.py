@@ -43,7 +43,7 @@ from unsay.presets import (
     without_aliases,
 )
 from unsay.run_context import BudgetMode, Context, context_of
-from unsay.setting_types import NotNegative, Positive
+from unsay.setting_types import MOST_SECONDS, NotNegative, Seconds
 from unsay.types import CommandName, Language
 
 __all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
@@ -88,16 +88,16 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
 
-    part_timeout_seconds: Positive = 30.0
+    part_timeout_seconds: Seconds = 30.0
     """Time after which your detector, strategy or embeddings count as failed."""
 
-    model_timeout_seconds: Positive = 120.0
+    model_timeout_seconds: Seconds = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
 
-    thread_wait_seconds: NotNegative = 30.0
+    thread_wait_seconds: Annotated[NotNegative, Field(le=MOST_SECONDS)] = 30.0
     """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
 
-    lease_seconds: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = 20.0
+    lease_seconds: Annotated[float, Field(ge=0.5, le=MOST_SECONDS, allow_inf_nan=False)] = 20.0
     """Time after which a writer that does not renew its lease loses its thread. Keep it shorter than
     `thread_wait_seconds`: then a turn can wait for the lease of a process that died elsewhere."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +31,7 @@ from unsay import (
     build_graph,
     reversible,
 )
+from unsay.context import Rate
 from unsay.errors import ConfigurationError, InputError, InvalidNameError, UnknownBranchError
 from unsay.prompts import ENGLISH
 from unsay.testing import Delay, Fault, ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
@@ -63,9 +65,14 @@ WRONG: dict[Any, list[dict[str, Any]]] = {
     Fault: [{"error": 3}, {}],
     Delay: [{"seconds": "x", "reply": ""}, {"seconds": 1}],
     SlidingWindow: [{"window_size": "x"}, {"size": 3}],
-    ThreeStage: [{"primers": "x"}, {"x": 1}],
-    Summarizing: [{"summary_ratio": "x"}, {"x": 1}],
-    ByTurns: [{"keep_turns": "x"}, {"x": 1}],
+    ThreeStage: [{"primers": "x"}, {"x": 1}, {"summary_tokens": 0}, {"window_messages": 0}],
+    Rate: [{"min_new_messages": -1}, {"min_minutes": math.nan}, {"min_minutes": math.inf}],
+    Summarizing: [{"summary_ratio": "x"}, {"x": 1}, {"summary_tokens": -1}],
+    ByTurns: [
+        {"keep_turns": "x"},
+        {"x": 1},
+        {"summary_tokens": 0, "keep_turns": 1, "compress_at_turns": 9},
+    ],
     Composed: [{"strategies": 3}, {}],
     Null: [{"per_turn": "x"}, {"x": 1}],
     TopicMemory: [{"topic_id": 3, "texts": ()}, {"topic_id": "x", "texts": "x"}, {}],

@@ -131,6 +131,10 @@ IMPOSSIBLE = [
     pytest.param({"max_rollbacks": 1.5}, "max_rollbacks: .* integer", id="a half"),
     pytest.param({"judge_timeout_seconds": 0}, "greater than 0", id="no time"),
     pytest.param({"judge_timeout_seconds": float("inf")}, "finite", id="for ever"),
+    pytest.param(
+        {"judge_timeout_seconds": 1e10}, "less than or equal", id="longer than Python waits"
+    ),
+    pytest.param({"thread_wait_seconds": 1e10}, "less than or equal", id="too long for a thread"),
     pytest.param({"max_tool_steps": 0}, "max_tool_steps", id="no steps"),
     pytest.param({"checkpoint_limit": 0}, "checkpoint_limit", id="no checkpoints"),
     pytest.param({"history_limit": -1}, "history_limit", id="fewer than none"),

@@ -7,9 +7,9 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.arguments import configurable
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import PerTurn, Strategy, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_least, check_per_turn
 from unsay.context.tool_results import clear, truncate
-from unsay.errors import ConfigurationError, ContextOverflowError
+from unsay.errors import ContextOverflowError
 from unsay.messages.annotations import is_question
 from unsay.messages.boundaries import safe_split, tail_start
 
@@ -95,9 +95,7 @@ class SlidingWindow(Strategy):
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
-        for name in ("window_size", "pin_first"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
+        check_least(self, 0, "window_size", "pin_first")
 
     def plan(self, ctx: PlanContext) -> Plan:
         """Return the plan that leaves out all but the newest `window_size` messages.

@@ -1,5 +1,6 @@
 """The `Strategy` protocol, which decides what a context leaves out, and how strategies are called."""
 
+import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,6 +79,17 @@ def check_per_turn(per_turn: PerTurn) -> None:
         raise ConfigurationError(
             f"per_turn must be False, True or a number of calls from 1, got {per_turn!r}"
         )
+
+
+def check_least(part: object, least: int, *names: str) -> None:
+    """Raise a `ConfigurationError` unless these attributes of `part` are finite and `least` or more.
+
+    `None` is accepted.
+    """
+    for name in names:
+        value = getattr(part, name)
+        if value is not None and not least <= value < math.inf:
+            raise ConfigurationError(f"{name} must be {least} or more, got {value!r}")
 
 
 def check_strategy(strategy: Any) -> None:

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.arguments import configurable
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import PerTurn, Strategy, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_least, check_per_turn
 from unsay.context.summaries import (
     SUMMARY_TOKENS,
     Summarizer,
@@ -55,9 +55,8 @@ class Summarizing(Strategy):
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
         refuse_two_instructions(self.summarizer, self.system_prompt)
-        for name in ("preserve_recent_messages", "pin_first"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must be 0 or more, got {getattr(self, name)!r}")
+        check_least(self, 0, "preserve_recent_messages", "pin_first")
+        check_least(self, 1, "summary_tokens")
         ratio = clamped("summary_ratio", self.summary_ratio, 0.1, 0.8)
         object.__setattr__(self, "summary_ratio", ratio)
 
@@ -174,6 +173,7 @@ class ByTurns(Strategy):
 
     def __post_init__(self) -> None:
         check_per_turn(self.per_turn)
+        check_least(self, 1, "summary_tokens")
         if not self.compress_at_turns and not self.compress_at_tokens:
             raise ConfigurationError(
                 f"compress_at_turns={self.compress_at_turns!r} and compress_at_tokens="

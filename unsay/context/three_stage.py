@@ -13,7 +13,7 @@ from unsay.arguments import configurable
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.plan import WINDOW_TOKENS, Plan, PlanContext
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
-from unsay.context.strategy import PerTurn, Strategy, check_per_turn
+from unsay.context.strategy import PerTurn, Strategy, check_least, check_per_turn
 from unsay.context.summaries import (
     SUMMARY_TOKENS,
     Summarizer,
@@ -91,6 +91,9 @@ class Rate:
 
     min_new_messages: int = 20
     min_minutes: float = 30.0
+
+    def __post_init__(self) -> None:
+        check_least(self, 0, "min_new_messages", "min_minutes")
 
     def allows(self, compaction: Compaction, *, length: int, minutes: float | None) -> bool:
         """Return whether enough messages and minutes are new since the last compaction, `compaction`.
@@ -204,10 +207,7 @@ class ThreeStage(Strategy):
         object.__setattr__(self, "ratios", ratios)
         for name in ("primers", "recents"):
             object.__setattr__(self, name, int(clamped(name, getattr(self, name), 0, 1_000)))
-        if self.window_messages is not None and self.window_messages < 1:
-            raise ConfigurationError(
-                f"window_messages must be 1 or more, or None, got {self.window_messages!r}"
-            )
+        check_least(self, 1, "window_messages", "summary_tokens")
         if not self.primers <= self.recents <= UNBALANCED * max(1, self.primers):
             _warn_of_balance(self.primers, self.recents)
 

@@ -8,10 +8,15 @@ from langchain_core.messages import AnyMessage
 from unsay.arguments import configurable
 from unsay.context.compaction import with_partners
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import Strategy, call_strategy, check_strategy, plan_if_due
+from unsay.context.strategy import (
+    Strategy,
+    call_strategy,
+    check_least,
+    check_strategy,
+    plan_if_due,
+)
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import Steps
-from unsay.errors import ConfigurationError
 from unsay.messages.annotations import spoken
 from unsay.messages.boundaries import safe_split
 from unsay.messages.content import text_of
@@ -166,8 +171,7 @@ class TopicScoped(Strategy):
     kept_messages: int = 0  # newest messages of the topic left last that are sent as well
 
     def __post_init__(self) -> None:
-        if self.kept_messages < 0:
-            raise ConfigurationError(f"kept_messages must be 0 or more, got {self.kept_messages!r}")
+        check_least(self, 0, "kept_messages")
         check_strategy(self.within)
 
     def plan(self, ctx: PlanContext) -> Steps[Plan]:
