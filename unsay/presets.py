@@ -2,6 +2,7 @@
 
 import logging
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
@@ -77,8 +78,9 @@ UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
 _FLAG = TypeAdapter(bool)
 
 TYPO = 0.8
-# In a context, where LangGraph's `checkpoint_ns` has 0.92 to `checkpoint_on`.
-SLIP = 0.94
+# In a context, which may have keys of a host's own.
+SLIP = 0.9
+HOSTS_OWN = frozenset({"checkpoint_ns", "command", "label", "models", "price", "streams", "topic"})
 """Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
 that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Own measurement."""
 
@@ -299,11 +301,12 @@ def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: s
 
 @lru_cache(maxsize=256)
 def warn_of_misspelt(key: str, names: frozenset[str]) -> None:
-    """Log a key of a run's context that is a setting of all runs, or looks like a misspelt one.
+    """Warn of a key of a run's context that is a setting of all runs, or looks like a misspelt one.
 
-    It is usually logged once in a process.
+    The first is logged, since the key can be the host's own; the second is a Python warning that
+    names the right key. Both usually come once in a process.
     """
     if key in names:
         LOG.warning("key=%r this setting holds for all runs: give it in settings", key)
-    elif (meant := nearest(key, names, least=SLIP)) is not None:
-        LOG.warning("key=%r meant=%r the context has no such setting", key, meant)
+    elif key not in HOSTS_OWN and (meant := nearest(key, names, least=SLIP)) is not None:
+        warnings.warn(f"The context has no setting {key!r}: did you mean {meant!r}?", stacklevel=2)

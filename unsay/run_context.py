@@ -14,7 +14,8 @@ class Context(TypedDict, total=False):
     """What one run may override; a missing key or `None` leaves the setting as it is.
 
     This is the graph's `context_schema`: servers accept it as plain JSON. A host may add keys of its
-    own: the graph ignores them and passes them on to tools and to an agent that answers.
+    own: the graph ignores them and passes them on to tools and to an agent that answers. A key that
+    looks like a misspelt one of these is a Python warning.
     """
 
     quality_threshold: float | None

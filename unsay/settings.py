@@ -267,15 +267,15 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         """Return the settings with a run's overrides; without any, these settings themselves.
 
         Keys that no run may override are ignored, since they may be the host's own; one that looks
-        like a misspelt setting is logged once. Raises `ConfigurationError` if a value is impossible
-        or does not fit the others.
+        like a misspelt setting is a Python warning, once in a process. Raises `ConfigurationError`
+        if a value is impossible or does not fit the others.
         """
         if not context:
             return self
         names = frozenset({*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW})
         for key in context:
             if key not in Context.__annotations__:
-                warn_of_misspelt(str(key), names)
+                warn_of_misspelt(str(key), names.union(Context.__annotations__))
         known = Context.__annotations__.keys() & names
         given = {name: context.get(name) for name in known}
         overrides = {name: value for name, value in given.items() if value is not None}

@@ -515,14 +515,15 @@ class TestThresholdsByLanguage:
 
 
 def test_a_misspelt_override_of_a_run(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once with the right name; a host's own keys are left alone."""
+    """It is one Python warning with the right name; a host's own keys are left alone."""
     settings = load_settings()
-    wrong: Any = {"quality_thresold": 0.4}
-    for _ in range(2):
+    for slip, meant in (("quality_thresold", "quality_threshold"), ("languge", "language")):
+        wrong: Any = {slip: "x"}
+        with pytest.warns(UserWarning, match=f"{slip!r}: did you mean {meant!r}") as warned:
+            assert settings is settings.for_run(wrong)
         assert settings is settings.for_run(wrong)
-    assert 1 == caplog.text.count("meant='quality_threshold'")
+        assert 1 == len(warned)
 
-    caplog.clear()
     hosts: Any = {"user_id": "ann", "label": "x", "model_name": "y", 3: "z", "thread_id": "t"}
     assert settings is settings.for_run({**hosts, "checkpoint_id": "1f0", "checkpoint_ns": ""})
     assert "" == caplog.text
