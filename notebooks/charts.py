@@ -22,14 +22,14 @@ def tokens_chart(
 ) -> SVG:
     """Draw the tokens of each turn's request; the part that a cache can serve is pale.
 
-    A dashed line is the window of the model, in tokens.
+    A dashed line is the window of the model, in tokens. The share of the cache is that of all turns.
     """
     height = 120
     most = max(max(each) for each in tokens.values())
     panels = []
     for name, counts in tokens.items():
         bar = WIDTH / len(counts)
-        marks = [_line(height - height * window / most)]
+        marks = [_line(0, height - height * window / most, WIDTH)]
         for turn, (count, served) in enumerate(zip(counts, cached[name], strict=True)):
             parts = ((served, 0, CACHED), (count - served, served, FRESH))
             for size, below, color in parts:
@@ -37,13 +37,16 @@ def tokens_chart(
                 marks.append(
                     _box(turn * bar, height * (1 - below / most) - tall, bar * 0.8, tall, color)
                 )
-        panels.append(("".join(marks), f"{name}: at most {max(counts):,} tokens"))
-    legend = [
+        share = sum(cached[name]) / sum(counts)
+        caption = f"{name}: at most {max(counts):,} tokens, {share:.0%} cached"
+        panels.append(("".join(marks), caption))
+    legend: list[tuple[str | None, str]] = [
         (FRESH, "tokens of full price"),
         (CACHED, "tokens from the cache"),
-        (FAINT, f"dashed: the window of {window:,} tokens"),
+        (None, f"the window of {window:,} tokens"),
     ]
-    return _chart("Tokens of each turn's request", legend, panels, height)
+    turns = max(map(len, tokens.values()))
+    return _chart("Tokens of each turn's request", legend, panels, height, turns)
 
 
 def facts_chart(kept: Mapping[str, Sequence[Sequence[bool]]], planted: Sequence[int]) -> SVG:
@@ -64,23 +67,37 @@ def facts_chart(kept: Mapping[str, Sequence[Sequence[bool]]], planted: Sequence[
             if turn >= planted[fact]
         ]
         panels.append(("".join(marks), f"{name}: {sum(turns[-1])} of {len(planted)} at the end"))
-    legend = [(KEPT, "the fact is in the context"), (LOST, "the fact is missing")]
-    return _chart("Facts in each turn's context", legend, panels, height)
+    legend: list[tuple[str | None, str]] = [
+        (KEPT, "the fact is in the context"),
+        (LOST, "the fact is missing"),
+    ]
+    most = max(map(len, kept.values()))
+    return _chart("Facts in each turn's context", legend, panels, height, most)
 
 
 def _chart(
-    title: str, legend: Sequence[tuple[str, str]], panels: Sequence[tuple[str, str]], height: int
+    title: str,
+    legend: Sequence[tuple[str | None, str]],
+    panels: Sequence[tuple[str, str]],
+    height: int,
+    turns: int,
 ) -> SVG:
-    """Lay out drawn panels with their captions below a title and a legend."""
+    """Lay out drawn panels with their captions below a title and a legend.
+
+    An entry of the legend without a color is the dashed line.
+    """
     parts = [_text(LEFT, 20, title, INK, size=15)]
     for number, (color, words) in enumerate(legend):
         x = LEFT + number * 210
-        parts += [_box(x, 32, 10, 10, color), _text(x + 15, 41, words, FAINT)]
+        sample = _box(x, 32, 10, 10, color) if color else _line(x - 10, 37, 20)
+        parts += [sample, _text(x + 15, 41, words, FAINT)]
     for number, (drawn, caption) in enumerate(panels):
         across, down = number % COLUMNS, number // COLUMNS
         x, y = LEFT + across * (WIDTH + GAP), TOP + down * (height + 50)
         parts.append(f'<g transform="translate({x},{y + 16})">{drawn}</g>')
         parts.append(_text(x, y + 8, caption, INK))
+        parts.append(_text(x, y + height + 28, "turn 1", FAINT, size=10))
+        parts.append(_text(x + WIDTH - 36, y + height + 28, f"turn {turns}", FAINT, size=10))
     rows = -(-len(panels) // COLUMNS)
     size = f'width="{LEFT + COLUMNS * (WIDTH + GAP)}" height="{TOP + rows * (height + 50)}"'
     drawing = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
@@ -92,8 +109,8 @@ def _box(x: float, y: float, width: float, height: float, color: str) -> str:
     return f'<rect {place} fill="{color}"/>'
 
 
-def _line(y: float) -> str:
-    return f'<path d="M0 {y:.1f}H{WIDTH}" stroke="{FAINT}" stroke-dasharray="4 3"/>'
+def _line(x: float, y: float, width: float) -> str:
+    return f'<path d="M{x:.1f} {y:.1f}h{width}" stroke="{FAINT}" stroke-dasharray="4 3"/>'
 
 
 def _text(x: float, y: float, words: str, color: str, *, size: int = 12) -> str:

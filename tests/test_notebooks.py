@@ -44,6 +44,7 @@ SHOWN = {
         "53 turns",
         "Null: at most 7,2",
         "ThreeStage: at most 2,9",
+        "SlidingWindow: at most 1,482 tokens, 5% cached",
         "Null: 8 of 8 at the end",
         "ThreeStage: 8 of 8 at the end",
         "SlidingWindow: 0 of 8 at the end",
