@@ -140,7 +140,7 @@ def test_figures_are_in_the_language_of_the_labels(run: Run) -> None:
     shown = run("calibrate", "labels.jsonl")
 
     assert "ja: 品質のしきい値 0.60(ラベル20件から)" in shown.stdout
-    assert "良いのに不合格: 0.0%(95 %区間: 0.0%〜27.8%、ラベル10件)" in shown.stdout
+    assert "良いのに不合格: 0.0%(95%信頼区間: 0.0%〜27.8%、ラベル10件)" in shown.stdout
     assert "「良い回答が不合格になる割合は5%以下」とは言えません" in shown.stdout
     write_labels(ja=60)
     assert "unsay.toml に書き込みました" in run("calibrate", "labels.jsonl", "--write").stderr

@@ -8,8 +8,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 
-from unsay import Conversation, Registry, reversible
+from unsay import Conversation, Registry, build_graph, reversible
 from unsay.context.plan import Omission
 from unsay.errors import InputError
 from unsay.operations.command_table import NOT_IN_GRAPH
@@ -308,11 +310,54 @@ def test_matches_in_japanese() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ("", "メッセージが空です。文を入力してください"),
+        (
+            "あ" * 50,
+            "メッセージが50文字で、上限の30文字を超えています。短くするか、設定 max_message_chars の値を増やしてください",
+        ),
+        (
+            f"/edit 1 {'あ' * 31}",
+            "メッセージが31文字で、上限の30文字を超えています。短くするか、設定 max_message_chars の値を増やしてください",
+        ),
+        (
+            f"/lesson 1 {'あ' * 501}",
+            "注意点は1文字以上500文字以内で入力してください(入力: 501文字)",
+        ),
+    ],
+    ids=["empty", "too long", "too long an edit", "too long a lesson"],
+)
+def test_what_the_compiled_graph_refuses_in_japanese(sent: str, reason: str) -> None:
+    """The whole notice is in the language of the thread, not only its end."""
+    model = ScriptedChat(replies={"京都": ["車を買いましょう。", "二日で十分です。"]})
+    judge = ScriptedJudge(scores={"車": {"score": 0.1, "reason": "質問に答えていません。"}})
+    graph = build_graph(
+        model, judge=judge, checkpointer=InMemorySaver(), settings={"max_message_chars": 30}
+    )
+    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": [("user", "京都には何日必要ですか?")]}, config)
+
+    state = graph.invoke({"messages": [("user", sent)]}, config)
+
+    assert f"{reason}。何も変更していません。" == state["messages"][-1].text
+
+
+def test_a_checkpoint_of_nothing_in_japanese() -> None:
+    """Before the first answer there is no point to save."""
+    with Conversation.open(":memory:", model=ScriptedChat(), settings={"language": "ja"}) as opened:
+        assert (
+            "チェックポイントは回答のあとに作成できます。まだ回答がありません。何も変更していません。"
+            == opened.say("/checkpoint").text
+        )
+
+
+@pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("/pin 9", "ターン9はありません。ターンは1から1までです。/timeline で一覧を表示できます"),
+        ("/pin 9", "ターン9はありません(全1ターン)。/timeline で一覧を表示できます"),
         ("/pin abc", "「abc」はターンではありません。"),
-        ("/rollback 9", "9ターンは戻れません。回答済みのターンは1件です"),
+        ("/rollback 9", "9ターン分は戻れません。回答済みのターンは1件です"),
         ("/rollback 京都", "チェックポイント「京都」はありません。"),
         ("/redo", "やり直せる操作はありません"),
         ("/recall", "次の形で入力してください: /recall 検索語"),

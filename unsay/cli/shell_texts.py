@@ -5,7 +5,7 @@ from collections.abc import Mapping
 SHELL_TEXTS: Mapping[str, str] = {
     # What `unsay` alone prints.
     "Chat with an LLM that judges its answers, and roll back bad ones.": (
-        "回答を自分で評価する LLM とチャットし、うまくいかない回答を巻き戻せます。"
+        "回答を自分で評価するLLMとチャットし、うまくいかない回答を巻き戻せます。"
     ),
     "Commands:": "コマンド:",
     "Play a scripted conversation; no API key needed.": "台本どおりの会話を再生する(APIキーは不要)",
@@ -85,7 +85,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "--answer needs --turn-id.": "--answer には --turn-id が必要です。",
     "--file needs TEXT.": "--file には TEXT が必要です。",
     "Give a message's ID or --turn, not both.": (
-        "メッセージの ID か --turn のどちらか一方を指定してください。"
+        "メッセージのIDか --turn のどちらか一方を指定してください。"
     ),
     "Give exactly one of WHAT, --turn and --results-below.": (
         "WHAT、--turn、--results-below のいずれか1つを指定してください。"
@@ -254,13 +254,9 @@ SHELL_TEXTS: Mapping[str, str] = {
     "The model returned an empty answer in {} attempts: ask again in other words, or choose another model": (
         "モデルの回答が{}回とも空でした。言い方を変えて質問するか、別のモデルを選んでください"
     ),
-    "The message is empty: write a text": "メッセージが空です。文を入力してください",
-    "The message has {} characters, the limit is {}: shorten it, or raise {}": (
-        "メッセージが{}文字で、上限の{}文字を超えています。短くするか、{} を増やしてください"
-    ),
     "There is no setting {}: did you mean {}?": "設定{}はありません。{}のことですか?",
     "There is no setting for the variable {}: did you mean {}?": (
-        "{}という環境変数の設定はありません。{}のことですか?"
+        "環境変数{}に対応する設定はありません。{}のことですか?"
     ),
     "These settings cannot be used: {}": "設定に使えない値があります: {}",
     "The file {} cannot be read: {}": "ファイル{}を読み込めません: {}",
@@ -340,7 +336,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Try again later.": "しばらくしてからもう一度試してください。",
     "{} answers": "{} は応答しています",
     "{} (the server does not list its models)": "{}(サーバーはモデルの一覧を返しません)",
-    "The server has no {}.": "サーバーに{}がありません。",
+    "The server has no {}.": "サーバーにモデル{}がありません。",
     "Set UNSAY_MODEL, such as: {}.": "UNSAY_MODEL を設定してください(例: {})。",
     "Set the computer's clock: locks between computers and times of turns rely on it.": (
         "時計を合わせてください。コンピューター間のロックとターンの日時に使われます。"

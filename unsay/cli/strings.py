@@ -36,7 +36,7 @@ class Labels(Texts):
     same_topic: Text = Text("still topic “{label}”", "話題「{label}」の続きです")
     summarized: Text = Text(
         "summarized topic “{label}” ({messages} messages): {summary}",
-        "話題「{label}」を要約しました({messages}件): {summary}",
+        "話題「{label}」を要約しました(メッセージ{messages}件): {summary}",
     )
     # Judging after the fact, and calibration.
     outcomes: Table = Table.of(
@@ -89,7 +89,7 @@ class Labels(Texts):
     calibrated_caught: Text = Text("bad that fail: {share}", "悪くて不合格: {share}")
     calibrated_share: Text = Text(
         "{value} (95 %: {low} to {high}; labels: {items})",
-        "{value}(95 %区間: {low}〜{high}、ラベル{items}件)",
+        "{value}(95%信頼区間: {low}〜{high}、ラベル{items}件)",
     )
     calibrated_curve: Text = Text(
         "All labels at each threshold; > is the chosen one:",
@@ -101,7 +101,7 @@ class Labels(Texts):
     )
     calibrated_claim: Text = Text(
         "At most {share} of good answers fail (95 % sure, {labels} good labels).",
-        "良い回答が不合格になる割合は{share}以下です(95 %の確かさ、良い評価{labels}件)。",
+        "良い回答が不合格になる割合は{share}以下です(信頼度95%、良い評価{labels}件)。",
     )
     calibrated_no_claim: Text = Text(
         "No claim: to say that at most {share} of good answers fail, {needed} good labels of which "

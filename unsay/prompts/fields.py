@@ -74,7 +74,7 @@ class Texts(ReasonTexts):
         "Now at {where}. {changes} /undo reverses this.",
         "{where}に移りました。{changes}/undo で取り消せます。",
     )
-    undone: Text = Text("{changes} /redo restores it.", "{changes}/redo で元に戻せます。")
+    undone: Text = Text("{changes} /redo restores it.", "{changes}/redo で復元できます。")
     undone_restored: Text = Text(
         "{changes} /redo reverses this.", "{changes}/redo でやり直せます。"
     )
@@ -188,8 +188,8 @@ class Texts(ReasonTexts):
             "waits": ("waits for an answer", "回答待ち"),
             "low_quality": ("low quality", "低品質"),
             "by_person": ("by a person", "人による回答"),
-            "rejected_once": ("rejected once", "1回の不合格"),
-            "rejected": ("rejected {count} times", "{count}回の不合格"),
+            "rejected_once": ("rejected once", "不合格が1回"),
+            "rejected": ("rejected {count} times", "不合格が{count}回"),
             "no_question": ("(no question)", "(質問なし)"),
             "elsewhere": ("other branches", "その他のブランチ"),
             "earlier": ("{turns} not shown", "以前の{turns}は非表示"),

@@ -27,7 +27,7 @@ class ReasonTexts(RollbackTexts):
         {},
         {
             "There is no turn {}: the conversation has turns 1 to {}; {} lists them": (
-                "ターン{}はありません。ターンは1から{}までです。{} で一覧を表示できます"
+                "ターン{}はありません(全{}ターン)。{} で一覧を表示できます"
             ),
             "{} is not a turn: write a turn number N": "{}はターンではありません。ターン番号を入力してください",
             "{} is not a turn: write a turn number N or a range N-M": (
@@ -53,19 +53,19 @@ class ReasonTexts(RollbackTexts):
             ),
             "Message {} is in the transcript already": "メッセージ{}はすでに会話にあります",
             "Message {} is a rejected draft, which was never in the transcript: pick it from its branch to add a copy at the end": (
-                "メッセージ{}は不合格の下書きで、会話に入ったことがありません。unsay pick で末尾に写しを追加できます"
+                "メッセージ{}は不合格の下書きで、会話に入ったことがありません。unsay pick で末尾にコピーを追加できます"
             ),
             "The messages of branch {} are in the transcript already; pick them to add copies at the end": (
-                "ブランチ{}のメッセージはすでに会話にあります。unsay pick で末尾に写しを追加できます"
+                "ブランチ{}のメッセージはすでに会話にあります。unsay pick で末尾にコピーを追加できます"
             ),
             "The messages of branch {} are only a rejected draft; pick them to add copies at the end": (
-                "ブランチ{}は不合格の下書きだけです。unsay pick で末尾に写しを追加できます"
+                "ブランチ{}は不合格の下書きだけです。unsay pick で末尾にコピーを追加できます"
             ),
             "These messages followed message {}, which is no longer there: restore branch {} first": (
                 "これらのメッセージの直前にあったメッセージ{}がありません。先にブランチ{}を復元してください"
             ),
             "These messages followed message {}, which is no longer there: pick them to add copies at the end": (
-                "これらのメッセージの直前にあったメッセージ{}がありません。unsay pick で末尾に写しを追加できます"
+                "これらのメッセージの直前にあったメッセージ{}がありません。unsay pick で末尾にコピーを追加できます"
             ),
             "Topic {} is not compacted: contexts include its messages already": (
                 "話題{}は要約されていません。そのメッセージはすでにモデルに送信されています"
@@ -91,7 +91,7 @@ class ReasonTexts(RollbackTexts):
                 "{}はターン数ではありません。1以上の整数を入力してください"
             ),
             "{} turns are too many to roll back: the conversation has {} answered turn{}": (
-                "{}ターンは戻れません。回答済みのターンは{}件です"
+                "{}ターン分は戻れません。回答済みのターンは{}件です"
             ),
             "This thread has no checkpoint {}; the newest are {}": (
                 "チェックポイント{}はありません。最新のものは {} です"
@@ -160,6 +160,34 @@ class ReasonTexts(RollbackTexts):
             ),
             "Branch {} is no longer kept: {}": "ブランチ{}はもう保存されていません",
             "The query is empty: give words to search for": "検索語を入力してください",
+            "The message is empty: write a text": "メッセージが空です。文を入力してください",
+            "The message has {} characters, the limit is {}: shorten it, or raise {}": (
+                "メッセージが{}文字で、上限の{}文字を超えています。短くするか、{} を増やしてください"
+            ),
+            "The message has {} characters, the limit is {}: shorten it, or raise the setting {}": (
+                "メッセージが{}文字で、上限の{}文字を超えています。短くするか、設定 {} の値を増やしてください"
+            ),
+            "A lesson has 1 to {} characters, got {}": (
+                "注意点は1文字以上{}文字以内で入力してください(入力: {}文字)"
+            ),
+            "A checkpoint needs an answer, and there is none yet": (
+                "チェックポイントは回答のあとに作成できます。まだ回答がありません"
+            ),
+            "Turn {} has no question that could be edited": (
+                "ターン{}には、書き換えられる質問がありません"
+            ),
+            "Message {} is no longer in the transcript of this thread: list its checkpoints to see where a rollback can go": (
+                "メッセージ{}は会話に残っていません。/checkpoints で戻れる地点を確認してください"
+            ),
+            "Message {} was judged irrelevant, and contexts leave it out also with a pin: send its text in a question instead": (
+                "質問と無関係と評価されたため、ピン留めしてもモデルには送信されません。必要な文は質問に書いて送ってください"
+            ),
+            "{} matches {} topics: give the id of one: {}": (
+                "{}に一致する話題は{}件あります。次のIDのいずれかを指定してください: {}"
+            ),
+            "This would make {} forgotten entries with {} messages; the limits are {} and {}: forget a whole topic, roll back, or restore some": (
+                "送信対象から外せるのは{2}回、{3}件までです。話題をまとめて指定するか、いくつか元に戻してください"
+            ),
             "No message or topic of this thread matches {}; {} lists them": (
                 "{}に一致するメッセージや話題はありません。{} で一覧を表示できます"
             ),

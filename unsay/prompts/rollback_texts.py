@@ -14,11 +14,11 @@ class RollbackTexts(ModelTexts):
 
     ask_rollback: Text = Text(
         "Messages that were added did not pass. Remove them from the conversation ({turns} turns, {messages} messages)? Reason: {reason}",
-        "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、{messages}件)? 理由: {reason}",
+        "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、メッセージ{messages}件)? 理由: {reason}",
     )
     ask_rollback_draft: Text = Text(
         "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. Reason: {reason}",
-        "下書きが不合格でした。ロールバック({turns}ターン、{messages}件を取り除く)して再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
+        "下書きが不合格でした。ロールバックで{turns}ターン(メッセージ{messages}件)を取り除き、再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
     )
     ask_another_draft: Text = Text(
         "The draft did not pass. Try again? If you reject this, the draft is delivered. Reason: {reason}",
@@ -86,7 +86,7 @@ class RollbackTexts(ModelTexts):
                 "No draft passed: the best one is delivered.",
                 "合格した下書きがなく、最良のものを採用",
             ),
-            "unscored": ("The answer was delivered unscored.", "評価なしで回答"),
+            "unscored": ("The answer was delivered unscored.", "採点なしで回答を採用"),
             "created": ("Saved a checkpoint.", "チェックポイントを作成"),
             "draft": (
                 "Low quality: the draft was removed.",
@@ -99,9 +99,9 @@ class RollbackTexts(ModelTexts):
             "person": ("Rolled back by a person.", "利用者の指示でロールバック"),
             "retry": ("The last question is asked again.", "最後の質問に再回答"),
             "edit": ("A question was edited and asked again.", "質問を編集して再回答"),
-            "remove": ("A turn was removed by a person.", "利用者の指示でターンを取り除き"),
+            "remove": ("A turn was removed by a person.", "利用者の指示でターンを削除"),
             "restore": ("Restored removed messages.", "取り除いたメッセージを復元"),
-            "pick": ("Copied messages of a branch.", "ブランチのメッセージを複写"),
+            "pick": ("Copied messages of a branch.", "ブランチのメッセージをコピー"),
             "undo": ("Undid the last step.", "直前の操作を取り消し"),
             "redo": ("Redid the last undone step.", "取り消した操作をやり直し"),
         }
