@@ -36,12 +36,13 @@ def check_call(
     """
     signature, verb = inspect.signature(function), label or function.__name__
     parameters = list(signature.parameters.values())[bound:]
+    annotations = {each.name: each.annotation for each in parameters}
     try:
         given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
     except TypeError as problem:
+        _refuse_settings(kwargs, annotations, verb, error)
         names = ", ".join(map(_in_call, parameters)) or "no arguments"
         raise error(f"{verb}: {problem}; it takes {names}") from None
-    annotations = {each.name: each.annotation for each in parameters}
     for parameter in parameters:
         if parameter.kind is parameter.VAR_KEYWORD:
             others, annotation = given.pop(parameter.name, {}), annotations.pop(parameter.name)
@@ -52,6 +53,7 @@ def check_call(
             given |= others
     for name, value in given.items():
         if name not in annotations:
+            _refuse_settings({name: value}, annotations, verb, error)
             settings = ", and settings={…} takes settings" if "settings" in annotations else ""
             raise error(
                 f"{verb}: there is no option {name!r}{hint(name, annotations)}; the options are "
@@ -64,6 +66,18 @@ def check_call(
                 f"{verb}: {name} must be {described(annotations[name])}, got {shown(value)}{meant}"
             )
         check_text(value, f"{verb}: {name}")
+
+
+def _refuse_settings(
+    given: Mapping[str, Any], annotations: Mapping[str, Any], verb: str, error: type[UnsayError]
+) -> None:
+    """Raise `error` for a keyword argument that is the name of a setting.
+
+    A function with the parameter `settings` takes settings only there.
+    """
+    for kind in get_args(annotations.get("settings")):
+        for name in given.keys() & getattr(kind, "model_fields", {}).keys() - annotations.keys():
+            raise error(f"{verb}: {name!r} is a setting: write settings={{{name!r}: …}}")
 
 
 def _meant(

@@ -24,7 +24,8 @@ from unsay.errors import BudgetExceededError
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.testing import ScriptedChat, ToolCalls
+from unsay.run_context import Context
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.testing.scripted_models import ScriptedDetector
 
 USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
@@ -145,6 +146,16 @@ def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
     kept = drive(load_usage_account(store, "t"))
     assert "__interrupt__" not in state
     assert (2, 200, 2) == (len(model.inputs), kept["session"]["tokens"], kept["session"]["times"])
+
+
+@both
+def test_a_decision_on_a_budget_is_in_the_language_of_the_question(run: Run) -> None:
+    """Also in a thread's first turn, before a context exists."""
+    graph = make(Metered(), settings={"session_budget_tokens": 100, **FREE})
+    asked = run(graph, "京都には何日いればいいですか?")["__interrupt__"][0].value
+    description = asked["action_requests"][0]["description"]
+    assert description.startswith("この呼び出しは予算を超えます。")
+    assert "セッションの予算: 使用済み0" in description
 
 
 @both
@@ -308,6 +319,22 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
     assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
         (each["account_id"], each["tokens"]) for each in book(conversation)["tasks"]
     ]
+
+
+def test_a_conversation_shows_the_budget_of_its_agent() -> None:
+    """`tokens` and `status` count the calls of the agent that the context names."""
+    options: Any = {"judge": ScriptedJudge(), "settings": {"agent_budget_tokens": 5_000}}
+    labels = Context(labels={"agent": "writer"})
+    with Conversation.open(
+        ":memory:", model=ScriptedChat(default="Yes."), context=labels, **options
+    ) as conversation:
+        conversation.say("Speak, writer?")
+        (gauge,) = conversation.tokens().gauges
+        assert (gauge.used, (gauge,)) == (
+            conversation.tokens().spent.total.total,
+            conversation.status().gauges,
+        )
+        assert gauge.used > 0
 
 
 def test_a_run_may_name_its_agent(opened: Opening) -> None:

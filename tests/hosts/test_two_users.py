@@ -170,6 +170,17 @@ def test_a_label_is_no_permission(host: Host) -> None:
     assert (ANN, 2) == (left.thread_id, len(host.opened(ANN).messages()))
 
 
+def test_a_user_cannot_undo_a_label_of_the_host(host: Host) -> None:
+    """Where the host limits commands, /undo removes the user's turn, also right after a label."""
+    cid = host.opened("cid:1", commands=["undo", "redo"])
+    cid.say("I am Cid.")
+    cid.label(user="cid")
+    assert "Removed 1 turn" in cid.say("/undo").text
+    assert "no step left to undo" in cid.say("/undo").text
+    assert "Restored 1 turn" in cid.say("/redo").text
+    assert {"user": "cid"} == cid.label().labels
+
+
 # The same of the compiled graph, whose hosts pass ids, states and messages themselves.
 
 

@@ -237,8 +237,18 @@ def opened() -> Conversation:
     [
         pytest.param(
             lambda: Conversation.open(":memory:", system_prompt="Be brief."),
-            "no option 'system_prompt'.*settings={…} takes settings",
+            r"open: 'system_prompt' is a setting: write settings={'system_prompt': …}",
             id="a setting as an option",
+        ),
+        pytest.param(
+            lambda: build_graph(preset="chat"),
+            r"build_graph: 'preset' is a setting: write settings={'preset': …}",
+            id="a setting as an option of the graph",
+        ),
+        pytest.param(
+            lambda: Conversation.open(":memory:", quality_treshold=0.7),
+            "no option 'quality_treshold'.*settings={…} takes settings",
+            id="a misspelt setting as an option",
         ),
         pytest.param(
             lambda: Conversation.open(":memory:", judge=0.5),

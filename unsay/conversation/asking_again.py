@@ -40,7 +40,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
 
 
 def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
-    """Replace the question of an earlier turn, and answer it.
+    """Replace the question of an earlier turn, answer it, and remove all later turns.
 
     The old question and all that followed are kept as a branch; `undo` puts them back.
 

@@ -116,8 +116,9 @@ def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
 
-    Other labels stay. `undo` takes this back, unless a stopped turn waits. A thread may have labels
-    before its first message.
+    Other labels stay. `undo` takes this back, unless a stopped turn waits. If the setting `commands`
+    limits what users may type, the labels are the host's, and `undo` does not change them. A thread
+    may have labels before its first message.
 
     Raises:
         InputError: A label cannot be stored.
@@ -128,10 +129,12 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
     snapshot = yield from thread.snapshot()
     state: State = snapshot.values  # type: ignore[assignment]
     check_labels({name: value for name, value in labels.items() if value is not None})
-    # A commit would end a stopped turn, and undo removes that turn first anyway.
-    if step is not None and not snapshot.next:
+    scope = thread.scope()
+    # A user's /undo would otherwise remove a host's label instead of the last turn. And a commit would
+    # end a stopped turn, which undo removes first anyway.
+    if step is not None and not snapshot.next and scope.settings.commands == "all":
         state = state or State(messages=[])
-        yield from thread.write(state, thread.scope(), with_step(state, step))
+        yield from thread.write(state, scope, with_step(state, step))
     return (yield from threads.label(*thread.address, labels, now=thread.scope().now()))
 
 

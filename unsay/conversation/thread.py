@@ -34,6 +34,7 @@ from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings
 from unsay.state import SentCommand, State, Update, offloaded_of
 from unsay.storage.base import Database, translated
+from unsay.storage.pagination import check_labels
 from unsay.storage.writer_lock import Hold, take_thread
 
 NAME_CHARS = 200
@@ -138,6 +139,7 @@ class ThreadHandle:
             is_reader=not self.writes,
             confirm=confirm,
             run_id=run_id,
+            labels=check_labels((self.context or {}).get("labels")),
         )
 
     def take(self) -> Steps[Hold]:

@@ -85,7 +85,7 @@ def ask(
     request = ModelRequest(
         scope=scope,
         model=model,
-        value=[],
+        value=attempt.state["messages"],  # only for its language, until a context replaces it
         purpose="answer",
         key=f"{attempt.state['turn']['question_id']}-{attempt.hints.attempt}-{start.call}",
         tokens=lambda: min(start.tokens, start.window),

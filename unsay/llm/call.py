@@ -180,7 +180,7 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     check = grant.check  # stored now: a crash from here on leaves the reserved cost, never less
     if check.warnings:
         limits = [asdict(gauge) for gauge in check.warnings]
-        text = "; ".join(map(str, check.warnings))
+        text = request.texts.budgets("; ".join(map(str, check.warnings)))
         scope.emit("budget_warning", text=text, usage=check.usage, limits=limits)
     delay = delay_ms(check.usage, scope.settings.backpressure)
     if delay:
