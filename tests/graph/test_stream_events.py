@@ -6,9 +6,9 @@ from langgraph.types import Command
 
 from tests.graph.conftest import KINDS, fault_of
 from tests.graph.kit import config
-from unsay import build_graph, judged_parts, open_database, reversible
+from unsay import Conversation, build_graph, judged_parts, open_database, reversible
 from unsay.conversation.results import EventKind
-from unsay.testing import ScriptedChat, ToolCalls
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 CALENDAR: dict[str, str] = {}
 
@@ -106,3 +106,21 @@ def test_the_events_of_a_whole_conversation_fit(tmp_path: Path) -> None:
         "segment_lost",
     }
     assert KINDS.keys() - rare == {event["unsay"] for event in events} - rare
+
+
+def test_a_result_that_a_rejected_draft_left_is_streamed_once() -> None:
+    """The next attempt continues from the finished tool step, which the page shows already."""
+    call = {"name": "add_entry", "args": {"day": "Monday"}}
+    model = ScriptedChat(
+        default=[
+            ToolCalls(calls=[call], then="Buy a car."),
+            ToolCalls(calls=[call], then="It is done."),
+        ]
+    )
+    scores = ScriptedJudge(scores={"Buy a car": 0.1})
+    with Conversation.open(
+        ":memory:", model=model, judge=scores, tools=[add_entry]
+    ) as conversation:
+        events = [event.kind for event in conversation.stream("Put it on Monday.")]
+    names = ("tool_call", "tool_result", "draft_rejected", "reply")
+    assert [*names] == [kind for kind in events if kind in names]

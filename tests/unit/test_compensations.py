@@ -226,8 +226,9 @@ RECORD: list[AnyMessage] = [
     gave("3"),
     gave("4"),
     gave("5"),
-    calling("c", ("booked", "6"), ("booked", "7")),
+    calling("c", ("booked", "6"), ("booked", "7"), ("sent", "8")),
     ToolMessage("broken", tool_call_id="6", id="r6", status="error"),
+    ToolMessage("broken", tool_call_id="8", id="r8", status="error"),
 ]
 LABEL = Label(kind="person", reason="r", created_at="")
 
@@ -238,6 +239,7 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
     found = compensations_of(change, SERVICES)
 
     assert [
+        ("8", "broken", FAILED_CALL),
         ("7", None, NO_RESULT),
         ("6", "broken", FAILED_CALL),
         ("5", "gave 5", NO_UNDO),
@@ -295,7 +297,7 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
     drive(schedule_compensations(State(), scope, Update()))
     report = drive(run_compensations(State(), scope))
 
-    assert ["skipped"] * 6 == [each.result for each in report.outcomes]
+    assert ["skipped"] * 7 == [each.result for each in report.outcomes]
     assert ["it was made in thread 't'"] * 2 == [each.reason for each in report.outcomes[-2:]]
 
 

@@ -177,7 +177,7 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         turn_id = attempt.state["turn"]["question_id"] or ""
         made = yield from entries_of_calls(done, turn_id, scope)
         yield from _store(draft, attempt, made)
-        _report_results(done, scope)
+        _report_results(done, attempt)
     done = with_findings(done, draft.get("findings", {}))
     done = merge_messages(done, [(yield from judge_results(attempt.state, scope, done))])
     search = next_search(attempt.state, scope, done)
@@ -223,12 +223,15 @@ def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None
         )
 
 
-def _report_results(done: Sequence[AnyMessage], scope: Scope) -> None:
-    """Stream the results of the newest step's tool calls."""
+def _report_results(done: Sequence[AnyMessage], attempt: AttemptContext) -> None:
+    """Stream the results of the newest step's tool calls, unless a rejected draft streamed them."""
+    resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
     results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(done)))
     for result in reversed(results):
         assert isinstance(result, ToolMessage)  # noqa: S101 - for mypy; `takewhile` has checked it
-        scope.emit(
+        if result.id in resumed:
+            continue
+        attempt.scope.emit(
             "tool_result",
             call_id=result.tool_call_id,
             name=result.name,

@@ -54,12 +54,12 @@ def _compensation(
     name, shown, obstacle = call["name"], reversal or Reversal(), ""
     if "picked" in annotation_of(message):
         obstacle = COPIED
+    elif result is not None and result.status == "error":
+        obstacle = FAILED_CALL
     elif reversal is None:
         obstacle = NO_UNDO
     elif result is None:
         obstacle = NO_RESULT
-    elif result.status == "error":
-        obstacle = FAILED_CALL
     return Compensation(
         key=f"{call['id']}@{message.id}",
         tool_call_id=call["id"] or "",
