@@ -21,8 +21,7 @@ from langgraph.store.base import PutOp
 from unsay.conversation.conversation import Conversation
 from unsay.messages.content import text_of
 from unsay.storage.sqlite import FileDatabase, open_database
-from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.testing.scripted_models import ScriptedDetector
+from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 from unsay.testing.scripts import attempt_of, question_of
 from unsay.tools import reversible
 

@@ -25,8 +25,7 @@ from unsay.graph.compiled import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.run_context import Context
-from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
-from unsay.testing.scripted_models import ScriptedDetector
+from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
 FREE: dict[str, Any] = {"backpressure": (), "judging": "off"}

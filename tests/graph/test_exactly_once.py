@@ -16,8 +16,7 @@ from unsay.events.transcript_replay import replay
 from unsay.history.branch import find_place, put_places
 from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
-from unsay.testing import Fault, ScriptedChat, ScriptedJudge
-from unsay.testing.scripted_models import ScriptedDetector
+from unsay.testing import Fault, ScriptedChat, ScriptedDetector, ScriptedJudge
 
 Opens = Callable[..., Conversation]
 

@@ -9,9 +9,10 @@ from langchain_core.messages import (
 )
 from pydantic import BaseModel
 
+from unsay.errors import ConfigurationError
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
-from unsay.testing.scripted_models import ScriptedDetector, ScriptedJudge
+from unsay.testing import Delay, ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Fault
 from unsay.topic_shift import TopicMemory, TopicShift
 
@@ -159,6 +160,21 @@ def test_detector_follows_its_script(question: str, shift: TopicShift) -> None:
     detector = ScriptedDetector(shifts={"Nara": "new", "Back": "back", "Back to Osaka": osaka})
 
     assert shift == detector.detect(question, KYOTO, [OSAKA, NARA])
+
+
+@pytest.mark.parametrize("script", [{"shifts": {"Nara": "nwe"}}, {"default": "nwe"}])
+def test_a_misspelt_shift_is_refused(script: Any) -> None:
+    """When the detector is made: in a turn the error would only be logged."""
+    with pytest.raises(ConfigurationError, match=r"'nwe' is no shift \(did you mean 'new'\?\)"):
+        ScriptedDetector(**script)
+
+
+def test_a_late_score_is_a_score() -> None:
+    """Also for the answers that the script does not have."""
+    late = Delay(seconds=0, reply=Delay(seconds=0, reply=0.4))
+    judge = ScriptedJudge(scores={"car": late}, default=late)
+    assert '{"score": 0.4, "reason": "scripted for \'car\'"}' == judge.invoke("A car.").content
+    assert '{"score": 0.4, "reason": "scripted by default"}' == judge.invoke("A boat.").content
 
 
 @pytest.mark.parametrize(

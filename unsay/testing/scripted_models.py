@@ -1,4 +1,4 @@
-"""A chat model, a judge and a topic detector that follow a script.
+"""A chat model and a judge that follow a script.
 
 They are strict: an unscripted call raises `AssertionError`, and so does `assert_all_used` if a
 reply was never used.
@@ -12,9 +12,9 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
@@ -26,7 +26,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
-from unsay.arguments import configurable, described, fits
+from unsay.arguments import described, fits
 from unsay.errors import ConfigurationError
 from unsay.presets import hint
 from unsay.testing.scripts import (
@@ -45,7 +45,6 @@ from unsay.testing.scripts import (
     results_after_question,
     tokens_of,
 )
-from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 
 _ANSWER = re.compile(r"<answer\b[^>]*>(.*?)</answer\b[^>]*>", re.DOTALL)
 
@@ -124,7 +123,7 @@ class Scripted(BaseChatModel):
         reply, seconds = self._line(messages).reply, 0.0
         while isinstance(reply, Delay):
             seconds += reply.seconds
-            reply = reply.reply
+            reply = cast("Reply", reply.reply)
         if isinstance(reply, Fault):
             return _Take(seconds=seconds, message=AIMessage(reply.text), fault=reply)
         tools = [tool.get("function", tool) for tool in kwargs.get("tools", ())]
@@ -225,7 +224,8 @@ class ScriptedJudge(Scripted):
     """
 
     scores: SkipValidation[Mapping[str, float | Reply]] = Field(default_factory=dict)
-    """By part of an answer: a score, also an invalid one, or another reply such as `"nan"`."""
+    """By part of an answer: a score, also an invalid one, or another reply such as `"nan"` or a `Delay` of
+    either."""
 
     default: SkipValidation[float | Reply] = 0.9
     """The score of all other answers."""
@@ -236,51 +236,18 @@ class ScriptedJudge(Scripted):
         found = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
         key = key_for(self.scores, html.unescape(found[-1]))
         reply = self.default if key is None else self.scores[key]
-        if isinstance(reply, int | float):
-            why = "scripted by default" if key is None else f"scripted for {key!r}"
-            reply = {"score": reply, "reason": why}
-        return Line(place=repr(key), reply=reply)
+        why = "scripted by default" if key is None else f"scripted for {key!r}"
+        return Line(place=repr(key), reply=_verdict(reply, why))
 
     def _places(self) -> list[str]:
         return [repr(key) for key in self.scores]
 
 
-@configurable
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedDetector:
-    """A detector that looks a question's topic up by a part of its text.
-
-    >>> kyoto = TopicMemory(topic_id="t1", texts=("Kyoto?",))
-    >>> detector = ScriptedDetector(shifts={"Osaka": "new"})
-    >>> detector.detect("And Osaka?", kyoto, []).kind
-    'new'
-    >>> detector.detect("How long?", kyoto, []).kind
-    'same'
-    """
-
-    shifts: Mapping[str, ShiftKind | TopicShift] = field(default_factory=dict)
-    """By part of a question, of which the longest counts; `back` means the topic left last."""
-
-    default: ShiftKind | TopicShift = "same"
-    """The shift of all other questions."""
-
-    def detect(
-        self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
-    ) -> TopicShift:
-        """Return the shift that the script has for a question, or `default` if it has none.
-
-        Raises:
-            AssertionError: The script goes back to a topic that is not among `others`.
-        """
-        key = key_for(self.shifts, question)
-        shift = self.default if key is None else self.shifts[key]
-        earlier = [topic.topic_id for topic in others]
-        if not isinstance(shift, TopicShift):
-            last = earlier[0] if shift == "back" and earlier else None
-            shift = TopicShift(kind=shift, similarity=float(shift != "new"), topic_id=last)
-        if shift.kind == "back" and shift.topic_id not in earlier:
-            raise AssertionError(f"{question!r} goes back to {shift.topic_id!r}, not in {earlier}")
-        return shift
+def _verdict(reply: float | Reply, reason: str) -> Reply:
+    """Return the reply of a judge; a number is the score of a verdict with the `reason`."""
+    if isinstance(reply, Delay):
+        return replace(reply, reply=_verdict(reply.reply, reason))
+    return {"score": reply, "reason": reason} if isinstance(reply, int | float) else reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,8 @@ class Delay:
     seconds: float
     """Slept in a thread, awaited in an event loop, before the first token; not negative."""
 
-    reply: "Reply"
+    reply: "float | Reply"
+    """A number only for a `ScriptedJudge`."""
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0:
@@ -187,7 +188,7 @@ def steps_of(reply: Reply) -> list[Reply]:
     Without tool calls it is a list of the reply alone.
     """
     if isinstance(reply, Delay):
-        return [reply, *steps_of(reply.reply)[1:]]
+        return [reply, *steps_of(cast("Reply", reply.reply))[1:]]
     if isinstance(reply, ToolCalls) and reply.then is not None:
         return [reply, *steps_of(reply.then)]
     return [reply]
@@ -224,7 +225,7 @@ def line_for(key: str | None, replies: Replies, messages: Sequence[BaseMessage])
             return line
         step = line.reply
         while isinstance(step, Delay):
-            step = step.reply
+            step = cast("Reply", step.reply)
         width = len(cast("ToolCalls", step).calls)
         if results < width:
             raise AssertionError(f"{results} of {width} tool results: send all of them or none")
