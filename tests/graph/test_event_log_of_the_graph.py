@@ -368,6 +368,7 @@ def test_a_persons_guidance_is_a_note(opened: Opening) -> None:
     events = checked(conversation)
     assert [{"text": "Be shorter, 短く."}] == of(events, "planner_note")
     assert "短く" not in str(said(conversation.messages()))
+    assert ["draft"] == [each["kind"] for each in of(events, "rollback")]
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject", {"type": "edit", "args": "Eight."}])

@@ -1,3 +1,4 @@
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.errors import ModelError, UnknownThreadError
+from unsay.graph.builder import build_graph
 from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge
 
@@ -31,6 +33,33 @@ def test_a_question_that_waits_for_a_decision(tmp_path: Path) -> None:
         assert [("Buy a car.", 0.1)] == [(each.text, each.score) for each in pending.rejected]
         assert QUESTION == loaded.timeline().to_dict()["pending"]["question"]
         loaded.close()
+
+
+def test_drafts_that_a_person_was_shown_are_found_again(tmp_path: Path) -> None:
+    """Each draft is kept that a person answered with instructions, and not only the last one."""
+    drafts = ["Buy a car.", "Buy a car, or two.", "Buy a car at once.", GOOD]
+    model, path = ScriptedChat(replies={QUESTION: drafts}), tmp_path / "a.db"
+    shorter = {"decisions": [{"type": "respond", "message": "Shorter."}]}
+    with Conversation.open(path, thread="t", model=model, judge=JUDGE, settings=ASKS) as asked:
+        replies = [asked.say(QUESTION), *(asked.resume(shorter) for _ in range(3))]
+        assert ["decision"] * 3 + ["answer"] == [reply.kind for reply in replies]
+    with Conversation.open(path, thread="t") as loaded:
+        (turn,) = loaded.timeline().turns
+        assert drafts == [*(each.text for each in turn.rejected), turn.answer]
+
+
+def test_a_draft_that_waited_for_a_decision_outlives_its_turn(tmp_path: Path) -> None:
+    """A host sends another question instead of a decision: the draft is a branch, as the question is."""
+    model = ScriptedChat(replies={QUESTION: "Buy a car.", "thanks": GOOD})
+    with closing(open_database(tmp_path / "a.db")) as database:
+        places = {"checkpointer": database.saver, "store": database.store}
+        graph = build_graph(model, judge=JUDGE, settings=ASKS, **places)
+        config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+        for words in (QUESTION, "No, thanks."):
+            graph.invoke({"messages": [("user", words)]}, config)
+        loaded = Conversation.open(database, thread="t")
+        kept = {branch.kind: branch.words for branch in loaded.branches()}
+        assert {"live": "No, thanks.", "draft": "Buy a car.", "interrupted": QUESTION} == kept
 
 
 def test_a_question_while_its_turn_runs(tmp_path: Path) -> None:

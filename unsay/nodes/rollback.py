@@ -1,6 +1,6 @@
 """rollback: go back to the last good point; the question stays, with the reason for the next attempt."""
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage
 
 from unsay.effects import Steps
 from unsay.errors import UnsayError
@@ -12,6 +12,7 @@ from unsay.operations.automatic import (
     confirmed,
     ids_to_remove,
     keep_draft,
+    keep_newest_draft,
     turn_step,
     turns_after,
     without_base,
@@ -203,8 +204,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
     text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "number": left + 1, "done": True}
-    name = "undone" if undoes else "redone"
-    scope.emit(name, removed=change.removed, restored=change.restored)
+    scope.emit("undone" if undoes else "redone", removed=change.removed, restored=change.restored)
     update["state_history"] = add_note(state, scope, "rollback", request["kind"], None, number=left)
     return update
 
@@ -224,10 +224,10 @@ def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> S
     if decision.kind == "respond":
         scope.step_log.later_events.append(planner_note(decision.text))
         extra = turn["extra_attempts"] + 1
-        return Update(turn={**turn, "guidance": decision.text, "extra_attempts": extra})
-    own_answer: AnyMessage | None = None
-    if decision.kind == "edit":
-        own_answer = AIMessage(decision.text, id=f"{turn['question_id']}-person")
+        after: Turn = {**turn, "guidance": decision.text, "extra_attempts": extra}
+        return Update(branches=keep_newest_draft(state, scope), turn=after)
+    answer_id, edits = f"{turn['question_id']}-person", decision.kind == "edit"
+    own_answer = AIMessage(decision.text, id=answer_id) if edits else None
     return (yield from delivery.deliver_best(state, scope, own_answer))
 
 

@@ -23,7 +23,7 @@ from unsay.operations.rollback import (
 from unsay.operations.targets import target_of_drafts
 from unsay.runtime import Scope
 from unsay.state import RollbackRequest, State, Update, merge_messages, offloaded_of, with_update
-from unsay.types import BranchKind, Offloaded, Operation, OperationKind, Rejection, Turn
+from unsay.types import BranchKind, BranchRef, Offloaded, Operation, OperationKind, Rejection, Turn
 
 
 class Removal(RemovedPart):
@@ -247,12 +247,8 @@ def keep_draft(
     own_state = agent_state(draft[-1])
     if own_state and len(resumed) < len(draft) - 1:
         resumed = []  # an agent's state is known after all of its steps only
-    left = tuple(draft[len(resumed) :])
-    label = Label(kind="draft", reason=reason, created_at=scope.now(), drafts=left)
-    live, pending = live_branch(after), turn["pending"]
-    change = replace_tail(live, base_of(live, pending), label=label, keep=pending)
-    refs = save_branch(change, scope, after.get("branches", []))
-    made = [*(each["branch"] for each in removed), change.branch["id"]]
+    refs, branch_id = branch_of_draft(after, scope, draft[len(resumed) :], reason)
+    made = [*(each["branch"] for each in removed), branch_id]
     attempt: Turn = {
         **update["turn"],
         "draft_branches": [*turn["draft_branches"], *made],
@@ -260,6 +256,34 @@ def keep_draft(
         "steps": with_agent_state(resumed, own_state),
     }
     return {**update, "branches": refs, "turn": attempt}
+
+
+def branch_of_draft(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], reason: str
+) -> tuple[list[BranchRef], str]:
+    """Keep messages of a rejected draft as a branch; return all references to branches, and its id.
+
+    The transcript does not change. `reason` says why the draft was rejected.
+    """
+    label = Label(kind="draft", reason=reason, created_at=scope.now(), drafts=tuple(draft))
+    live = live_branch(state)
+    base = base_of(live, state["turn"]["pending"])
+    after = [message.id or "" for message in live.messages[live.index_of(base) + 1 :]]
+    change = replace_tail(live, base, label=label, keep=after)
+    return save_branch(change, scope, state.get("branches", [])), change.branch["id"]
+
+
+def keep_newest_draft(state: State, scope: Scope) -> list[BranchRef]:
+    """Keep the turn's newest rejected draft as a branch, and return all references to branches.
+
+    It is for a draft about which a person was asked, and which is not delivered. Tool steps with
+    which the turn goes on are left out.
+    """
+    newest, turn = state["turn"]["rejections"][-1], state["turn"]
+    resumed = {message.id for message in turn.get("steps", [])}
+    draft = [message for message in newest["messages"] if message.id not in resumed]
+    refs, _ = branch_of_draft(state, scope, draft, newest["reason"])
+    return refs
 
 
 def turns_after(state: State, update: Update) -> int:

@@ -25,7 +25,7 @@ from unsay.messages.annotations import (
     spoken,
 )
 from unsay.messages.content import has_other_content, preview, text_of
-from unsay.operations.automatic import turn_step, without_retries
+from unsay.operations.automatic import keep_newest_draft, turn_step, without_retries
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import is_command
 from unsay.operations.rollback import (
@@ -233,12 +233,17 @@ def repair_interrupted(
     if not entry.interrupted:
         return Update()
     turn = state["turn"]
+    if turn["rejections"] and state.get(
+        "rollback_request"
+    ):  # nobody decided about the newest draft
+        state = {**state, "branches": keep_newest_draft(state, scope)}
     if undone:
         asked = [state["messages"][index].id or "" for index in entry.interrupted]
         base = live_branch(state).id_at(entry.interrupted.start - 1)
         opened: State = {**state, "turn": {**turn, "base": base}}
         step = turn_step(opened, turn["branches"], asked)
-        return Update(operations=[*state.get("operations", []), step][-OPERATIONS:])
+        operations = [*state.get("operations", []), step][-OPERATIONS:]
+        return Update(operations=operations, branches=state.get("branches", []))
     removed = [] if stopped else [state["messages"][index].id for index in entry.interrupted]
     label = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())
     try:
