@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from llmock.pytest_plugin import LLMock
-from llmock.scenarios import Delay, Fail, Reply
+from llmock.scenarios import Delay, Fail, Match, Reply
 
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, JUDGE, QUESTION, answers, bodies, grades
@@ -203,6 +203,39 @@ def test_judge_that_refuses_temperature_0_is_asked_without(llmock: LLMock, tmp_p
     assert [0.9, 0.9] == scores
     assert [True, False, False] == ["temperature" in body for body in asked]
     assert all("response_format" in body for body in asked)
+
+
+@pytest.mark.parametrize(
+    ("fault", "requests"),
+    [
+        pytest.param(Fail(400, message="The prompt is too long", match=JUDGE), 1, id="too long"),
+        pytest.param(Fail(400, message="Blocked.", times=2, match=JUDGE), 2, id="content policy"),
+    ],
+)
+def test_a_refused_request_says_nothing_of_the_form(
+    llmock: LLMock, tmp_path: Path, fault: Fail, requests: int
+) -> None:
+    """A judge that refuses one request in every form is asked for a structure again by the next."""
+    llmock.add(answers(), fault, grades(0.9))
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", settings={"judge_model": "judge"}
+    ) as conversation:
+        scores = [conversation.say(QUESTION).score, conversation.say("Is 11 a prime number?").score]
+    asked = bodies(llmock, "judge")
+    assert [None, 0.9] == scores
+    assert requests + 1 == len(asked)
+    assert "response_format" in asked[-1]
+
+
+def test_one_judge_of_a_panel_refuses_a_structure(llmock: LLMock, tmp_path: Path) -> None:
+    """The other one is asked for it again."""
+    other = Match(model="other")
+    llmock.add(answers(), Fail(400, match=JUDGE))
+    llmock.add(Reply(text="Score: 0.7", times=None, match=JUDGE))
+    llmock.add(Reply(text='{"score": 0.8, "reason": "Yes."}', times=None, match=other))
+    ask(tmp_path, judge_panel=["other"])
+    assert [True, False] == ["response_format" in body for body in bodies(llmock, "judge")]
+    assert [True] == ["response_format" in body for body in bodies(llmock, "other")]
 
 
 @pytest.mark.parametrize(

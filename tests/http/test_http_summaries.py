@@ -142,6 +142,21 @@ def test_what_a_model_refuses_is_left_out(
     assert "Spiders." in bodies(llmock, "answerer")[-1]["messages"][0]["content"]
 
 
+def test_a_request_that_is_refused_without_options_too(llmock: LLMock, tmp_path: Path) -> None:
+    """The options were not the reason, so the next summary is requested with them."""
+    small = Match(model="small")
+    llmock.add(answers(), Fail(400, message="Blocked.", times=2, match=small))
+    llmock.add(Reply(text="Spiders.", times=None, match=small))
+    settings = {**ALONE, "summarizer_model": "small", "summary_pause_turns": 0}
+    with Conversation.open(
+        tmp_path / "t.db", model="answerer", detector=SHIFT, settings=settings
+    ) as conversation:
+        for question in (QUESTION, "And an insect?", "And a fish?"):
+            conversation.say(question)
+    sent = [limits_of(body) for body in bodies(llmock, "small")]
+    assert [(400, 0.2), (None, None), (400, 0.2)] == sent[:3]
+
+
 def test_a_summarizer_of_ones_own_keeps_its_values(llmock: LLMock, tmp_path: Path) -> None:
     """What it was made with is not overwritten, and what it was made without is added."""
     llmock.add(answers(), Reply(text="Spiders.", times=None, match=Match(model="small")))

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
+from unsay.context.overflow import is_context_overflow
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.history.token_usage import tokens_in
@@ -28,7 +29,7 @@ from unsay.llm.call import REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
 from unsay.llm.options import REFUSALS
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
-from unsay.model_factory import is_graph
+from unsay.model_factory import is_graph, name_of
 from unsay.operations.commands import answered_turns, as_sent
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -36,8 +37,8 @@ from unsay.tokens.pricing import Tally
 from unsay.types import Language
 from unsay.verdicts import Exchange, ToolUse, Verdict
 
-_NO_STRUCTURE = "the judge's server refuses structured output"
-_NO_TEMPERATURE = "the judge's server refuses a temperature of 0"
+_NO_STRUCTURE = "the server of the judge {!r} refuses structured output"
+_NO_TEMPERATURE = "the server of the judge {!r} refuses a temperature of 0"
 
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
@@ -327,9 +328,10 @@ def _reply(
 ) -> Steps[Any]:
     """Return the judge's reply to a request, in the first form that the judge's server accepts.
 
-    A form that the server refuses is not tried again, also in later calls, except the last form.
-    All errors of the last form are raised, of the others those that are not such a refusal. `key`
-    identifies the call, so that it is paid once after a crash.
+    A form that this judge's server refuses is not tried again, also in later calls, except the last
+    form. This is learned only from a request that succeeds in another form: else its refusal can
+    have another reason. All errors of the last form are raised, of the others those that are not
+    such a refusal. `key` identifies the call, so that it is paid once after a crash.
     """
     limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
     *others, last = forms
@@ -341,18 +343,25 @@ def _reply(
         key=f"{key}{last.name}",
         timeout_seconds=limit,
     )
+    server, refused = name_of(last.model), set[str]()
     for form in others:
         known = {_NO_STRUCTURE} if form.structured else set()
-        if learned & (known | ({_NO_TEMPERATURE} if form.steady else set())):
+        known |= {_NO_TEMPERATURE} if form.steady else set()
+        if (learned | refused) & {what.format(server) for what in known}:
             continue
         try:
-            return (yield from ask_model(replace(plain, model=form.model, key=f"{key}{form.name}")))
+            reply = yield from ask_model(replace(plain, model=form.model, key=f"{key}{form.name}"))
         except Exception as error:
-            refused = _refused(form, error)
-            if refused is None:
+            what = _refused(form, error)
+            if what is None:
                 raise
-            learned.add(refused)  # no later call pays for this again
-    return (yield from ask_model(plain))
+            refused.add(what.format(server))
+        else:
+            learned.update(refused)  # no later call pays for this again
+            return reply
+    reply = yield from ask_model(plain)
+    learned.update(refused)
+    return reply
 
 
 def ask_plainly(request: list[AnyMessage], scope: Scope, *, key: str) -> Steps[Any]:
@@ -375,7 +384,7 @@ def _refused(form: JudgeForm, error: Exception) -> str | None:
     """
     if isinstance(error, NotImplementedError):
         return _NO_STRUCTURE if form.structured else None
-    if getattr(error, "status_code", None) not in REFUSALS:
+    if getattr(error, "status_code", None) not in REFUSALS or is_context_overflow(error):
         return None
     if form.steady and "temperature" in str(error).lower():
         return _NO_TEMPERATURE

@@ -43,6 +43,7 @@ def ask_with_options(
     if is_own:
         sent = {name: value for name, value in sent.items() if name not in _set_on(model)}
     sent = {name: value for name, value in sent.items() if _refusal(model, name) not in learned}
+    dropped: set[str] = set()
     while sent:
         try:
             reply = yield from ask_model(replace(request, model=model.bind(**sent)))
@@ -52,11 +53,15 @@ def ask_with_options(
                 raise
         else:
             if not _is_cut_off(reply) or "max_tokens" not in sent:
+                learned.update(dropped)
                 return reply
             refused = ["max_tokens"]
-        learned.update(_refusal(model, name) for name in refused)
+        dropped.update(_refusal(model, name) for name in refused)
         sent = {name: value for name, value in sent.items() if name not in refused}
-    return (yield from ask_model(request))
+    reply = yield from ask_model(request)
+    # Without a success the options need not be the reason of the refusals.
+    learned.update(dropped)
+    return reply
 
 
 def _refusal(model: Runnable[Any, Any], option: str) -> str:
