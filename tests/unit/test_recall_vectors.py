@@ -1,5 +1,6 @@
 """Recall by meaning: vectors of a user's embeddings, asked for once and compared."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,15 @@ from unsay.effects import adrive, drive
 from unsay.errors import ModelReplyError
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import recall
-from unsay.retrieval.vectors import BATCH, EMBEDDED_CHARS, Vectors, embed, fused, similarities
+from unsay.retrieval.vectors import (
+    BATCH,
+    EMBEDDED_CHARS,
+    FunctionEmbeddings,
+    Vectors,
+    embed,
+    fused,
+    similarities,
+)
 
 SUBJECTS = ({"boat", "harbor", "vessel"}, {"violin", "tune"}, {"rain", "weather"})
 
@@ -101,6 +110,29 @@ def test_a_vector_too_few_is_told() -> None:
     """Embeddings that lose a text are refused: no message gets another's vector."""
     with pytest.raises(ModelReplyError, match=r"'BySubject' gave 4 vectors for 5 texts"):
         drive(embed(BySubject(lost=1), "boat", FOLDED, known={}))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "said"),
+    [
+        pytest.param([[0.1, math.nan]], "not finite", id="nan"),
+        pytest.param([[0.1, math.inf]], "not finite", id="inf"),
+        pytest.param([[]], "without numbers", id="empty"),
+        pytest.param([0.1], "no lists of numbers", id="one vector"),
+        pytest.param([["0.1"]], "no lists of numbers", id="texts"),
+        pytest.param(None, "no lists of numbers", id="nothing"),
+        pytest.param([], "0 vectors for 1 texts", id="too few"),
+        pytest.param([[0.1], [0.2]], "2 vectors for 1 texts", id="too many"),
+    ],
+)
+@pytest.mark.parametrize("texts", [[], talk("Rain.")], ids=["question", "message"])
+def test_vectors_that_cannot_be_compared_are_refused(
+    vectors: Any, said: str, texts: list[AnyMessage]
+) -> None:
+    """Recall by words alone is better than an order that such a vector makes."""
+    embeddings = FunctionEmbeddings(lambda _: vectors)
+    with pytest.raises(ModelReplyError, match=said):
+        drive(embed(embeddings, "boat", texts, known={}))
 
 
 def test_vectors_of_two_models_are_told() -> None:

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from operator import mul
 from typing import Any
 
@@ -49,7 +49,8 @@ def embed(
     of these calls.
 
     Raises:
-        ModelReplyError: The number of vectors differs from the number of texts.
+        ModelReplyError: The number of vectors differs from the number of texts, or a vector is
+            empty or has something else than finite numbers.
         TimeoutError: A call took longer than `timeout_seconds`.
         Exception: Any other error of the embeddings.
     """
@@ -64,14 +65,9 @@ def embed(
         keys = missing[start : start + BATCH]
         wanted = [texts[key] for key in keys]
         vectors = yield _call(embeddings, "embed_documents", wanted, timeout_seconds)
-        if len(vectors) != len(keys):
-            raise ModelReplyError(
-                f"{type(embeddings).__name__!r} gave {len(vectors)} vectors for {len(keys)} texts: "
-                "its embed_documents must give one for each, in their order"
-            )
-        found.update(zip(keys, map(_packed, vectors), strict=True))
+        found.update(zip(keys, _packed(vectors, len(keys), embeddings), strict=True))
     asked = yield _call(embeddings, "embed_query", question, timeout_seconds)
-    return Vectors(question=_packed(asked), messages=found)
+    return Vectors(question=_packed([asked], 1, embeddings)[0], messages=found)
 
 
 class FunctionEmbeddings(Embeddings):
@@ -87,7 +83,7 @@ class FunctionEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of one text."""
-        return self.embed_documents([text])[0]
+        return _packed(self.embed_documents([text]), 1, self)[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of texts as `embed_documents` does, on an event loop."""
@@ -96,7 +92,7 @@ class FunctionEmbeddings(Embeddings):
 
     async def aembed_query(self, text: str) -> list[float]:
         """Return the vector of one text, on an event loop."""
-        return (await self.aembed_documents([text]))[0]
+        return _packed(await self.aembed_documents([text]), 1, self)[0]
 
 
 def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> Embeddings:
@@ -140,9 +136,24 @@ def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float 
     return Call(blocking=blocking, awaitable=on_loop.awaitable, timeout_seconds=timeout_seconds)
 
 
-def _packed(vector: Any) -> Vector:
-    # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
-    return vector if isinstance(vector, array) else array("d", vector)
+def _packed(vectors: Any, count: int, embeddings: Embeddings) -> list[Any]:
+    """Return the vectors of `count` texts, packed; `ModelReplyError` if they are not vectors."""
+    name = type(embeddings).__name__
+    try:
+        # Arrays take a quarter of the memory of lists of floats: 8 bytes a number, not 32.
+        packed = [array("d", vector) for vector in vectors]
+    except (TypeError, ValueError) as error:
+        raise ModelReplyError(f"{name!r} gave no lists of numbers: {error}") from error
+    if len(packed) != count:
+        raise ModelReplyError(
+            f"{name!r} gave {len(packed)} vectors for {count} texts: it must give one for "
+            "each, in their order"
+        )
+    if not all(vector and all(map(isfinite, vector)) for vector in packed):
+        raise ModelReplyError(
+            f"{name!r} gave a vector without numbers, or with one that is not finite"
+        )
+    return packed
 
 
 def cosines(vectors: Vectors, keys: Sequence[str]) -> list[float | None]:
