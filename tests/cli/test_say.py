@@ -84,6 +84,17 @@ def test_a_judge_that_fails_is_told_once(
     assert "judge_failed" not in caplog.text
 
 
+def test_a_failed_judge_of_a_panel_is_logged(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The verdict of the others does not say that one is missing."""
+    serve({NESTED: CARS}, SCORES)
+    monkeypatch.setenv("UNSAY_JUDGE_PANEL", '["ollama:nowhere"]')
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:1")
+    run("say", NESTED)
+    assert "event=judge_failed" in caplog.text
+
+
 def test_a_title_and_a_topic_name_no_attached_file(run: Run, serve: Serve, tmp_path: Path) -> None:
     """They are words of the question, not of the element around the file."""
     serve({"What is in this?": ON_NESTED})

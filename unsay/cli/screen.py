@@ -322,7 +322,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 @contextmanager
 def failures_on_screen() -> Iterator[None]:
-    """Within the block, do not log failures of the judge, which the screen shows in words."""
+    """Within the block, do not log failures of a single judge, which the screen shows in words."""
 
     def is_news(record: logging.LogRecord) -> bool:
         return not (isinstance(record.args, tuple) and record.args[:1] == (SHOWN_FAILURE,))

@@ -337,7 +337,9 @@ def speaking(
     model = make_services(settings=settings).model
     models: dict[str, Any] = {"model": model, "settings": settings}
     with ExitStack() as stack:
-        stack.enter_context(failures_on_screen())
+        # The verdict of a panel does not say that one of its judges failed.
+        if settings.judge_samples == 1 and not settings.judge_panel:
+            stack.enter_context(failures_on_screen())
         runner = stack.enter_context(asyncio.Runner())
         if tools or mcp is not None:
             served = [] if mcp is None else runner.run(mcp_tools(mcp_servers(mcp)))
