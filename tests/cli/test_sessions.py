@@ -1,4 +1,5 @@
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS
 from tests.cli.terminal import Terminal
 from unsay.conversation.conversation import Conversation
+from unsay.storage.base import THREADS
+from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 JAPANESE = "リスト内包表記とは何ですか?"
@@ -53,6 +56,17 @@ def test_threads_are_found(
     """Filters narrow the list, and the one begun last comes first."""
     del database
     assert expected == listed(run, *filters)
+
+
+@pytest.mark.parametrize("time", ["yesterday", "", "0001-01-01T00:00:00+00:00"])
+def test_a_time_that_cannot_be_read_hides_no_thread(run: Run, database: Path, time: str) -> None:
+    """It is printed as it is stored; the other threads are listed as well."""
+    with closing(open_database(database)) as opened:
+        item = opened.store.get(THREADS, "second")
+        assert item is not None
+        opened.store.put(THREADS, "second", {**item.value, "updated_at": time})
+    shown = run("threads").stdout
+    assert all(name in shown for name in ("first", "second", "third"))
 
 
 def test_pages_fit_together(run: Run, database: Path) -> None:

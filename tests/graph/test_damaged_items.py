@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, last_text, make, say, transcript
@@ -206,6 +207,17 @@ def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversatio
     assert () == Registry.open(store).sessions().sessions
 
 
+def test_a_thread_with_a_damaged_entry_can_be_ended(conversation: Conversation) -> None:
+    """The entry is written anew, without title and labels."""
+    store: Any = conversation.graph.store
+    store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
+
+    assert "ended" == conversation.end().status
+    assert "ended" == Registry.open(store).session("t").status
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+
+
 def test_a_damaged_pending_input_is_left_out(conversation: Conversation) -> None:
     """A question that a dead process stored cannot be read: the thread goes on without it."""
     store: Any = conversation.graph.store
@@ -286,3 +298,24 @@ def test_damaged_tool_steps_do_not_stop_the_thread(
 
     assert "Fine." == made.say("second").text
     assert "the tool steps are damaged" in caplog.text
+
+
+@pytest.mark.parametrize("damaged", ["words", "page"])
+def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged: str) -> None:
+    """The new question is answered; copies of lost messages are not added at the end of the transcript."""
+    graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
+    sent: list[Any] = []
+    for number in range(12):
+        sent.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
+        sent.append(graph.invoke({"messages": [sent[-1]]}, config())["messages"][-1])
+    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+        if item.key.endswith(".words") == (damaged == "words"):
+            graph.store.put(item.namespace, item.key, {"x": 1})
+
+    answered = graph.invoke({"messages": [*sent, ("user", "Next?")]}, config())
+
+    assert last_text(answered).startswith("This is draft")
+    if damaged == "words":
+        asked = [text for text in transcript(graph) if text.startswith("human: Question")]
+        assert asked == [f"human: Question {12 - place}?" for place in range(len(asked), 0, -1)]
+    assert last_text(say(graph, "Once more?")).startswith("This is draft")

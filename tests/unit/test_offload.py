@@ -32,12 +32,12 @@ from unsay.operations.offload import (
     drop_offloaded,
     load_all,
     load_opened,
-    load_resent,
     load_segments,
     offload,
     without_page_refs,
 )
 from unsay.operations.record_events import EMPTY
+from unsay.operations.resent import load_resent
 from unsay.operations.rollback import count_turns
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings

@@ -221,7 +221,11 @@ def local_minute(at: str) -> str:
 
 
 def _local(at: str) -> str:
-    return datetime.fromisoformat(at).astimezone().isoformat(" ")
+    """Return a stored ISO time in local time; a text that is not a time is returned as it is."""
+    try:
+        return datetime.fromisoformat(at).astimezone().isoformat(" ")
+    except (ValueError, OverflowError):
+        return at
 
 
 def line(head: str, words: str) -> str:

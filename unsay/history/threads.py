@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
@@ -188,11 +189,13 @@ def begin(
 def end(store: BaseStore, thread_id: str, *, now: str) -> Steps[ThreadInfo]:
     """End a session until its thread is purged; an ended session is returned as it is.
 
-    The caller must hold the thread's lock. Raises the errors of `get_session`.
+    A damaged entry is replaced. The caller must hold the thread's lock. Raises `UnknownThreadError`
+    if the session was never begun.
     """
-    session = yield from get_session(store, thread_id)
-    if session.status == "ended":
-        return session
+    with suppress(DatabaseCorruptError):
+        session = yield from get_session(store, thread_id)
+        if session.status == "ended":
+            return session
     return (yield from revise(store, thread_id, now=now, status="ended", ended_at=now))
 
 

@@ -19,7 +19,7 @@ from unsay.messages.annotations import annotation_of, spoken, with_verdict
 from unsay.operations.archived_steps import archive_steps
 from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.dispatch import load_needed, read_orders
-from unsay.operations.offload import drop_offloaded, load_resent, offload
+from unsay.operations.offload import drop_offloaded, offload
 from unsay.operations.pending import (
     Injected,
     PendingInput,
@@ -29,6 +29,7 @@ from unsay.operations.pending import (
     unjudged,
     with_hand_offs,
 )
+from unsay.operations.resent import load_resent
 from unsay.operations.rollback import live_branch
 from unsay.operations.state_history import add_note
 from unsay.operations.stopped import branch_of_deleted, stopped_questions
@@ -44,8 +45,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
 
     A failed answer, a command or a host's flag can request a rollback: the update then sets
     `should_rollback`, and the node `rollback` carries it out. A refused command gives a notice, and
-    a judge that fails leaves an answer unscored. Raises `DatabaseCorruptError` if messages that a
-    front end sent again were offloaded, and are missing or damaged in the store.
+    a judge that fails leaves an answer unscored.
     """
     draft = StateDraft(state)
     draft.apply(drop_offloaded(state))  # first: later steps would load what the host removed
@@ -129,8 +129,7 @@ def _load_messages(
 ) -> Steps[DatabaseCorruptError | None]:
     """Load what a command or a host's rollback needs; return the error if it is damaged, else `None`.
 
-    Without both, load offloaded messages that a front end sent again (a damaged one is raised), or
-    else offload the oldest messages of a transcript that is too long (`live_messages`).
+    Without both, load offloaded messages that a front end sent again, or else offload the oldest messages of a transcript that is too long (`live_messages`).
     """
     if command is None and not draft.state.get("should_rollback"):
         loaded = yield from load_resent(draft.state, scope)

@@ -24,8 +24,7 @@ from unsay.context.exclusions import (
 from unsay.context.topics import by_topic, current_topic_id, live_segments, opened_topics
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, EventLogGapError
-from unsay.history.runs import run_named_after
-from unsay.messages.annotations import answers_by_turn, is_document, spoken
+from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
 from unsay.messages.truncation import clip
@@ -221,30 +220,7 @@ def load_segments(
     missing = set(wanted) - {message.id for message in state["messages"]}
     # Counting reads the whole transcript, and most callers want messages only.
     missing_turns = turns - count_turns(state["messages"]) if turns else 0
-    return (yield from _put_back(state, scope, missing, turns=missing_turns))
-
-
-def load_resent(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that loads offloaded messages which a front end sent again; maybe empty.
-
-    Raises `DatabaseCorruptError` if one of the segments is missing or damaged.
-    """
-    resent = possibly_resent(state, scope)
-    return (yield from _put_back(state, scope, resent)) if resent else Update()
-
-
-def possibly_resent(state: State, scope: Scope) -> set[str | None]:
-    """Return the ids of the messages that entered in this step: each may be offloaded already.
-
-    Some front ends send all of their messages with each question. The result is empty if only one
-    question entered and it is new: no run for it was completed. It does not depend on a store.
-    """
-    entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
-    spoken_now = [message for message in entered if not is_document(message)]
-    fresh = {run_named_after(scope.thread_id, message.id) for message in spoken_now}
-    if len(spoken_now) <= 1 and (scope.named or scope.run_id in fresh):
-        return set()
-    return {message.id for message in entered}
+    return (yield from put_back(state, scope, missing, turns=missing_turns))
 
 
 def load_all(state: State, scope: Scope) -> Steps[State]:
@@ -258,7 +234,7 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
     return with_update(state, _with_pages(state, pages))
 
 
-def _put_back(
+def put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
     """Return the update that adds newest segments until they hold the `wanted` messages and `turns`.

@@ -12,14 +12,13 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
-from unsay.errors import UnsayError
+from unsay.errors import DatabaseCorruptError, UnsayError
 from unsay.events.event_types import canonical
 from unsay.events.transcript_replay import replay
 from unsay.history.compensations import Compensation
 from unsay.messages.annotations import KEY, annotate, annotation_of
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.offload import possibly_resent
 from unsay.operations.record_events import (
     NOTHING,
     annotation_tag,
@@ -27,6 +26,7 @@ from unsay.operations.record_events import (
     known_part,
     message_body,
 )
+from unsay.operations.resent import possibly_resent
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
@@ -41,8 +41,7 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     """Return corrected copies of the messages whose annotations (verdicts, …) unsay did not write.
 
     The result is empty if there are none. An annotation that unsay wrote and a host dropped from an
-    otherwise equal message is put back. Raises `DatabaseCorruptError` if the offloaded original of a
-    message that was sent again cannot be read.
+    otherwise equal message is put back.
     """
     messages, head = state.get("messages", []), known_part(state, scope)
     own: dict[str | None, AnyMessage] = {}
@@ -97,15 +96,18 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessa
 def _own_offloaded(state: State, scope: Scope) -> Steps[dict[str | None, AnyMessage]]:
     """Return by id the messages of offloaded segments that hold a message of the input.
 
-    Empty without a store, and if no message of the input can be offloaded. Raises
-    `DatabaseCorruptError` if one of these segments is missing or damaged.
+    Empty without a store, if no message of the input can be offloaded, and if one of these segments
+    is missing or damaged.
     """
     if scope.address is None or offloaded_of(state) is None:
         return {}
     resent = possibly_resent(state, scope)
     if not resent:
         return {}
-    segments = yield from read_back(*scope.address, offloaded_of(state), resent)
+    try:
+        segments = yield from read_back(*scope.address, offloaded_of(state), resent)
+    except DatabaseCorruptError:  # `load_resent` reports it
+        return {}
     return {message.id: message for segment in segments for message in segment.messages}
 
 

@@ -5,6 +5,7 @@ Reading a page that is missing or was changed raises `DatabaseCorruptError`.
 
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 from zlib import crc32
@@ -13,6 +14,7 @@ from langchain_core.messages import AnyMessage, message_to_dict, messages_from_d
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
+from unsay.errors import DatabaseCorruptError
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import Chain, Page, make_page
 from unsay.types import Offloaded, Segment, Topic
@@ -153,6 +155,23 @@ def read_back(
     for page in pages[:needed]:
         restored += [(yield from _whole(chain, page))]
     return restored
+
+
+def offloaded_ids(
+    store: BaseStore, thread_id: str, head: Offloaded | None, ids: Collection[str | None]
+) -> Steps[list[str]]:
+    """Return those of the ids that messages of the segments have, also of damaged segments.
+
+    Only short hashes of ids are compared, and segments older than a missing one are not known.
+    """
+    chain, next_id = segment_chain(store, thread_id), head["page_id"] if head else None
+    prints: set[bytes] = set()
+    with suppress(DatabaseCorruptError):
+        while next_id is not None:
+            page = yield from chain.get(next_id)
+            prints |= _prints(page)
+            next_id = page.before
+    return [name for name in ids if name is not None and _print_of(name) in prints]
 
 
 def segment_chain(store: BaseStore, thread_id: str) -> Chain:
