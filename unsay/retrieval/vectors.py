@@ -83,7 +83,8 @@ class FunctionEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of one text."""
-        return _packed(self.embed_documents([text]), 1, self)[0]
+        vector: list[float] = _packed(self.embed_documents([text]), 1, self)[0]
+        return vector
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of texts as `embed_documents` does, on an event loop."""
@@ -92,7 +93,8 @@ class FunctionEmbeddings(Embeddings):
 
     async def aembed_query(self, text: str) -> list[float]:
         """Return the vector of one text, on an event loop."""
-        return _packed(await self.aembed_documents([text]), 1, self)[0]
+        vector: list[float] = _packed(await self.aembed_documents([text]), 1, self)[0]
+        return vector
 
 
 def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> Embeddings:
