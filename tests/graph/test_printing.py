@@ -156,6 +156,18 @@ def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(conversation: Conver
     assert '<th scope="col">Checkpoint</th>' in bundle["text/html"]
 
 
+def test_the_picture_of_a_thread_is_in_its_language() -> None:
+    """A notebook shows a Japanese thread in Japanese, also when all its turns were removed."""
+    model = ScriptedChat(default="京都は二日で十分です。")
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("京都には何日必要ですか?")
+        assert "ja" == opened.timeline().language
+        assert ": 1ターン、" in str(opened.timeline())
+        assert "各ターンのスコア" in opened._repr_mimebundle_()["image/svg+xml"]
+        opened.undo()
+        assert "メッセージはまだありません。" in opened._repr_mimebundle_()["image/svg+xml"]
+
+
 def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation) -> None:
     """Each row of a table is a branch, or a message that one side has alone; texts are escaped."""
     conversation.rollback("start")

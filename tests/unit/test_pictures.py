@@ -1,6 +1,8 @@
 """A thread drawn as text, as pictures and as a page."""
 
+import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -120,6 +122,23 @@ other branches
    ╌╌ × undone, 2 messages: /undo"""
 
 
+JAPANESE = replace(FULL, language="ja")
+
+JAPANESE_TEXT = """\
+スレッド t: 5ターン、2件のチェックポイント、4件のブランチ
+○ 先頭
+│  ╌╌ × ロールバック、4件: start
+├─ 1 0.90 lists   Question 1? ◆ basics
+├─ 2    – weather Question 2?
+│  ╌╌ × 不合格の下書き、1件: too short
+│  ╌╌ × 未採用の下書き、1件
+├─ 3 0.31 lists   Question 3? [低品質] [不合格が2回]
+├─ 4 0.60 装飾    デコレータとは? ◆ cp-a4
+└─ 5    – lists   Question 5? [回答待ち]
+その他のブランチ
+   ╌╌ × 取り消し、2件: /undo"""
+
+
 def score_svg(seen: Timeline) -> str:
     """Only the scores."""
     return ET.tostring(picture(seen, [scores]), encoding="unicode")
@@ -173,6 +192,7 @@ def everything(*, words: str) -> Timeline:
 def test_text_shows_everything() -> None:
     """The tree names turns, scores, topics, checkpoints, flags, and branches where they hang."""
     assert FULL_TEXT == tree_text(FULL)
+    assert JAPANESE_TEXT == tree_text(JAPANESE)
 
 
 def test_text_of_an_empty_thread() -> None:
@@ -370,3 +390,16 @@ def test_markdown_fence_is_longer_than_any_within() -> None:
     """Backticks in a question cannot close the code block of the tree."""
     text = mimebundle(timeline(turn(1, question="what is ```` for?")))["text/markdown"]
     assert ["`````text", "`````"] == [text.splitlines()[0], text.splitlines()[-1]]
+
+
+def test_the_picture_of_a_japanese_thread() -> None:
+    """Its own words are Japanese: in the picture, in what is read aloud, and in the table."""
+    given = re.compile(r"Question \d|lists|weather|basics|cp-a4|too short|: start|/undo|スレッド t")
+    page = drawn(picture_html(JAPANESE))
+    words = [given.sub("", text) for text in page.itertext()]
+    assert [] == [text for text in words if re.search("[A-Za-z]", text)]
+    assert (
+        "スコアは0.31から0.90、1ターンが不合格。0.50未満は不合格、0.80以上はチェックポイントになります。"
+        in words
+    )
+    assert "メッセージはまだありません。" in words_of(picture_svg(timeline(language="ja")))

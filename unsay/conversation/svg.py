@@ -6,23 +6,25 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from unsay.conversation.results import counted
 from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.conversation.tree import (
-    ELSEWHERE,
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
+    comma_in,
+    counted_in,
     notes_of,
     older_text,
     one_line,
     outline,
     question_of,
     summary_of,
+    texts_of,
     tree_text,
 )
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
+from unsay.prompts.fields import Texts
 from unsay.types import BranchRef
 
 WIDTH = 960  # of every picture, in pixels
@@ -86,6 +88,7 @@ def _put(
 class _Panel:
     """One part of the picture; the functions that draw it count from its own upper left corner."""
 
+    texts: Texts
     height: float = 0
     group: ET.Element = field(default_factory=lambda: ET.Element("g"))
 
@@ -121,13 +124,16 @@ class _Panel:
         turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
         dot = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
-        head = f"Turn {turn.number}: {score_text(turn.score)} {_result(turn)}"
-        lines = (head, question_of(turn, 80), one_line(turn.reason, 160))
+        head = self.texts.picture_words["point"].format(
+            number=turn.number, score=score_text(turn.score), result=_result(turn, self.texts)
+        )
+        lines = (head, question_of(turn, 80, self.texts), one_line(turn.reason, 160))
         _put(dot, "title", ". ".join(filter(None, lines)))
 
 
-def _result(turn: TimelineTurn) -> str:
-    return ", ".join([turn.outcome or "not judged", *notes_of(turn)])
+def _result(turn: TimelineTurn, texts: Texts) -> str:
+    outcome = texts.picture_words[turn.outcome or "not_judged"]
+    return comma_in(texts).join([outcome, *notes_of(turn, texts)])
 
 
 def scores(timeline: TimelineData) -> _Panel:
@@ -135,15 +141,15 @@ def scores(timeline: TimelineData) -> _Panel:
 
     Of a thread without messages it draws a hint instead.
     """
-    shown = outline(timeline)
+    texts = texts_of(timeline)
+    shown, words = outline(timeline, texts), texts.picture_words
     if not shown.rows:
-        panel, middle = _Panel(height=84), WIDTH // 2
-        panel.text(middle, 38, "There are no messages yet.", text_anchor="middle", font_size=15)
-        hint = "The first answer and its score will appear here."
-        panel.text(middle, 62, hint, _FAINT, text_anchor="middle")
+        panel, middle = _Panel(texts=texts, height=84), WIDTH // 2
+        panel.text(middle, 38, texts.no_turns, text_anchor="middle", font_size=15)
+        panel.text(middle, 62, words["hint"], _FAINT, text_anchor="middle")
         return panel
-    panel = _Panel(height=_LEGEND_Y + 16)
-    panel.text(16, 26, "Score of each turn", font_weight="bold")
+    panel = _Panel(texts=texts, height=_LEGEND_Y + 16)
+    panel.text(16, 26, words["title"], font_weight="bold")
     if shown.left_out:
         panel.text(_RIGHT, 26, shown.left_out, _FAINT, text_anchor="end")
     _axes(panel, timeline)
@@ -157,18 +163,23 @@ def _height_of(score: float) -> float:
 
 
 def _axes(panel: _Panel, timeline: TimelineData) -> None:
+    words = panel.texts.picture_words
     for score in (0.0, 0.5, 1.0):
         panel.rule(_height_of(score), _RULE)
         panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
-    for name, y in (("turn", _TURNS_Y), ("no score", _UNSCORED_Y), ("rejected", _TAKEN_Y)):
-        panel.text(_LEFT - 10, y, name, _FAINT, text_anchor="end")
+    for name, y in (("turn", _TURNS_Y), ("no_score", _UNSCORED_Y), ("rejections", _TAKEN_Y)):
+        panel.text(_LEFT - 10, y, words[name], _FAINT, text_anchor="end")
     low, high = timeline.quality_threshold, timeline.checkpoint_threshold
     panel.rule(_height_of(low), _FAILED, dashes="6 4")
     panel.rule(_height_of(high), _MARK, dashes="2 4")
     # Close thresholds would write over each other.
     apart = max(0.0, 16 - (_height_of(low) - _height_of(high))) / 2
-    panel.text(_RIGHT + 8, _height_of(high) + 4 - apart, f"checkpoint ≥ {high:.2f}", _MARK)
-    panel.text(_RIGHT + 8, _height_of(low) + 4 + apart, f"fails < {low:.2f}", _FAILED)
+    panel.text(
+        _RIGHT + 8, _height_of(high) + 4 - apart, f"{words['saved_from']} ≥ {high:.2f}", _MARK
+    )
+    panel.text(
+        _RIGHT + 8, _height_of(low) + 4 + apart, f"{words['fails_under']} < {low:.2f}", _FAILED
+    )
 
 
 def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
@@ -191,14 +202,16 @@ def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
 
 
 def _legend(panel: _Panel) -> None:
-    y = _LEGEND_Y - 4
-    for x, kind in ((_LEFT, "passed"), (_LEFT + 90, "failed"), (_LEFT + 180, "unscored")):
-        panel.dot(x, y, kind)
-        panel.text(x + 12, _LEGEND_Y, kind, _FAINT)
-    panel.diamond(_LEFT + 290, y)
-    panel.text(_LEFT + 306, _LEGEND_Y, "checkpoint", _FAINT)
-    panel.cross(_LEFT + 404, y)
-    panel.text(_LEFT + 416, _LEGEND_Y, "rejected before this answer, how often", _FAINT)
+    words, x, y = panel.texts.picture_words, _LEFT, _LEGEND_Y - 4
+    for name in ("passed", "failed", "unscored", "checkpoint", "rejected"):
+        if name == "checkpoint":
+            panel.diamond(x, y)
+        elif name == "rejected":
+            panel.cross(x, y)
+        else:
+            panel.dot(x, y, name)
+        panel.text(x + 16, _LEGEND_Y, words[name], _FAINT)
+        x += 50 + 7 * cells_of(words[name])
 
 
 def tree(timeline: TimelineData) -> _Panel:
@@ -207,15 +220,16 @@ def tree(timeline: TimelineData) -> _Panel:
     Without turns it shows the thread's name with counts, its start with the checkpoints there,
     and branches if there are any.
     """
-    shown, panel = outline(timeline), _Panel()
+    texts = texts_of(timeline)
+    shown, panel = outline(timeline, texts), _Panel(texts=texts)
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
-    panel.text(16, 26, summary_of(timeline), font_weight="bold")
+    panel.text(16, 26, summary_of(timeline, texts), font_weight="bold")
     y = 26 + _ROW
     place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
     if shown.checkpoints_at_start:
         panel.diamond(_TRUNK, y)
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
-    line = panel.text(_TRUNK + 16, y + 4, "start", _FAINT)
+    line = panel.text(_TRUNK + 16, y + 4, texts.tree_words["start"], _FAINT)
     for name in shown.checkpoints_at_start:
         _put(line, "tspan", f"◆ {one_line(name, 24)}", dx=9, fill=_MARK)
     y = _branches(panel, y, shown.at_start)
@@ -231,7 +245,7 @@ def tree(timeline: TimelineData) -> _Panel:
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
     if shown.elsewhere:
         y += _ROW
-        panel.text(16, y + 4, ELSEWHERE, _FAINT)
+        panel.text(16, y + 4, texts.tree_words["elsewhere"], _FAINT)
         y = _branches(panel, y, shown.elsewhere, rooted=False)
     panel.height = y + _ROW
     return panel
@@ -245,11 +259,11 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
     tails += [(f"◇ {one_line(name, 24)}", _MARK) for name in row.step_checkpoints]
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
-    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn)]
+    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn, panel.texts)]
     left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
     room = max(24, min(64, left))
-    fitting = room * room // max(room, _breadth(question_of(row.turn, room)))
-    line = panel.text(_TEXT, y + 4, question_of(row.turn, fitting))
+    fitting = room * room // max(room, _breadth(question_of(row.turn, room, panel.texts)))
+    line = panel.text(_TEXT, y + 4, question_of(row.turn, fitting, panel.texts))
     for words, fill in tails:
         _put(line, "tspan", words, dx=9, fill=fill)
 
@@ -264,8 +278,8 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
 
     Without branches that is `y`. `rooted=False` draws no line from the trunk.
     """
-    older = list(filter(None, [older_text(branches)]))
-    shown = [branch_text(branch, 72) for branch in branches[-SHOWN_BRANCHES:]]
+    older = list(filter(None, [older_text(branches, panel.texts)]))
+    shown = [branch_text(branch, 72, panel.texts) for branch in branches[-SHOWN_BRANCHES:]]
     for number, words in enumerate([*older, *shown]):
         y += _ROW
         if rooted:
@@ -281,7 +295,7 @@ def picture(
     timeline: TimelineData, parts: Sequence[Callable[[TimelineData], _Panel]] = (scores, tree)
 ) -> ET.Element:
     """Return an SVG element with the `parts` of the picture below one another."""
-    panels = [part(timeline) for part in parts]
+    panels, texts = [part(timeline) for part in parts], texts_of(timeline)
     height = sum(panel.height for panel in panels)
     svg = ET.Element(
         "svg",
@@ -296,16 +310,8 @@ def picture(
             "style": "max-width:100%;height:auto",
         },
     )
-    _put(svg, "title", summary_of(timeline))
-    given = [turn.score for turn in timeline.turns if turn.score is not None]
-    span = f"Scores from {min(given):.2f} to {max(given):.2f}" if given else "No scores"
-    bad = counted(sum(turn.outcome == "failed" for turn in timeline.turns), "failed turn")
-    _put(
-        svg,
-        "desc",
-        f"{span}; {bad}. Answers fail under {timeline.quality_threshold:.2f} "
-        f"and become checkpoints from {timeline.checkpoint_threshold:.2f} on.",
-    )
+    _put(svg, "title", summary_of(timeline, texts))
+    _put(svg, "desc", _description(timeline, texts))
     _put(svg, "rect", width="100%", height="100%", rx=6, fill=_PAPER, stroke=_RULE)
     top = 0.0
     for panel in panels:
@@ -315,17 +321,32 @@ def picture(
     return svg
 
 
+def _description(timeline: TimelineData, texts: Texts) -> str:
+    words = texts.picture_words
+    given = [turn.score for turn in timeline.turns if turn.score is not None]
+    span = words["no_scores"]
+    if given:
+        span = words["span"].format(least=f"{min(given):.2f}", most=f"{max(given):.2f}")
+    failed = sum(turn.outcome == "failed" for turn in timeline.turns)
+    return words["description"].format(
+        span=span,
+        failed=counted_in(texts, failed, "failed turn"),
+        low=f"{timeline.quality_threshold:.2f}",
+        high=f"{timeline.checkpoint_threshold:.2f}",
+    )
+
+
 def _table(timeline: TimelineData) -> ET.Element:
-    details = ET.Element("details")
-    _put(details, "summary", "The turns as a table")
+    details, texts = ET.Element("details"), texts_of(timeline)
+    _put(details, "summary", texts.picture_words["table"])
     rows = []
-    for row in outline(timeline).rows:
+    for row in outline(timeline, texts).rows:
         turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
-        topic, asked = one_line(turn.topic, 40), question_of(turn, 100)
+        topic, asked = one_line(turn.topic, 40), question_of(turn, 100, texts)
         score = score_text(turn.score)
-        rows.append((str(turn.number), score, _result(turn), topic, asked, names))
-    columns = ("Turn", "Score", "Result", "Topic", "Question", "Checkpoint")
-    details.append(_rows(summary_of(timeline), columns, rows))
+        rows.append((str(turn.number), score, _result(turn, texts), topic, asked, names))
+    columns = texts.picture_words["columns"].split("|")
+    details.append(_rows(summary_of(timeline, texts), columns, rows))
     return details
 
 

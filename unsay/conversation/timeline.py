@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
@@ -247,7 +247,14 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
         checkpoint_threshold=settings.checkpoint_threshold,
         pins=tuple(state.get("pins", [])),
         forgotten=tuple(forgotten),
+        language=thread.scope().language(_worded(state)),
     )
+
+
+def _worded(state: Mapping[str, Any]) -> list[AnyMessage]:
+    """Return the messages; of an emptied thread, one with the topics that it had."""
+    topics = (entry["topic"] for entry in state.get("state_history", []))
+    return list(state.get("messages", [])) or [AIMessage(" ".join(topics))]
 
 
 def asked_turn(turns: Sequence[TimelineTurn], number: int | None) -> TimelineTurn:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unsay.conversation.results import Removed
-from unsay.types import BranchRef, Checkpoint, Forgotten, Pin, TopicChange
+from unsay.types import BranchRef, Checkpoint, Forgotten, Language, Pin, TopicChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,8 @@ class TimelineData:
     """The whole thread at one moment; checkpoints, branches, pins and forgotten are oldest first.
 
     `pending` is the question that waits for its answer; `None` if none does. `undone_calls` are the
-    tool calls that were rolled back. Only `Conversation.timeline` sets both.
+    tool calls that were rolled back. Only `Conversation.timeline` sets both. `language` is that of
+    the thread, in which the timeline is printed and drawn.
     """
 
     thread_id: str
@@ -119,6 +120,7 @@ class TimelineData:
     forgotten: tuple[Forgotten, ...] = ()
     pending: PendingQuestion | None = None
     undone_calls: tuple[UndoneCall, ...] = ()
+    language: Language = "en"
 
     @property
     def skipped(self) -> int:

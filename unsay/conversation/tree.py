@@ -11,19 +11,18 @@ from unsay.conversation.results import counted
 from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
-from unsay.prompts.fields import ENGLISH, Texts
+from unsay.prompts.fields import ENGLISH, JAPANESE, Texts
 from unsay.types import BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
 SHOWN_BRANCHES = 12  # in one place; the newest
-# Heading of the branches whose base is no longer in the transcript.
-ELSEWHERE = "other branches"
 
 _COUNTERS = {
     "turn": "ターン",
     "checkpoint": "件のチェックポイント",
     "branch": "件のブランチ",
     "message": "件",
+    "failed turn": "ターンが不合格",
     "earlier turn": "ターン",
     "older branch": "件のブランチ",
 }
@@ -57,6 +56,11 @@ class Outline:
     left_out: str
     rows: tuple[TurnRow, ...]
     elsewhere: Sequence[BranchRef]
+
+
+def texts_of(timeline: TimelineData) -> Texts:
+    """Return the texts in the language of a thread."""
+    return JAPANESE if timeline.language == "ja" else ENGLISH
 
 
 def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
@@ -167,7 +171,8 @@ def counted_in(texts: Texts, number: int, noun: str) -> str:
     return counted(number, noun) if texts.language == "en" else f"{number}{_COUNTERS[noun]}"
 
 
-def _comma(texts: Texts) -> str:
+def comma_in(texts: Texts) -> str:
+    """Return what stands between the parts of a list in the language of the texts."""
     return ", " if texts.language == "en" else "、"
 
 
@@ -195,7 +200,7 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
         counted_in(texts, len(timeline.checkpoints), "checkpoint"),
         counted_in(texts, sum(branch["size"] > 0 for branch in timeline.branches), "branch"),
     ]
-    name, counts = one_line(timeline.thread_id, 40), _comma(texts).join(parts)
+    name, counts = one_line(timeline.thread_id, 40), comma_in(texts).join(parts)
     return texts.tree_words["thread"].format(thread=name, counts=counts)
 
 
@@ -211,7 +216,7 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
         else one_line(branch["reason"], cells)
     )
     size = counted_in(texts, branch["size"], "message")
-    head = f"{texts.branch_kinds.get(branch['kind'], branch['kind'])}{_comma(texts)}{size}"
+    head = f"{texts.branch_kinds.get(branch['kind'], branch['kind'])}{comma_in(texts)}{size}"
     return head + (f": {reason}" if reason else "")
 
 
@@ -223,11 +228,12 @@ def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
     return texts.tree_words["older"].format(branches=counted_in(texts, older, "older branch"))
 
 
-def tree_text(timeline: TimelineData, texts: Texts = ENGLISH, *, color: bool = False) -> str:
+def tree_text(timeline: TimelineData, texts: Texts | None = None, *, color: bool = False) -> str:
     """Return the thread as a tree for a terminal, one line for each turn and each branch.
 
-    `color` adds terminal codes for colors.
+    Without `texts` its words are in the language of the thread. `color` adds terminal codes for colors.
     """
+    texts = texts or texts_of(timeline)
     tree, pen = outline(timeline, texts), _Pen(color=color, texts=texts)
     lines = [pen.write("strong", summary_of(timeline, texts))]
     waits = _waiting_line(timeline, pen)

@@ -107,8 +107,8 @@ def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
     ends = [places[answers[-1].id] for answers in answers_by_turn(messages)]
     if turns > len(ends):
         raise NothingToUndoError(
-            f"{turns!r} turns are too many to roll back: the conversation has {len(ends)} answered "
-            f"turn{'s' * (len(ends) != 1)}"
+            f"{turns!r} turn{'s' * (turns != 1)} cannot be rolled back: the conversation has "
+            f"{len(ends)} answered turn{'s' * (len(ends) != 1)}"
         )
     first = 0 if turns == len(ends) else ends[-turns - 1] + 1
     while messages[first].type == "system":

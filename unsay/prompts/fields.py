@@ -181,22 +181,6 @@ class Texts(ReasonTexts):
     no_turns: Text = Text("There are no messages yet.", "メッセージはまだありません。")
     pinned_label: Text = Text("pinned", "ピン留め")
     forgotten_label: Text = Text("forgotten", "送信対象外")
-    tree_words: Table = Table.of(
-        {
-            "thread": ("Thread {thread}: {counts}", "スレッド {thread}: {counts}"),
-            "start": ("start", "先頭"),
-            "waits": ("waits for an answer", "回答待ち"),
-            "low_quality": ("low quality", "低品質"),
-            "by_person": ("by a person", "人による回答"),
-            "rejected_once": ("rejected once", "不合格が1回"),
-            "rejected": ("rejected {count} times", "不合格が{count}回"),
-            "no_question": ("(no question)", "(質問なし)"),
-            "elsewhere": ("other branches", "その他のブランチ"),
-            "earlier": ("{turns} not shown", "以前の{turns}は非表示"),
-            "at_them": (", {branches} at them", "({branches}を含む)"),
-            "older": ("{branches} not shown", "以前の{branches}は非表示"),
-        }
-    )
 
     # Pins and forgotten messages.
     pinned: Text = Text(

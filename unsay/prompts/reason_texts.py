@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from unsay.prompts.base import Table, Text
-from unsay.prompts.rollback_texts import RollbackTexts
+from unsay.prompts.picture_texts import PictureTexts
 
 # A budget and a call, as `Gauge` prints them.
 _GAUGE = re.compile(
@@ -19,7 +19,7 @@ _JAPANESE = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ReasonTexts(RollbackTexts):
+class ReasonTexts(PictureTexts):
     """Adds the translations of reasons; `Texts` has them all."""
 
     # Refusals of commands by their English sentence, whose values stand for `{}` in both.
@@ -90,8 +90,8 @@ class ReasonTexts(RollbackTexts):
             "{} is not a number of turns: give a whole number of 1 or more": (
                 "{}はターン数ではありません。1以上の整数を入力してください"
             ),
-            "{} turns are too many to roll back: the conversation has {} answered turn{}": (
-                "{}ターン分は戻れません。回答済みのターンは{}件です"
+            "{} turn{} cannot be rolled back: the conversation has {} answered turn{}": (
+                "{0}ターン分は戻れません。回答済みのターンは{2}件です"
             ),
             "This thread has no checkpoint {}; the newest are {}": (
                 "チェックポイント{}はありません。最新のものは {} です"
