@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
 from unsay.conversation.timeline import Timeline
-from unsay.conversation.timeline_data import PendingQuestion, TimelineTurn
+from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
 from unsay.types import BranchRef, Checkpoint
@@ -97,7 +97,7 @@ FULL = timeline(
     turn(2, score=None, outcome="unscored", topic="weather"),
     turn(3, score=0.314, outcome="failed", flag="low_quality", rollbacks=2),
     turn(4, question="デコレータとは?", topic="装飾", score=0.6),
-    turn(5, question="What is 5?", answer=None, message_id="q5", score=None, outcome=None),
+    turn(5, answer=None, message_id="q5", score=None, outcome=None),
     checkpoints=(annotation("a1", "basics"), annotation("a4")),
     branches=(
         branch(None, "person", "start", 4),
@@ -117,7 +117,7 @@ Thread t: 5 turns, 2 checkpoints, 4 branches
 │  ╌╌ × draft not delivered, 1 message
 ├─ 3 0.31 lists   Question 3? [low quality] [rejected 2 times]
 ├─ 4 0.60 装飾    デコレータとは? ◆ cp-a4
-└─ 5    – lists   What is 5? [waits for an answer]
+└─ 5    – lists   Question 5? [waits for an answer]
 other branches
    ╌╌ × undone, 2 messages: /undo"""
 
@@ -297,36 +297,6 @@ def test_thresholds_are_dashed_and_named() -> None:
     dashes = {each.get("stroke-dasharray") for each in drawn(score_svg(FULL)).iter(f"{SVG}line")}
     assert {"none", "6 4", "2 4"} == dashes
     assert {"checkpoint ≥ 0.80", "fails < 0.50"} < set(words_of(score_svg(FULL)))
-
-
-def test_a_japanese_thread_is_shown_in_japanese() -> None:
-    """Its text, its picture and its table, also while a person must decide."""
-    asked = turn(2, question="奈良は?", answer=None, message_id="q2", score=None, outcome=None)
-    shown = timeline(turn(1, question="京都は?", topic="京都", rollbacks=2), asked)
-    request = {"action_requests": [{"name": "deliver_answer"}]}
-    pending = PendingQuestion(question="奈良は?", question_id="q2", request=request)
-    decides = replace(shown, pending=pending)
-    expected = """\
-スレッド t: 2ターン、0件のチェックポイント、0件のブランチ
-○ 先頭
-├─ 1 0.90 京都  京都は? [不合格が2回]
-└─ 2    – lists 奈良は? [決定待ち]"""
-    assert expected == str(decides) == mimebundle(decides)["text/plain"]
-    assert "[回答待ち]" in str(shown)
-    page = picture_html(decides)
-    for words in (
-        "各ターンのスコア",
-        "チェックポイント≥0.80",
-        "0.50未満は不合格",
-        "採点なし",
-        "決定待ち",
-        "未採点",
-    ):
-        assert words in page
-    columns = [each.text for each in drawn(page).iterfind(".//thead/tr/th")]
-    assert ["ターン", "スコア", "結果", "話題", "質問", "チェックポイント"] == columns
-    described = next(drawn(page).iter(f"{SVG}desc")).text
-    assert "スコアは0.90から0.90、0件の不合格。0.50未満の回答は不合格" in str(described)
 
 
 def test_what_was_taken_back_is_counted() -> None:

@@ -17,7 +17,6 @@ from unsay.conversation.timeline import timeline_of
 from unsay.conversation.turn_lifecycle import close_turn, open_resumed, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import Steps, adrive, drive
-from unsay.errors import UnknownThreadError
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.model_factory import ModelLike
@@ -203,10 +202,8 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
         """
         del include, exclude
-        try:
-            return mimebundle(self.timeline())
-        except UnknownThreadError:
-            return mimebundle(timeline_of(self._handle, {}))
+        state = drive(self._handle.reading(ThreadHandle.read))
+        return mimebundle(timeline_of(self._handle, state))
 
 
 class AsyncConversation(_Opened, ConversationVerbs, OnLoop):

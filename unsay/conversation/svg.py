@@ -1,27 +1,19 @@
 """A thread as pictures: its scores and its tree, for notebooks and pages."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-<<<<<<< HEAD
 from unsay.conversation.timeline_data import TimelineData, TimelineTurn
-=======
-from unsay.conversation.timeline_data import TimelineData
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 from unsay.conversation.tree import (
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
-<<<<<<< HEAD
     comma_in,
     counted_in,
     notes_of,
-=======
-    counted_in,
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     older_text,
     one_line,
     outline,
@@ -46,12 +38,11 @@ _TICKS = 20  # at most, numbers of turns below the scores
 _TRUNK, _TEXT, _BRANCH = 28, 118, 138
 _ROW = 25
 _ROOM = 112  # cells of a row's text
-_LABEL = 18  # cells of text to the right of the axes
 
 
 def mimebundle(timeline: TimelineData) -> dict[str, str]:
     """Return the timeline for a notebook, by MIME type: as text, Markdown, SVG and HTML."""
-    text = tree_text(timeline, texts_of(timeline))
+    text = tree_text(timeline)
     # A fence must be longer than any run of backticks in it.
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
@@ -101,11 +92,6 @@ class _Panel:
     height: float = 0
     group: ET.Element = field(default_factory=lambda: ET.Element("g"))
 
-    @property
-    def words(self) -> Mapping[str, str]:
-        """The words of pictures in the thread's language."""
-        return self.texts.picture_words
-
     def put(self, tag: str, **attributes: object) -> ET.Element:
         return _put(self.group, tag, None, **attributes)
 
@@ -138,27 +124,16 @@ class _Panel:
         turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
         dot = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
-<<<<<<< HEAD
         head = self.texts.picture_words["point"].format(
             number=turn.number, score=score_text(turn.score), result=_result(turn, self.texts)
-=======
-        head = self.words["point"].format(
-            number=turn.number, score=score_text(turn.score), result=_result(row, self.texts)
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
         )
         lines = (head, question_of(turn, 80, self.texts), one_line(turn.reason, 160))
         _put(dot, "title", ". ".join(filter(None, lines)))
 
 
-<<<<<<< HEAD
 def _result(turn: TimelineTurn, texts: Texts) -> str:
     outcome = texts.picture_words[turn.outcome or "not_judged"]
     return comma_in(texts).join([outcome, *notes_of(turn, texts)])
-=======
-def _result(row: TurnRow, texts: Texts) -> str:
-    outcome = texts.picture_words[row.turn.outcome or "not_judged"]
-    return ", ".join([outcome, *row.notes])
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 
 
 def scores(timeline: TimelineData) -> _Panel:
@@ -167,7 +142,6 @@ def scores(timeline: TimelineData) -> _Panel:
     Of a thread without messages it draws a hint instead.
     """
     texts = texts_of(timeline)
-<<<<<<< HEAD
     shown, words = outline(timeline, texts), texts.picture_words
     if not shown.rows:
         panel, middle = _Panel(texts=texts, height=84), WIDTH // 2
@@ -176,16 +150,6 @@ def scores(timeline: TimelineData) -> _Panel:
         return panel
     panel = _Panel(texts=texts, height=_LEGEND_Y + 16)
     panel.text(16, 26, words["title"], font_weight="bold")
-=======
-    shown = outline(timeline, texts)
-    if not shown.rows:
-        panel, middle = _Panel(height=84, texts=texts), WIDTH // 2
-        panel.text(middle, 38, texts.no_turns, text_anchor="middle", font_size=15)
-        panel.text(middle, 62, panel.words["first"], _FAINT, text_anchor="middle")
-        return panel
-    panel = _Panel(height=_LEGEND_Y + 16, texts=texts)
-    panel.text(16, 26, panel.words["scores"], font_weight="bold")
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     if shown.left_out:
         panel.text(_RIGHT, 26, shown.left_out, _FAINT, text_anchor="end")
     _axes(panel, timeline)
@@ -203,32 +167,19 @@ def _axes(panel: _Panel, timeline: TimelineData) -> None:
     for score in (0.0, 0.5, 1.0):
         panel.rule(_height_of(score), _RULE)
         panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
-<<<<<<< HEAD
     for name, y in (("turn", _TURNS_Y), ("no_score", _UNSCORED_Y), ("rejections", _TAKEN_Y)):
         panel.text(_LEFT - 10, y, words[name], _FAINT, text_anchor="end")
-=======
-    for name, y in (("turn", _TURNS_Y), ("no_score", _UNSCORED_Y), ("rejected", _TAKEN_Y)):
-        panel.text(_LEFT - 10, y, panel.words[name], _FAINT, text_anchor="end")
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     low, high = timeline.quality_threshold, timeline.checkpoint_threshold
     panel.rule(_height_of(low), _FAILED, dashes="6 4")
     panel.rule(_height_of(high), _MARK, dashes="2 4")
     # Close thresholds would write over each other.
     apart = max(0.0, 16 - (_height_of(low) - _height_of(high))) / 2
-<<<<<<< HEAD
     panel.text(
         _RIGHT + 8, _height_of(high) + 4 - apart, f"{words['saved_from']} ≥ {high:.2f}", _MARK
     )
     panel.text(
         _RIGHT + 8, _height_of(low) + 4 + apart, f"{words['fails_under']} < {low:.2f}", _FAILED
     )
-=======
-    saved = panel.words["saved_from"].format(score=f"{high:.2f}")
-    small = {"font_size": 10} if cells_of(saved) > _LABEL else {}
-    panel.text(_RIGHT + 8, _height_of(high) + 4 - apart, saved, _MARK, **small)
-    fails = panel.words["fails_under"].format(score=f"{low:.2f}")
-    panel.text(_RIGHT + 8, _height_of(low) + 4 + apart, fails, _FAILED)
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 
 
 def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
@@ -251,7 +202,6 @@ def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
 
 
 def _legend(panel: _Panel) -> None:
-<<<<<<< HEAD
     words, x, y = panel.texts.picture_words, _LEFT, _LEGEND_Y - 4
     for name in ("passed", "failed", "unscored", "checkpoint", "rejected"):
         if name == "checkpoint":
@@ -262,16 +212,6 @@ def _legend(panel: _Panel) -> None:
             panel.dot(x, y, name)
         panel.text(x + 16, _LEGEND_Y, words[name], _FAINT)
         x += 50 + 7 * cells_of(words[name])
-=======
-    y = _LEGEND_Y - 4
-    for x, kind in ((_LEFT, "passed"), (_LEFT + 90, "failed"), (_LEFT + 180, "unscored")):
-        panel.dot(x, y, kind)
-        panel.text(x + 12, _LEGEND_Y, panel.words[kind], _FAINT)
-    panel.diamond(_LEFT + 290, y)
-    panel.text(_LEFT + 306, _LEGEND_Y, panel.words["checkpoint"], _FAINT)
-    panel.cross(_LEFT + 434, y)
-    panel.text(_LEFT + 446, _LEGEND_Y, panel.words["attempts"], _FAINT)
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 
 
 def tree(timeline: TimelineData) -> _Panel:
@@ -319,11 +259,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
     tails += [(f"◇ {one_line(name, 24)}", _MARK) for name in row.step_checkpoints]
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
-<<<<<<< HEAD
     tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn, panel.texts)]
-=======
-    tails += [(f"[{note}]", _FAILED) for note in row.notes]
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
     room = max(24, min(64, left))
     fitting = room * room // max(room, _breadth(question_of(row.turn, room, panel.texts)))
@@ -374,24 +310,8 @@ def picture(
             "style": "max-width:100%;height:auto",
         },
     )
-<<<<<<< HEAD
     _put(svg, "title", summary_of(timeline, texts))
     _put(svg, "desc", _description(timeline, texts))
-=======
-    texts = texts_of(timeline)
-    _put(svg, "title", summary_of(timeline, texts))
-    given = [turn.score for turn in timeline.turns if turn.score is not None]
-    words = texts.picture_words
-    span = words["span"].format(low=f"{min(given):.2f}", high=f"{max(given):.2f}") if given else ""
-    failed = sum(turn.outcome == "failed" for turn in timeline.turns)
-    described = words["described"].format(
-        span=span or words["no_scores"],
-        failed=counted_in(texts, failed, "failed turn"),
-        quality=f"{timeline.quality_threshold:.2f}",
-        checkpoint=f"{timeline.checkpoint_threshold:.2f}",
-    )
-    _put(svg, "desc", described)
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     _put(svg, "rect", width="100%", height="100%", rx=6, fill=_PAPER, stroke=_RULE)
     top = 0.0
     for panel in panels:
@@ -424,13 +344,8 @@ def _table(timeline: TimelineData) -> ET.Element:
         turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100, texts)
         score = score_text(turn.score)
-<<<<<<< HEAD
         rows.append((str(turn.number), score, _result(turn, texts), topic, asked, names))
     columns = texts.picture_words["columns"].split("|")
-=======
-        rows.append((str(turn.number), score, _result(row, texts), topic, asked, names))
-    columns = texts.table_columns.split(", ")
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
     details.append(_rows(summary_of(timeline, texts), columns, rows))
     return details
 

@@ -20,7 +20,7 @@ from unsay.conversation.timeline_data import (
     TimelineTurn,
     UndoneCall,
 )
-from unsay.conversation.tree import texts_of, tree_text
+from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
 from unsay.history.compensations import Entry, list_entries
 from unsay.history.parts import branches_beside
@@ -44,7 +44,7 @@ class Timeline(TimelineData):
     """The whole thread at one moment; prints as a tree, and notebooks show it as a picture."""
 
     def __str__(self) -> str:
-        return tree_text(self, texts_of(self))
+        return tree_text(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude

@@ -1,36 +1,20 @@
-<<<<<<< HEAD
 """The words of a thread's tree, and of its pictures in notebooks."""
 
 from dataclasses import dataclass
 
 from unsay.prompts.base import Table
-=======
-"""The texts of a thread's timeline: of its tree, and of its picture in a notebook."""
-
-from dataclasses import dataclass
-
-from unsay.prompts.base import Table, Text
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 from unsay.prompts.rollback_texts import RollbackTexts
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PictureTexts(RollbackTexts):
-<<<<<<< HEAD
     """Adds the words of trees and pictures of a thread; `Texts` has them all."""
-=======
-    """Adds the texts of trees and pictures; `Texts` has them all."""
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
 
     tree_words: Table = Table.of(
         {
             "thread": ("Thread {thread}: {counts}", "スレッド {thread}: {counts}"),
             "start": ("start", "先頭"),
             "waits": ("waits for an answer", "回答待ち"),
-<<<<<<< HEAD
-=======
-            "decides": ("waits for a decision", "決定待ち"),
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
             "low_quality": ("low quality", "低品質"),
             "by_person": ("by a person", "人による回答"),
             "rejected_once": ("rejected once", "不合格が1回"),
@@ -44,7 +28,6 @@ class PictureTexts(RollbackTexts):
     )
     picture_words: Table = Table.of(
         {
-<<<<<<< HEAD
             "title": ("Score of each turn", "各ターンのスコア"),
             "hint": (
                 "The first answer and its score will appear here.",
@@ -80,38 +63,3 @@ class PictureTexts(RollbackTexts):
             ),
         }
     )
-=======
-            "scores": ("Score of each turn", "各ターンのスコア"),
-            "turn": ("turn", "ターン"),
-            "no_score": ("no score", "スコアなし"),
-            "rejected": ("rejected", "不合格"),
-            "checkpoint": ("checkpoint", "チェックポイント"),
-            "saved_from": ("checkpoint ≥ {score}", "チェックポイント≥{score}"),
-            "fails_under": ("fails < {score}", "{score}未満は不合格"),
-            "passed": ("passed", "合格"),
-            "failed": ("failed", "不合格"),
-            "unscored": ("unscored", "採点なし"),
-            "not_judged": ("not judged", "未採点"),
-            "attempts": (
-                "rejected before this answer, how often",
-                "この回答までに不合格になった下書きの数",
-            ),
-            "first": (
-                "The first answer and its score will appear here.",
-                "最初の回答とそのスコアがここに表示されます。",
-            ),
-            "table": ("The turns as a table", "ターンの一覧表"),
-            "point": ("Turn {number}: {score} {result}", "ターン{number}: {score} {result}"),
-            "span": ("Scores from {low} to {high}", "スコアは{low}から{high}"),
-            "no_scores": ("No scores", "スコアなし"),
-            "described": (
-                "{span}; {failed}. Answers fail under {quality} and become checkpoints from {checkpoint} on.",
-                "{span}、{failed}。{quality}未満の回答は不合格、{checkpoint}以上はチェックポイントになります。",
-            ),
-        }
-    )
-    table_columns: Text = Text(
-        "Turn, Score, Result, Topic, Question, Checkpoint",
-        "ターン, スコア, 結果, 話題, 質問, チェックポイント",
-    )
->>>>>>> 9d27176 (A Japanese thread's timeline and picture are Japanese; a turn that waits for a person says so)
