@@ -11,6 +11,7 @@ from blockbuster import BlockBuster
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -299,6 +300,28 @@ def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
     other = conversation.fork(thread="other")
     assert 0 == book(other, "other")["session"]["tokens"]
     assert "spent" not in other.graph.get_state(other._handle.config).values
+
+
+@both
+def test_an_agent_that_fails_has_spent_what_its_calls_cost(run: Run) -> None:
+    """The calls before its error count against the budget; an agent without a call costs nothing."""
+    paid = ScriptedChat(script=lambda _: AIMessage("Hm.", usage_metadata=USAGE))
+    for calls in (0, 2):
+
+        def work(state: MessagesState, calls: int = calls) -> dict[str, Any]:
+            for _ in range(calls):
+                paid.invoke(state["messages"])
+            raise ValueError("The agent failed.")
+
+        builder = StateGraph(MessagesState)
+        builder.add_node("work", work)
+        builder.add_edge(START, "work")
+        store = InMemoryStore()
+        settings = {**FREE, "session_budget_tokens": 100_000}
+        graph = make(builder.compile(), store=store, settings=settings)
+        with pytest.raises(ValueError, match="The agent failed"):
+            run(graph, "q1")
+        assert calls * 100 == drive(load_usage_account(store, "t"))["session"]["tokens"]
 
 
 def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:

@@ -67,6 +67,16 @@ def test_what_a_message_cost_follows_its_model(
     assert (micros, micros / 1_000_000) == (found.micros, found.cost)
 
 
+@pytest.mark.parametrize(
+    ("fallback", "micros"),
+    [("backup", 0), ("openai:backup", 0), ("backup-2025-04-14", 0), ("third", 300), (None, 300)],
+)
+def test_a_fallback_without_a_price_costs_nothing(fallback: str | None, micros: int) -> None:
+    """It does not cost what the configured model would have."""
+    own = with_manifest(answer(model_name="backup"), MANIFEST)
+    assert micros == tokens_of([own], PRICES, "m", fallback).micros
+
+
 def test_what_was_counted_for_a_purpose_is_read() -> None:
     """A purpose that nothing was booked under cost nothing."""
     booked: Any = {"judge": {"input": 5, "output": 2, "total": 7, "micros": 9}}

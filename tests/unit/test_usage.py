@@ -11,13 +11,11 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from unsay.llm.call import (
-    answered_by,
     is_graph,
     longest_reply,
     prompt_tokens,
-    replies_in,
-    used_by,
 )
+from unsay.llm.replies import answered_by, replies_in, used_by
 from unsay.model_factory import name_of
 from unsay.tokens.pricing import Amount, Tally, Usage, merged, tally_of
 

@@ -42,12 +42,11 @@ from unsay.generation.context_builder import (
 )
 from unsay.llm.call import (
     ModelRequest,
-    answered_by,
     ask_model,
     longest_reply,
-    replies_in,
     with_room,
 )
+from unsay.llm.replies import answered_by, replies_in
 from unsay.messages.annotations import KEY
 from unsay.operations.recall import ASKED_TOKENS, if_possible, search_transcript
 from unsay.retrieval.excerpts import quoting

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from unsay.context.manifest import manifest_in
 from unsay.messages.annotations import annotation_of
-from unsay.tokens.pricing import MICROS, Tally, amount_of, prices_for, usage_of
+from unsay.tokens.pricing import MICROS, Tally, amount_of, reply_prices, usage_of
 
 # Identifies a message; an id alone does not, since some servers give two messages the same id.
 Key = tuple[str | None, str, int]
@@ -74,13 +74,14 @@ def tokens_of(
     messages: Iterable[BaseMessage],
     prices: Mapping[str, Mapping[Any, float]] | None = None,
     model: str | None = None,
+    fallback: str | None = None,
 ) -> Tokens:
     """Return the sum of the tokens of messages, each counted once; copies of `pick` do not count.
 
     Only assistant messages with the usage that their provider reported are counted. `prices` are by
     model name, in a currency for a million tokens; without a price the cost is 0. `model` is used
     for messages that do not name their model, and for the thread's own answers by a name without a
-    price.
+    price, unless this is the name of the `fallback` model.
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
@@ -91,10 +92,10 @@ def tokens_of(
         metadata = message.response_metadata
         reported = metadata.get("model_name") or metadata.get("model")
         named = reported or (manifest["model"] if manifest else None) or model
+        name = named if isinstance(named, str) else None
         # The thread's own answers have a manifest: their model may report a name without a price.
-        names = [named, model] if manifest else [named]
-        found = (prices_for(each, prices or {}) for each in names if isinstance(each, str))
-        known = next((each for each in found if each is not None), None)
+        asked = model if manifest else None
+        known = reply_prices(name, prices or {}, model=asked, fallback=fallback)
         sums += Tokens(
             input=used["input_tokens"],
             output=used["output_tokens"],

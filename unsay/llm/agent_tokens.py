@@ -1,4 +1,4 @@
-"""Tokens of an agent that answers, on the stream of the graph around it.
+"""Tokens of an agent that answers: on the stream of the graph around it, and for its budget.
 
 LangGraph shows the tokens of a graph inside a node only with `subgraphs=True`. Here they are
 announced as those of the node `process_message`, like the tokens of a chat model.
@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.pregel._messages import StreamMessagesHandler
 
@@ -62,3 +63,18 @@ class AgentTokens(BaseCallbackHandler):
             stream.on_chat_model_start(
                 serialized, messages, run_id=run_id, tags=tags, metadata=where
             )
+
+
+class AgentReplies(BaseCallbackHandler):
+    """Keeps the replies of all models inside of an agent, which are lost if the agent fails."""
+
+    run_inline = True  # LangChain would otherwise call it in another Python thread
+
+    def __init__(self) -> None:
+        self.replies: list[AIMessage] = []
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Keep the reply of one call."""
+        found = (each for several in response.generations for each in several)
+        messages = (each.message for each in found if isinstance(each, ChatGeneration))
+        self.replies += [each for each in messages if isinstance(each, AIMessage)]

@@ -6,14 +6,15 @@ stored before the call, so that a crash loses no cost; afterwards the real cost 
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableBinding
+from langgraph.errors import GraphBubbleUp
 
 from unsay.budget.accounts import LAYERS, AccountKey
 from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
@@ -21,15 +22,16 @@ from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
-from unsay.llm.agent_tokens import AgentTokens
+from unsay.llm.agent_tokens import AgentReplies, AgentTokens
 from unsay.llm.gateway import Gate, may_be_charged, pause
+from unsay.llm.replies import answered_by, messages_in, replies_in, used_by
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_graph, name_of, resolve_model
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
-from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, tally_of, usage_of
+from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, reply_prices, tally_of
 from unsay.tracing import with_handler
 
 T = TypeVar("T")
@@ -110,9 +112,14 @@ class ModelRequest:
 
     def spent(self, reply: Any) -> Tally:
         """Return the tokens and cost of the call as the reply reports them, else as estimated."""
-        replies, table = replies_in(reply, self.value), self.scope.settings.prices
-        usage = used_by(replies, self.prompt)
-        prices = prices_for(answered_by(replies), table) or prices_for(name_of(self.model), table)
+        return self.spent_by(replies_in(reply, self.value), self.prompt)
+
+    def spent_by(self, replies: list[AIMessage], prompt: int) -> Tally:
+        """Return the tokens and cost of replies as they report them, else of `prompt` tokens."""
+        settings, usage = self.scope.settings, used_by(replies, prompt)
+        model, fallback = name_of(self.model), settings.fallback_model
+        name = answered_by(replies)
+        prices = reply_prices(name, settings.prices, model=model, fallback=fallback)
         return tally_of(usage, amount_of(usage, prices))
 
 
@@ -143,7 +150,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     if request.is_limited:
         reply = yield from _paid(request, models)
     else:
-        reply = yield from _asked(request, models, [])
+        reply = yield from _asked(request, models, _Charged())
     # Outside of a run an answer is only looked at, and is never part of the thread.
     if request.purpose != "answer" or request.scope.in_graph:
         yield from note_spent(request.scope, {request.purpose: request.spent(reply)})
@@ -187,11 +194,11 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         level = pressure(check.usage)
         scope.emit("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
         yield pause(delay)
-    charged: list[str] = []
+    charged = _Charged()
     try:
         reply = yield from _asked(request, models, charged)
     except Exception:  # a client may raise any class
-        if charged:
+        if charged.names or charged.replies:
             lost = _lost(request, models, charged)
             yield from account.settle(lost, key=grant.key, place=place)
         else:
@@ -207,11 +214,23 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     return reply
 
 
-def _lost(request: ModelRequest, models: Mapping[str, Model], charged: list[str]) -> Amount:
-    """Return the most that the calls of the models named in `charged` may have cost together."""
-    amounts = [request.most({name: models[name]}) for name in charged]
-    tokens = sum(each.tokens for each in amounts)
-    return Amount(tokens=tokens, micros=sum(each.micros for each in amounts))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Charged:
+    """What a provider may charge for without a result.
+
+    `names` are models whose call failed after it was sent, `replies` those that a failed agent got.
+    """
+
+    names: list[str] = field(default_factory=list)
+    replies: list[AIMessage] = field(default_factory=list)
+
+
+def _lost(request: ModelRequest, models: Mapping[str, Model], charged: _Charged) -> Amount:
+    """Return the most that may be charged without a result."""
+    amounts = [request.most({name: models[name]}) for name in charged.names]
+    paid = request.spent_by(charged.replies, 0)
+    tokens = sum(each.tokens for each in amounts) + paid["total"]
+    return Amount(tokens=tokens, micros=sum(each.micros for each in amounts) + paid["micros"])
 
 
 def _place(scope: Scope) -> AccountKey:
@@ -248,18 +267,18 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     return (yield from reserve(may_exceed=True))
 
 
-def _asked(request: ModelRequest, models: Mapping[str, Model], charged: list[str]) -> Steps[Any]:
+def _asked(request: ModelRequest, models: Mapping[str, Model], charged: _Charged) -> Steps[Any]:
     """Return the reply of the first available model (see `Gate.through`); no budget is checked here.
 
     Single models wait in the gate's queue, an agent or graph does not. The errors are those of
-    `ask_model`, except those of budgets. See `Gate.through` for `charged`.
+    `ask_model`, except those of budgets. `charged` is filled (see `Gate.through`).
     """
-    scope, stream = request.scope, _Stream()
+    scope, stream, heard = request.scope, _Stream(), AgentReplies()
     is_single = not is_graph(request.model)
+    if not is_single:
+        scope = _heard_by(heard, scope)
     if not request.quiet:
-        shown = stream if is_single else AgentTokens(scope.config)
-        callbacks = with_handler(scope.config.get("callbacks"), shown)
-        scope = replace(scope, config={**scope.config, "callbacks": callbacks})
+        scope = _heard_by(stream if is_single else AgentTokens(scope.config), scope)
     calls = {
         name: scope.ask(
             model,
@@ -276,16 +295,23 @@ def _asked(request: ModelRequest, models: Mapping[str, Model], charged: list[str
         try:
             return (yield call)
         except Exception as error:  # an agent may raise any class
-            charged += [name] if may_be_charged(error) else []
+            # An interrupted agent goes on later, and its reply then has these messages too.
+            charged.replies.extend([] if isinstance(error, GraphBubbleUp) else heard.replies)
+            charged.names.extend([name] if may_be_charged(error) else [])
             raise
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
-        return (yield from scope.services.sole(Gate.of).through(calls, charged))
+        return (yield from scope.services.sole(Gate.of).through(calls, charged.names))
     except Exception as error:  # a client may raise any class
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)
         raise
+
+
+def _heard_by(handler: BaseCallbackHandler, scope: Scope) -> Scope:
+    callbacks = with_handler(scope.config.get("callbacks"), handler)
+    return replace(scope, config={**scope.config, "callbacks": callbacks})
 
 
 def _after(first: Callable[[], None], call: Call) -> Call:
@@ -347,48 +373,3 @@ def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
 def prompt_tokens(value: Any) -> int:
     """Return an estimate of the tokens of a prompt: text, messages, or a mapping with `messages`."""
     return TokenCounter().count(messages_in(value))
-
-
-def replies_in(reply: Any, value: Any) -> list[AIMessage]:
-    """Return the messages of models in a reply, without those of the prompt (`value`)."""
-    if isinstance(reply, Mapping) and "raw" in reply:
-        reply = reply["raw"]
-    sent = {message.id for message in messages_in(value)} - {None}
-    found = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
-    return [m for m in found if isinstance(m, AIMessage) and m.id not in sent]
-
-
-def used_by(replies: list[AIMessage], prompt: int) -> Usage:
-    """Return the sum of the usage that the replies report.
-
-    If none of them reports its usage, it is `prompt` tokens and an estimate of the replies' tokens.
-    """
-    reported = [usage_of(reply.usage_metadata) for reply in replies if reply.usage_metadata]
-    if not reported:
-        return Usage(input=prompt, output=TokenCounter().count(replies))
-    return Usage(
-        input=sum(usage.input for usage in reported),
-        output=sum(usage.output for usage in reported),
-        cache_read=sum(usage.cache_read for usage in reported),
-        cache_creation=sum(usage.cache_creation for usage in reported),
-    )
-
-
-def answered_by(replies: list[AIMessage]) -> str | None:
-    """Return the provider's name for the model that wrote the last reply; `None` if it has none."""
-    metadata = replies[-1].response_metadata if replies else {}
-    names = (metadata.get(name) for name in ("model_name", "model"))
-    return next((name for name in names if isinstance(name, str) and name), None)
-
-
-def messages_in(value: Any) -> list[BaseMessage]:
-    """Return the messages in the input or the reply of a call, in any form that LangChain uses.
-
-    Anything else in it is left out.
-    """
-    if isinstance(value, Mapping):
-        value = value.get("messages", [])
-    if isinstance(value, str):
-        value = HumanMessage(value)
-    found = value if isinstance(value, list | tuple) else [value]
-    return [message for message in found if isinstance(message, BaseMessage)]

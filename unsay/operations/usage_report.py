@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from langchain_core.messages import AnyMessage
 
@@ -95,7 +96,13 @@ def usage_of(
     stored usage is damaged and, with a budget, `QueueFullError` if calls use its account for too
     long.
     """
-    prices, model = scope.settings.prices, scope.settings.model
+    settings = scope.settings
+    count = partial(
+        tokens_of,
+        prices=settings.prices,
+        model=settings.model,
+        fallback=settings.fallback_model,
+    )
     live_keys, turn = {key_of(m) for m in live}, state.get("turn")
     rejections = turn["rejections"] if turn else []
     removed = [*removed, *(m for each in rejections for m in each["messages"])]
@@ -103,8 +110,8 @@ def usage_of(
     if scope.address is not None:
         tallies = merged(tallies, (yield from spent_outside(*scope.address)))
     spent = Spent(
-        live=tokens_of(live, prices, model),
-        abandoned=tokens_of([m for m in removed if key_of(m) not in live_keys], prices, model),
+        live=count(live),
+        abandoned=count([m for m in removed if key_of(m) not in live_keys]),
         judging=tokens_in(tallies, "judge"),
         summaries=tokens_in(tallies, "summary"),
         titles=tokens_in(tallies, "title"),

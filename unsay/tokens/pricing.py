@@ -129,6 +129,32 @@ def prices_for(
     return None
 
 
+def reply_prices(
+    reported: str | None,
+    table: Mapping[str, Mapping[Any, float]],
+    *,
+    model: str | None,
+    fallback: str | None,
+) -> Prices | None:
+    """Return the prices of a reply: of the name that it reports, else of `model`, which was asked.
+
+    If the reply reports the name of the `fallback` model, that one answered: `None` if it has no
+    price. `None` also if the table has neither name.
+    """
+    prices = prices_for(reported, table)
+    if prices is not None or _is_same(reported, fallback):
+        return prices
+    return prices_for(model, table)
+
+
+def _is_same(reported: str | None, named: str | None) -> bool:
+    """Return whether a reported name is that of a setting, maybe with a version or a provider."""
+    if not reported or not named:
+        return False
+    names = (named, named.partition(":")[2])
+    return _VERSION.sub("", reported, count=1) in [_VERSION.sub("", n, count=1) for n in names]
+
+
 def _count(value: object) -> int:
     return max(0, value) if isinstance(value, int) else 0
 
