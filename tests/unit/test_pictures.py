@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
 from unsay.conversation.timeline import Timeline
-from unsay.conversation.timeline_data import TimelineTurn
+from unsay.conversation.timeline_data import PendingQuestion, TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
 from unsay.types import BranchRef, Checkpoint
@@ -297,6 +297,22 @@ def test_thresholds_are_dashed_and_named() -> None:
     dashes = {each.get("stroke-dasharray") for each in drawn(score_svg(FULL)).iter(f"{SVG}line")}
     assert {"none", "6 4", "2 4"} == dashes
     assert {"checkpoint ≥ 0.80", "fails < 0.50"} < set(words_of(score_svg(FULL)))
+
+
+@pytest.mark.parametrize(
+    ("language", "waits", "decides"),
+    [("en", "waits for an answer", "waits for a decision"), ("ja", "回答待ち", "決定待ち")],
+)
+def test_a_turn_that_waits_for_a_person_says_so(language: Any, waits: str, decides: str) -> None:
+    """In the tree, in the picture and in the table, and as a question that is no turn yet."""
+    asked = turn(1, question="Q", answer=None, message_id="q1", score=None, outcome=None)
+    request = {"action_requests": [{"name": "deliver_answer"}]}
+    pending = PendingQuestion(question="Q", question_id="q1", request=request)
+    shown = replace(timeline(asked), language=language, pending=pending)
+    assert (f"[{decides}]" in str(shown), picture_html(shown).count(decides)) == (True, 4)
+    assert f"[{decides}]" in str(replace(shown, turns=()))
+    stopped = replace(shown, pending=replace(pending, request=None))
+    assert f"[{waits}]" in str(stopped)
 
 
 def test_what_was_taken_back_is_counted() -> None:

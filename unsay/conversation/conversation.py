@@ -17,6 +17,7 @@ from unsay.conversation.timeline import timeline_of
 from unsay.conversation.turn_lifecycle import close_turn, open_resumed, open_turn
 from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
 from unsay.effects import Steps, adrive, drive
+from unsay.errors import UnknownThreadError
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.model_factory import ModelLike
@@ -202,8 +203,10 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
         """
         del include, exclude
-        state = drive(self._handle.reading(ThreadHandle.read))
-        return mimebundle(timeline_of(self._handle, state))
+        try:
+            return mimebundle(self.timeline())
+        except UnknownThreadError:
+            return mimebundle(timeline_of(self._handle, {}))
 
 
 class AsyncConversation(_Opened, ConversationVerbs, OnLoop):

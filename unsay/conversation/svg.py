@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from unsay.conversation.timeline_data import TimelineData, TimelineTurn
+from unsay.conversation.timeline_data import TimelineData
 from unsay.conversation.tree import (
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
     comma_in,
     counted_in,
-    notes_of,
     older_text,
     one_line,
     outline,
@@ -125,15 +124,15 @@ class _Panel:
         kind = "unscored" if turn.score is None else "passed"
         dot = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
         head = self.texts.picture_words["point"].format(
-            number=turn.number, score=score_text(turn.score), result=_result(turn, self.texts)
+            number=turn.number, score=score_text(turn.score), result=_result(row, self.texts)
         )
         lines = (head, question_of(turn, 80, self.texts), one_line(turn.reason, 160))
         _put(dot, "title", ". ".join(filter(None, lines)))
 
 
-def _result(turn: TimelineTurn, texts: Texts) -> str:
-    outcome = texts.picture_words[turn.outcome or "not_judged"]
-    return comma_in(texts).join([outcome, *notes_of(turn, texts)])
+def _result(row: TurnRow, texts: Texts) -> str:
+    outcome = texts.picture_words[row.turn.outcome or "not_judged"]
+    return comma_in(texts).join([outcome, *row.notes])
 
 
 def scores(timeline: TimelineData) -> _Panel:
@@ -259,7 +258,7 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     tails = [(f"· {one_line(row.turn.topic, 20)}", _FAINT)] if row.turn.topic else []
     tails += [(f"◇ {one_line(name, 24)}", _MARK) for name in row.step_checkpoints]
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
-    tails += [(f"[{note}]", _FAILED) for note in notes_of(row.turn, panel.texts)]
+    tails += [(f"[{note}]", _FAILED) for note in row.notes]
     left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
     room = max(24, min(64, left))
     fitting = room * room // max(room, _breadth(question_of(row.turn, room, panel.texts)))
@@ -344,7 +343,7 @@ def _table(timeline: TimelineData) -> ET.Element:
         turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100, texts)
         score = score_text(turn.score)
-        rows.append((str(turn.number), score, _result(turn, texts), topic, asked, names))
+        rows.append((str(turn.number), score, _result(row, texts), topic, asked, names))
     columns = texts.picture_words["columns"].split("|")
     details.append(_rows(summary_of(timeline, texts), columns, rows))
     return details

@@ -38,10 +38,11 @@ _STYLES = {"good": "32", "bad": "31", "mark": "36", "faint": "2", "strong": "1"}
 class TurnRow:
     """A turn with its checkpoints, by name or else by id, and its branches.
 
-    `step_checkpoints` are those at its tool steps.
+    `step_checkpoints` are those at its tool steps, `notes` short remarks such as “pinned”.
     """
 
     turn: TimelineTurn
+    notes: Sequence[str]
     step_checkpoints: tuple[str, ...]
     checkpoints: tuple[str, ...]
     branches: Sequence[BranchRef]
@@ -89,6 +90,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
         rows=tuple(
             TurnRow(
                 turn=turn,
+                notes=_notes_of(turn, timeline, texts),
                 step_checkpoints=_step_checkpoints_at(timeline.checkpoints, turn),
                 checkpoints=_checkpoints_at(timeline.checkpoints, turn, placed),
                 branches=_branches_at(kept, *_names(turn)),
@@ -176,10 +178,9 @@ def comma_in(texts: Texts) -> str:
     return ", " if texts.language == "en" else "、"
 
 
-def notes_of(turn: TimelineTurn, texts: Texts = ENGLISH) -> list[str]:
-    """Return short remarks on a turn besides its score, such as “pinned”; empty if none."""
+def _notes_of(turn: TimelineTurn, timeline: TimelineData, texts: Texts) -> list[str]:
     words = texts.tree_words
-    notes = [words["waits"]] if turn.answer is None else []
+    notes = [_waiting(timeline, texts)] if turn.answer is None else []
     notes += [words.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
     rejected = words["rejected_once" if turn.rollbacks == 1 else "rejected"]
     notes += [rejected.format(count=turn.rollbacks)] if turn.rollbacks else []
@@ -267,7 +268,13 @@ def _waiting_line(timeline: TimelineData, pen: "_Pen") -> list[str]:
     if pending is None or pending.question_id in {each.question_id for each in timeline.turns}:
         return []
     words = one_line(pending.question, 40)
-    return [f"   {words} {pen.write('bad', '[' + pen.texts.tree_words['waits'] + ']')}"]
+    return [f"   {words} {pen.write('bad', '[' + _waiting(timeline, pen.texts) + ']')}"]
+
+
+def _waiting(timeline: TimelineData, texts: Texts) -> str:
+    """Return the words for what the unanswered question waits for: its answer, or a person."""
+    decides = timeline.pending is not None and timeline.pending.request is not None
+    return texts.tree_words["decides" if decides else "waits"]
 
 
 def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:
@@ -293,7 +300,7 @@ def _turn_lines(timeline: TimelineData, tree: Outline, pen: "_Pen") -> Iterator[
                 question_of(row.turn, 40, pen.texts),
                 *(pen.write("mark", f"◇ {name}") for name in row.step_checkpoints),
                 *(pen.write("mark", f"◆ {name}") for name in row.checkpoints),
-                *(pen.write("bad", f"[{note}]") for note in notes_of(row.turn, pen.texts)),
+                *(pen.write("bad", f"[{note}]") for note in row.notes),
             ]
         )
         yield from pen.branches(row.branches, " " if last else "│")

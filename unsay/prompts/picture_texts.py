@@ -15,6 +15,7 @@ class PictureTexts(RollbackTexts):
             "thread": ("Thread {thread}: {counts}", "スレッド {thread}: {counts}"),
             "start": ("start", "先頭"),
             "waits": ("waits for an answer", "回答待ち"),
+            "decides": ("waits for a decision", "決定待ち"),
             "low_quality": ("low quality", "低品質"),
             "by_person": ("by a person", "人による回答"),
             "rejected_once": ("rejected once", "不合格が1回"),
