@@ -8,7 +8,8 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
-from unsay.cli.main import HOMES, PARAMETERS, cli
+from unsay.cli.main import HOMES, cli
+from unsay.cli.parameters import PARAMETERS
 from unsay.conversation.conversation import Conversation
 from unsay.operations.command_entries import COMMANDS
 from unsay.operations.command_table import SLASH_COMMANDS

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
-from unsay.cli.session import language_of_thread
+from unsay.cli.opened_thread import language_of_thread
 from unsay.conversation.conversation import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     InputError,

@@ -12,17 +12,11 @@ from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich, paste_in_one_piece
 from unsay.cli.language import chosen_language, clear_loading, in_shell_language, show_loading
 from unsay.cli.loading import load_files
+from unsay.cli.opened_thread import existing_database
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose_or_type
 from unsay.cli.screen import Screen
-from unsay.cli.session import (
-    Show,
-    Speaker,
-    decision_of,
-    existing_database,
-    readable,
-    speaking,
-)
+from unsay.cli.session import Show, Speaker, decision_of, readable, speaking
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import local_minute
 from unsay.conversation.results import Event
@@ -144,16 +138,16 @@ def _resume(speaker: Speaker, decide: str | None, *, as_json: bool) -> None:
         raise
 
 
-def retry(*, thread: str | None, db: str | None, as_json: bool, **models: Any) -> None:
-    with speaking(db, thread, begins=False, **models) as speaker:
+def retry(*, thread: str | None, db: str | None, as_json: bool, **options: Any) -> None:
+    with speaking(db, thread, begins=False, **options) as speaker:
         _show(speaker, None, speaker.retry, as_json=as_json)
 
 
 def edit(
-    *, turn: int, text: str, thread: str | None, db: str | None, as_json: bool, **models: Any
+    *, turn: int, text: str, thread: str | None, db: str | None, as_json: bool, **options: Any
 ) -> None:
     words = readable(text)
-    with speaking(db, thread, begins=False, **models) as speaker:
+    with speaking(db, thread, begins=False, **options) as speaker:
         _show(speaker, words, lambda show: speaker.edit(turn, words, show), as_json=as_json)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import click
 from langchain_core.messages import message_to_dict
 
+from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import note, usage_error
 from unsay.cli.places import preview_rows
-from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned, block, line
 from unsay.conversation.branching import LIVE, Branch, Side
@@ -21,6 +21,7 @@ from unsay.operations.compensation_report import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name
+from unsay.operations.undoable_calls import NO_UNDO
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
 from unsay.types import Forgotten, Pin
@@ -45,18 +46,20 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
     if preview:
         _show_preview(opened, opened.conversation.preview(to, turns=turns), labels)
     else:
-        moved = opened.conversation.rollback(to, turns=turns)
+        moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
         _show_moved(opened, moved, labels.rolled_back, labels)
 
 
 @on_thread()
 def undo(opened: Opened) -> None:
-    _show_step(opened, opened.labels, opened.conversation.undo(), undone=True)
+    moved = opened.conversation.undo(confirm=opened.confirm)
+    _show_step(opened, opened.labels, moved, undone=True)
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    _show_step(opened, opened.labels, opened.conversation.redo(), undone=False)
+    moved = opened.conversation.redo(confirm=opened.confirm)
+    _show_step(opened, opened.labels, moved, undone=False)
 
 
 def _show_step(opened: Opened, labels: Labels, moved: RollbackResult, *, undone: bool) -> None:
@@ -67,13 +70,13 @@ def _show_step(opened: Opened, labels: Labels, moved: RollbackResult, *, undone:
 @on_thread()
 def remove(opened: Opened, *, turn: int) -> None:
     labels = opened.labels
-    moved = opened.conversation.remove(turn)
+    moved = opened.conversation.remove(turn, confirm=opened.confirm)
     _show_moved(opened, moved, labels.removed_turn.replace("{turn}", str(turn)), labels)
 
 
 @on_thread()
 def restore(opened: Opened, *, what: str | None) -> None:
-    moved = opened.conversation.restore(what)
+    moved = opened.conversation.restore(what, confirm=opened.confirm)
     labels = opened.labels
     _show_moved(opened, moved, labels.restored, labels)
 
@@ -91,6 +94,8 @@ def _show_moved(opened: Opened, moved: RollbackResult, words: str, labels: Label
         click.echo(words.format(where=moved.at, changes=labels.changes(**counts)))
         if effects := report_text(moved.report, labels):
             note(effects)
+        if any(each.reason == NO_UNDO for each in moved.report.of("skipped")):
+            _note_tools(opened)
         if moved.question:
             note(labels.asked.format(question=moved.question))
 
@@ -101,8 +106,15 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
     def show() -> None:
         for row in preview_rows(seen, words):
             click.echo(line("", row) if row.startswith(" ") else row)
+        if any(each.obstacle == NO_UNDO for each in seen.compensations):
+            _note_tools(opened)
 
     opened.show(show, **asdict(seen))
+
+
+def _note_tools(opened: Opened) -> None:
+    if not opened.tools:
+        note(opened.labels.needs_tools)
 
 
 @on_thread()

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import call_text, show, usage_error
-from unsay.cli.session import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive

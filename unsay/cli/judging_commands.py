@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
+from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import note, print_json, show, usage_error
-from unsay.cli.session import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned
 from unsay.conversation.conversation import Conversation, Registry

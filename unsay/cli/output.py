@@ -25,6 +25,7 @@ EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, Co
 
 _UNDECIDED = 'resume it with "approve", "reject", or {"decisions": [...]}'
 _STOPPED = "resume it, say something else, or undo it first"
+_UNCONFIRMED = "confirm each of them and try again"
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "chat": {
         _UNDECIDED: "enter approve or reject",
@@ -33,6 +34,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "shell": {
         _UNDECIDED: "`unsay say --decide approve` or `--decide reject` decides",
         _STOPPED: "`unsay say --resume` continues it, `unsay undo` removes it",
+        _UNCONFIRMED: "run the command on a terminal, where it asks about each of them",
     },
 }
 """What to do next in the library's words, and as it is typed."""

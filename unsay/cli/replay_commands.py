@@ -6,8 +6,8 @@ import click
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 
 from unsay.cli.language import chosen_language
+from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import call_text, print_json, usage_error
-from unsay.cli.session import Opened, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, room, side_by_side
 from unsay.context.manifest import CallContext, write_ranges

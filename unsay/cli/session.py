@@ -1,159 +1,38 @@
-"""The database, the thread and the models that a command works with."""
+"""A conversation with its models, in which a person speaks."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, wraps
 from typing import Any, TypeVar
 
-from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from unsay.cli.language import chosen_language, in_shell_language, shell_language
+from unsay.cli.language import shell_language
 from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
-from unsay.cli.output import note, show
-from unsay.cli.paths import check_exists, location
+from unsay.cli.opened_thread import existing_thread, language_of_thread
+from unsay.cli.paths import location
 from unsay.cli.screen import failures_on_screen
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.effects import drive
-from unsay.errors import InputError, UnknownThreadError
+from unsay.errors import InputError
 from unsay.graph.builder import make_services
-from unsay.history.threads import list_threads, load_pending_input
+from unsay.history.threads import load_pending_input
 from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import is_question, spoken
-from unsay.messages.content import language_of, newest_language, text_of
+from unsay.messages.content import language_of, text_of
 from unsay.operations.commands import parse_command
 from unsay.settings import Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
-from unsay.storage.urls import file_at
-from unsay.types import Language
-
-Command = Callable[..., None]
 
 Show = Callable[[Event], None]
 
 T = TypeVar("T")
-
-
-@contextmanager
-def existing_database(db: str | None) -> Iterator[Database | None]:
-    """Open the database for the block, but create none.
-
-    Yields `None` if the default database does not exist.
-
-    Raises:
-        NotFoundError: The user named a file that does not exist.
-        StorageError: The database cannot be opened; for this and other errors see `open_database`.
-    """
-    check_exists(db)
-    place = location(db)
-    file = file_at(place)
-    if file is None or file.exists():
-        with closing(open_database(place)) as database:
-            yield database
-    else:
-        yield None
-
-
-@contextmanager
-def listed_database(db: str | None) -> Iterator[Database]:
-    """Open the database for the block, to list it.
-
-    If the default database does not exist, it is an empty one in memory. Raises the errors of
-    `existing_database`, such as `NotFoundError` for a file that does not exist.
-    """
-    with existing_database(db) as found, closing(found or open_database(":memory:")) as database:
-        yield database
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opened:
-    """A thread of an open database, and how a command prints its result.
-
-    `existing_thread` makes it.
-    """
-
-    database: Database
-    thread_id: str
-    as_json: bool = False
-
-    @cached_property
-    def conversation(self) -> Conversation:
-        """The conversation, without a model: most commands only read it or roll it back.
-
-        Raises `ConfigurationError` for an impossible setting, `InvalidNameError` for a wrong id.
-        """
-        return Conversation.open(self.database, thread=self.thread_id)
-
-    @property
-    def labels(self) -> Labels:
-        """The texts in the language of the settings or the thread. Raises as `language_of_thread`."""
-        return Labels(chosen_language() or language_of_thread(self.conversation)).for_shell()
-
-    def show(self, words: Callable[[], str | None], **fields: Any) -> None:
-        """Print a command's result with the thread's id, as the function `show` does."""
-        show(words, as_json=self.as_json, **{"thread_id": self.thread_id, **fields})
-
-
-@contextmanager
-def existing_thread(
-    db: str | None, thread: str | None, *, as_json: bool = False, names_thread: bool = False
-) -> Iterator[Opened]:
-    """Open a thread for the block; `None` is the newest one, whose id is noted on standard error.
-
-    A command whose output `names_thread` gets no note. An id is not checked here: verbs of the
-    conversation raise `UnknownThreadError` for one that does not exist.
-
-    Raises:
-        UnknownThreadError: There is no default database, or `thread` is `None` and no thread
-            exists.
-        NotFoundError: The user named a database file that does not exist.
-        StorageError: The database cannot be opened; for other errors see `open_database`.
-    """
-    with existing_database(db) as database:
-        if database is None:
-            raise UnknownThreadError(
-                f"There is no database at {location(db)!r} yet; `unsay chat` creates one"
-            )
-        if thread is None:
-            with translated(database.path):
-                entries = list_threads(database.store)
-            if not entries:
-                raise UnknownThreadError(
-                    f"There is no thread in {database.path!r} yet; `unsay chat` starts one"
-                )
-            thread = entries[0].thread_id
-            if not names_thread:
-                note(in_shell_language(f"thread {thread}"))
-        yield Opened(database=database, thread_id=thread, as_json=as_json)
-
-
-def on_thread(
-    check: Callable[..., None] | None = None, *, names_thread: bool = False
-) -> Callable[[Command], Command]:
-    """Turn a function that takes an `Opened` thread into a command that opens it.
-
-    `check` is called with the options before anything is opened, to refuse those that exclude each
-    other. `names_thread` and the errors are those of `existing_thread`.
-    """
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def run(*, thread: str | None, db: str | None, as_json: bool, **options: Any) -> None:
-            if check is not None:
-                check(**options)
-            with existing_thread(db, thread, as_json=as_json, names_thread=names_thread) as opened:
-                command(opened, **options)
-
-        return run
-
-    return decorate
 
 
 # How often a turn's line on the screen is drawn again.
@@ -282,19 +161,6 @@ class Speaker:
         if words is not None:
             return Labels(language_of(words))
         return Labels(language_of_thread(self.conversation))
-
-
-def language_of_thread(conversation: Conversation) -> Language:
-    """Return the language of a thread's transcript; if all of it was removed, of its branches.
-
-    For a new thread, or one without both, it is that of the shell. Raises `StorageError` if the
-    thread cannot be read.
-    """
-    messages = conversation.messages()
-    if not messages:
-        with suppress(UnknownThreadError):
-            messages = [AIMessage(branch.words) for branch in conversation.branches()]
-    return newest_language(messages) if messages else shell_language()
 
 
 async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:

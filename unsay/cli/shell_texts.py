@@ -266,8 +266,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "This thread waits for a person's decision, on rejected drafts or a budget: {}. Nothing was changed": (
         "判断待ちのターンがあります。`unsay say --decide approve` か `--decide reject` で決めてください。何も変更していません"
     ),
-    "A person must confirm that these calls are undone: {}. Nothing was changed: confirm each of them and try again": (
-        "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません。チャットで実行すると確認できます"
+    "A person must confirm that these calls are undone: {}. Nothing was changed: run the command on a terminal, where it asks about each of them": (
+        "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません。端末で実行すると1件ずつ確認できます"
     ),
     # Notes.
     "thread {}": "スレッド {}",

@@ -286,6 +286,10 @@ class Labels(Texts):
     checkpoints: Text = Text("checkpoints: {names}", "チェックポイント: {names}")
     tools: Text = Text("tool calls: {names}", "ツール呼び出し: {names}")
     not_undoable: Text = Text("effects that cannot be undone: {names}", "取り消せない処理: {names}")
+    needs_tools: Text = Text(
+        "The calls of a tool with @reversible are undone if you name it: --tools MODULE:NAME",
+        "@reversible を付けたツールの呼び出しは、--tools MODULE:NAME で指定すると取り消されます",
+    )
     branch_heads: Text = Text(
         "id|kind|after|turns|used|first question or reason",
         "ID|種類|位置|数|使用量|最初の質問または理由",

@@ -10,10 +10,10 @@ import click
 from unsay.cli.chat_history import forget_thread
 from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.list_commands import nothing_text
+from unsay.cli.opened_thread import Opened, listed_database, on_thread
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
-from unsay.cli.session import Opened, listed_database, on_thread
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned, end_list, gathered, line, local_minute
 from unsay.conversation.tree import one_line, tree_text

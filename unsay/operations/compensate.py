@@ -219,6 +219,9 @@ def _decided(
         if each not in undecided:
             entry = known[each.key]
         elif each.obstacle:
+            if each.obstacle == NO_UNDO and each.key in known:
+                # The tool may be there when the call is removed again.
+                entry = replace(entry, compensation=known[each.key].compensation)
             entry = entry.to("skipped", each.obstacle)
         elif each in declined:
             entry = entry.to("skipped", "a person declined it")

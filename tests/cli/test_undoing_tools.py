@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, Serve, found
+from tests.cli.terminal import Terminal
+from tests.http.openai_server import Asked
+from unsay.cli.loading import load_tools
+from unsay.conversation.conversation import Conversation
+from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+
+TOOLS = """
+from pathlib import Path
+
+from unsay import reversible
+
+
+def remove(day: str) -> None:
+    "Remove an entry."
+    Path("calendar").unlink()
+
+
+def add(day: str) -> str:
+    "Add an entry."
+    Path("calendar").write_text(day)
+    return "added"
+
+
+entry = reversible(undo=remove, describe="the entry on {{day}}", confirm={confirm})(add)
+"""
+
+QUESTION = "Put it on Monday."
+MOVES = [["undo"], ["rollback", "--turns", "1"], ["remove", "1"]]
+
+
+def write_tools(module: str, *, confirm: bool = False) -> list[str]:
+    """Write a module with a tool into the working directory; return the option that names it."""
+    Path(f"{module}.py").write_text(TOOLS.format(confirm=confirm))
+    return ["--tools", f"{module}:entry"]
+
+
+def enter(path: Path, *tools: str) -> None:
+    """Have a conversation whose only turn calls a tool, which writes the file `calendar`."""
+    call = {"name": "add", "args": {"day": "Monday"}}
+    model = ScriptedChat(default=ToolCalls(calls=[call], then="It is on Monday."))
+    loaded = load_tools(tools[1:])
+    with Conversation.open(
+        path, thread="t", model=model, judge=ScriptedJudge(), tools=loaded
+    ) as conversation:
+        conversation.say(QUESTION)
+
+
+@pytest.fixture
+def entered(home: Path) -> None:
+    """The conversation of `enter` with a tool that does not ask first."""
+    enter(home / "unsay.db", *write_tools("calendar_of_say"))
+
+
+@pytest.mark.usefixtures("entered")
+@pytest.mark.parametrize("move", MOVES, ids=[each[0] for each in MOVES])
+def test_calls_of_a_named_tool_are_undone(run: Run, move: list[str]) -> None:
+    """`undo`, `rollback` and `remove` undo what a tool did if the tool is named."""
+    tools = write_tools("calendar_of_move")
+    moved = found(run, *move, "--thread", "t", *tools)
+    assert ["undone"] == [each["result"] for each in moved["report"]["outcomes"]]
+    assert not Path("calendar").exists()
+
+
+@pytest.mark.usefixtures("entered")
+def test_a_call_that_stayed_is_undone_later(run: Run) -> None:
+    """Without its tool a call stays in effect; the screen says how to undo it."""
+    stayed = run("undo", "t")
+    assert "Not undone, still in effect: the entry on Monday" in stayed.stderr
+    assert "--tools MODULE:NAME" in stayed.stderr
+    assert Path("calendar").exists()
+    run("redo", "t")
+    undone = run("undo", "--thread", "t", *write_tools("calendar_of_later"))
+    assert (0, False) == (undone.exit_code, Path("calendar").exists())
+    assert "--tools" not in undone.stderr
+
+
+@pytest.mark.usefixtures("entered")
+def test_preview_with_tools(run: Run) -> None:
+    """A preview knows the named tools, too."""
+    preview = ["rollback", "--turns", "1", "--preview", "--thread", "t"]
+    assert "--tools MODULE:NAME" in run(*preview).stderr
+    seen = run(*preview, *write_tools("calendar_of_preview"))
+    assert "cannot be undone" not in seen.output
+    assert "--tools" not in seen.stderr
+
+
+def test_a_tool_that_asks_first_needs_a_terminal(run: Run, home: Path) -> None:
+    """Nobody can be asked through a pipe: nothing is changed, and the error says what to do."""
+    tools = write_tools("calendar_of_pipe", confirm=True)
+    enter(home / "unsay.db", *tools)
+    refused = run("undo", "--thread", "t", *tools)
+    assert (4, True) == (refused.exit_code, Path("calendar").exists())
+    assert "run the command on a terminal" in refused.stderr
+    assert 1 == len(found(run, "timeline", "t")["turns"])
+
+
+@pytest.mark.parametrize(("answer", "stays"), [("y", False), ("n", True)], ids=["yes", "no"])
+def test_a_tool_that_asks_first_on_a_terminal(home: Path, answer: str, stays: bool) -> None:  # noqa: FBT001
+    """A person decides about each call."""
+    tools = write_tools("calendar_of_person", confirm=True)
+    enter(home / "unsay.db", *tools)
+    with Terminal("undo", "--thread", "t", *tools) as terminal:
+        terminal.expect("the entry on Monday")
+        terminal.type(f"{answer}\r")
+        terminal.expect("Removed 1 turn")
+        assert 0 == terminal.wait()
+    assert stays == Path("calendar").exists()
+
+
+@pytest.mark.parametrize("again", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"])
+def test_a_question_is_answered_again_with_tools(run: Run, serve: Serve, again: list[str]) -> None:
+    """`retry` and `edit` offer the model the tools and the system prompt that are named."""
+    server = serve({"Monday": "Yes.", "Tuesday": "No.", "another answer": "Perhaps."})
+    tools = write_tools("calendar_of_again")
+    run("say", "--thread", "t", "And Monday?", *tools)
+    before = len(server.asked)
+    assert 0 == run(*again, "--thread", "t", *tools, "--system", "Be brief.").exit_code
+    asked = [each for each in server.asked[before:] if each.model == "answerer"]
+    assert ["add"] == _tools(asked[0])
+    assert "Be brief." in json.dumps(asked[0].body)
+
+
+def _tools(asked: Asked) -> list[str]:
+    names = [each["function"]["name"] for each in asked.body["tools"]]
+    return [each for each in names if each not in ("read_tool_result", "recall")]

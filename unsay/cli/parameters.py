@@ -1,0 +1,288 @@
+"""The options and arguments of each command."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import click
+
+from unsay.cli.numbers import COST, COUNT, SHARE
+from unsay.types import EventType, RunPhase, RunStatus
+
+
+def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
+    """Return Click's option for a usage such as `--model NAME`, or `--json` for a flag.
+
+    `meaning` is its help, `into` the name of the command's parameter if it differs from the flag's,
+    and `more` is passed to Click.
+    """
+    flag, _, value = usage.partition(" ")
+    kind: dict[str, Any] = {"metavar": value} if value else {"is_flag": True}
+    return click.Option([flag, *([into] if into else [])], help=meaning, **kind, **more)
+
+
+def thread_option(note: str = "default: the last one") -> click.Option:
+    """Return the option `--thread`; `note` says in its help which thread is the default."""
+    return _option("--thread ID", f"Id of the conversation; {note}.")
+
+
+def _labelled(what: str) -> click.Option:
+    meaning = f"Only {what} with this label; repeatable."
+    return _option("--label NAME=VALUE", meaning, into="labels", multiple=True, callback=_pairs)
+
+
+def _choice(
+    names: Sequence[str], choices: Sequence[str], meaning: str, **more: Any
+) -> click.Option:
+    return click.Option(names, type=click.Choice(choices), help=meaning, **more)
+
+
+def _started(what: str) -> tuple[click.Option, click.Option]:
+    return (
+        _option("--since ISO", f"Only {what} started at this time or later."),
+        _option("--until ISO", f"Only {what} started before this time."),
+    )
+
+
+def _pairs(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise click.BadParameter(
+                f"{each!r} is not a label: write NAME=VALUE.", context, parameter
+            )
+    return {name: value for name, _, value in (each.partition("=") for each in given)}
+
+
+SHARED = (
+    _option("--db PATH", "Database file or URL; default: the user's data folder."),
+    _option("--json", "Print JSON.", into="as_json"),
+)
+
+MODELS = (
+    _option("--model NAME", "Model that answers; default $UNSAY_MODEL."),
+    _option("--judge-model NAME", "Model that judges; default: the answering model."),
+)
+
+SYSTEM = _option("--system TEXT", "System prompt; default $UNSAY_SYSTEM_PROMPT.")
+
+TOOLS = _option(
+    "--tools MODULE:NAME", "Function, tool or list of tools; repeatable.", multiple=True
+)
+
+MCP = _option("--mcp FILE", "JSON file with MCP servers whose tools are offered.")
+
+GIVEN = (
+    SYSTEM,
+    _option(
+        "--file PATH",
+        "Text file or image to attach to the first message; repeatable.",
+        into="files",
+        multiple=True,
+    ),
+    TOOLS,
+    MCP,
+)
+
+# What a question that is answered again needs: the model, its tools and its instructions.
+AGAIN = (*MODELS, SYSTEM, TOOLS, MCP)
+
+UNDOING = _option(
+    "--tools MODULE:NAME",
+    "Tool whose calls are undone, or a list of tools; repeatable.",
+    multiple=True,
+)
+
+PLACE = (
+    click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
+    _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
+)
+
+PINNED = (
+    click.Argument(["message_id"], metavar="[ID]", required=False),
+    _option("--turn N", "All messages of turn N.", type=COUNT),
+)
+
+PAGE = (
+    _option("--limit N", "At most N rows; default: all.", type=COUNT),
+    _option("--cursor C", "Continue after the page that printed this cursor."),
+)
+
+NAMED = click.Argument(["named"], metavar="[THREAD]", required=False)
+"""The id of a conversation instead of `--thread`, in commands without other arguments."""
+
+REPEATABLE = "Only these; repeatable."
+
+PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
+    "chat": (
+        thread_option("default: a new one, or on a terminal one of the recent ones"),
+        *MODELS,
+        *GIVEN,
+    ),
+    "say": (
+        click.Argument(["text"], required=False),
+        thread_option("default: a new one; with --resume and --decide the last one"),
+        *MODELS,
+        _option("--resume", "Continue an interrupted turn."),
+        _option(
+            "--decide DECISION",
+            "Decide about rejected drafts: approve, reject, edit:TEXT, or instructions for "
+            "the next attempt.",
+        ),
+        _option(
+            "--turn-id ID",
+            "Id of this turn, which you choose: TEXT is answered once per id, even if the "
+            "command is repeated. Needs --thread.",
+        ),
+        _option(
+            "--answer TEXT",
+            "The answer that an error showed because it could not be saved: it is saved, and no "
+            "model is called. Needs --turn-id.",
+        ),
+        *GIVEN,
+    ),
+    "threads": (
+        _choice(["--status"], ["active", "ended"], "Only these."),
+        _labelled("threads"),
+        *_started("threads"),
+        *PAGE,
+    ),
+    "timeline": (
+        _option(
+            "--context TURN",
+            "Show the model calls of this turn and what they were sent.",
+            type=COUNT,
+        ),
+        thread_option(),
+    ),
+    "checkpoint": (click.Argument(["name"], required=False), thread_option()),
+    "task": (click.Argument(["name"]), thread_option()),
+    "rollback": (
+        *PLACE,
+        _option("--preview", "Show what would be removed; change nothing."),
+        UNDOING,
+        thread_option(),
+    ),
+    "undo": (UNDOING, thread_option()),
+    "redo": (UNDOING, thread_option()),
+    "retry": (thread_option(), *AGAIN),
+    "compact": (
+        click.Argument(["up_to"], metavar="[UP_TO]", required=False),
+        thread_option(),
+        *MODELS,
+    ),
+    "remove": (click.Argument(["turn"], metavar="N", type=COUNT), UNDOING, thread_option()),
+    "edit": (
+        click.Argument(["turn"], metavar="N", type=COUNT),
+        click.Argument(["text"]),
+        thread_option(),
+        *AGAIN,
+    ),
+    "fork": (
+        *PLACE,
+        _option("--as ID", "Id of the new conversation; default: a random id.", into="name"),
+        thread_option(),
+    ),
+    "diff": (
+        click.Argument(["a"]),
+        click.Argument(["b"], required=False, default="live"),
+        thread_option(),
+    ),
+    "restore": (click.Argument(["what"], required=False), UNDOING, thread_option()),
+    "pin": (*PINNED, thread_option()),
+    "unpin": (*PINNED, thread_option()),
+    "forget": (
+        click.Argument(["what"], required=False),
+        click.Argument(["through"], required=False),
+        _option("--turn N[-M]", "Forget turn N, or turns N to M."),
+        _option(
+            "--results-below SCORE",
+            "Forget the tool results that score less than this for the topic's questions.",
+            type=SHARE,
+        ),
+        _option("--reason TEXT", "A note that `unsay forgotten` shows.", default=""),
+        thread_option(),
+    ),
+    "recall": (
+        click.Argument(
+            ["words"], nargs=-1, required=True, callback=lambda *given: " ".join(given[-1])
+        ),
+        thread_option(),
+    ),
+    "pick": (
+        click.Argument(["message_ids"], metavar="ID...", nargs=-1, required=True),
+        _option("--from BRANCH", "Id of a branch or of a thread.", into="branch", required=True),
+        thread_option(),
+    ),
+    "lesson": (
+        click.Argument(["number"], metavar="N", type=COUNT),
+        click.Argument(["text"]),
+        thread_option(),
+    ),
+    "unlearn": (click.Argument(["number"], metavar="N", type=COUNT), thread_option()),
+    "rate": (
+        click.Argument(["turn"], metavar="N", type=COUNT),
+        click.Argument(["label"], type=click.Choice(["good", "bad"])),
+        _option("--reason TEXT", "Why; that of a bad answer is a lesson.", default=""),
+        thread_option(),
+    ),
+    "ratings": (
+        _option("--import FILE", "Give these ratings to the conversation's turns.", into="source"),
+        _option("--all", "Print the ratings of all conversations.", into="everywhere"),
+        thread_option(),
+    ),
+    "judge": (
+        _option("--turn N", "Only the answer of turn N.", type=COUNT),
+        thread_option(),
+        *MODELS,
+    ),
+    "bisect": (_option("--yes", "Roll back to before the turn."), thread_option(), *MODELS),
+    "calibrate": (
+        click.Argument(["file"]),
+        _option("--alarm-cost X", "Cost of a good answer that fails.", type=COST, default=1.0),
+        _option("--miss-cost X", "Cost of a bad answer that passes.", type=COST, default=1.0),
+        _option("--write", "Store the thresholds in unsay.toml."),
+    ),
+    "runs": (
+        thread_option(),
+        _option("--all", "List the runs of all conversations.", into="everywhere"),
+        _choice(["--status"], get_args(RunStatus), REPEATABLE, multiple=True),
+        _choice(["--phase"], get_args(RunPhase), "Only runs in this phase."),
+        _labelled("runs"),
+        *_started("runs"),
+        *PAGE,
+    ),
+    "events": (
+        thread_option(),
+        _choice(["--type", "types"], get_args(EventType), REPEATABLE, multiple=True),
+        _option("--run ID", "Only events of this run."),
+        _labelled("events"),
+        *PAGE,
+        _option("--verify", "Only check that the log is complete and gives the stored messages."),
+    ),
+    "replay": (
+        thread_option(),
+        _option("--turn N", "Turn to show.", type=COUNT),
+        _option("--run ID", "Run to show: one that failed or rejected a draft."),
+        _option("--attempt N", "Failed attempt to show, from 1.", type=COUNT),
+        _option("--model NAME", "Send the request to this model; nothing is stored."),
+        _option("--judge-model NAME", "Model that judges the new answer; default: as configured."),
+        _option("--payload", "Print only the request body, as JSON."),
+    ),
+    "label": (
+        click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=_pairs),
+        thread_option(),
+        _option("--remove NAME", "Remove this label; repeatable.", multiple=True),
+    ),
+    "end": (thread_option("needed; it stays readable"),),
+    "purge": (
+        thread_option("needed; deletion cannot be undone"),
+        _option("--yes", "Do not ask for confirmation; required without a terminal."),
+    ),
+    "doctor": (),
+    "settings": (*MODELS, SYSTEM),
+    "schema": (click.Argument(["command"]),),
+    "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
+    "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: en.", default="en"),),
+}
+"""Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""
