@@ -283,7 +283,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
 @pytest.mark.parametrize(
     ("ids", "source", "error", "message"),
     [
-        pytest.param([], "t", InputError, "must be a list of message ids", id="none"),
+        pytest.param([], "t", InputError, "a list of one or more message ids", id="none"),
         pytest.param("q", "t", InputError, "must be Sequence", id="a word"),
         pytest.param(["x"], "t", UnknownBranchError, "'x'", id="unknown message"),
         pytest.param(["x"], "branch-x", UnknownBranchError, "'branch-x'", id="unknown cut"),

@@ -82,8 +82,8 @@ def open_turn(
     check_message(message, thread.services.settings.max_message_chars)
     if answer is not None and (turn_id is None or not answer.strip()):
         raise InputError(
-            f"answer={preview(answer)!r}: give the text in the attribute `answer` of the error, and the "
-            "turn_id of the message that it answers"
+            f"answer={preview(answer)!r} needs the turn_id of the message that it answers, and a text: that "
+            "of the error's attribute `answer`"
         )
     if turn_id is not None and parse_command(text) is not None:
         # A command that ran before must not run again. It is looked up without writes: a command

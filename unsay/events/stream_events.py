@@ -88,7 +88,7 @@ class DraftRejectedEvent(TypedDict):
 
 
 class RestoredEvent(TypedDict):
-    """No draft passed: this number of messages that rollbacks of the turn had removed are back."""
+    """No draft passed: this number of messages that rollbacks of the turn had removed are back; maybe 0."""
 
     unsay: Literal["restored"]
     messages: int

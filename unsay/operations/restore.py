@@ -297,7 +297,10 @@ def pick(
     or does not end in an answer; `UnknownBranchError` if an id is not in `messages`.
     """
     if isinstance(message_ids, str) or not message_ids:
-        raise InputError(f"message_ids must be a list of message ids, got {message_ids!r}")
+        raise InputError(
+            f"message_ids must be a list of one or more message ids, got {message_ids!r}; the turns of "
+            "timeline() have them"
+        )
     known = _ids(spoken(messages))
     chosen = [m for m in _with_partners(messages, message_ids) if m.id in known]
     if not chosen or not is_answer(chosen[-1]):
