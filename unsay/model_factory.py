@@ -191,9 +191,13 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def name_of(runnable: Runnable[Any, Any]) -> str | None:
-    """Return the name under which the provider knows a model; `None` if the object has none."""
+    """Return the name under which the provider knows a model; `None` if the object has none.
+
+    A function has one if it has the attribute `model_name`.
+    """
     inner = inner_of(runnable)
-    names = (getattr(inner, name, None) for name in ("model_name", "model"))
+    holders = (inner, getattr(inner, "func", None), getattr(inner, "afunc", None))
+    names = (getattr(each, name, None) for each in holders for name in ("model_name", "model"))
     return next((name for name in names if isinstance(name, str) and name), None)
 
 

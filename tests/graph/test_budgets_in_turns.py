@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from blockbuster import BlockBuster
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -20,8 +21,9 @@ from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, make, scores, transcript, whole
 from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.results import Reply
 from unsay.effects import drive
-from unsay.errors import BudgetExceededError
+from unsay.errors import BudgetExceededError, ConfigurationError
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
@@ -341,6 +343,53 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
     assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
         (each["account_id"], each["tokens"]) for each in book(conversation)["tasks"]
     ]
+
+
+PRICES = {
+    "scripted": {"input": 100.0, "output": 1_000.0},
+    "other": {"input": 200.0, "output": 4_000.0},
+}
+
+
+def answered(model: Any, judge: Any, **settings: Any) -> tuple[Reply, int]:
+    """The reply to a first question under a cost budget, and the millionths that it cost."""
+    options: Any = {"model": model, "judge": judge, "settings": {"prices": PRICES, **settings}}
+    with Conversation.open(":memory:", **options) as conversation:
+        reply = conversation.say("How long should I stay?")
+        (gauge,) = conversation.tokens().gauges
+        return reply, gauge.used
+
+
+def test_a_judge_that_is_a_function_needs_no_price() -> None:
+    """It costs nothing, and its score counts."""
+    model = ScriptedChat(default="Two days.")
+    reply, cost = answered(model, lambda _: 0.7, session_budget_cost=2)
+    assert 0.7 == reply.score
+    usage = model.invoke("How long should I stay?").usage_metadata
+    assert usage is not None
+    assert cost == 100 * usage["input_tokens"] + 1_000 * usage["output_tokens"]
+
+
+def test_an_agent_has_a_cost_budget() -> None:
+    """A call is held at the highest price, and paid at that of the model that its reply names."""
+    model = ScriptedChat(default="Two days.")
+    agent = create_agent(model, tools=[])
+    _, cost = answered(model, lambda _: 0.7, session_budget_cost=3)
+    assert cost == answered(agent, lambda _: 0.7, session_budget_cost=3)[1] > 0
+    with pytest.raises(BudgetExceededError):
+        answered(agent, lambda _: 0.7, session_budget_cost=1.9, budget_mode="hard")
+
+
+def test_a_function_that_answers_needs_a_name_for_its_price() -> None:
+    """Without one it could spend without bound."""
+
+    def answer(_: Any) -> str:
+        return "Two days."
+
+    with pytest.raises(ConfigurationError, match=r"no name and thus no price.*`model_name`"):
+        answered(answer, lambda _: 0.7, session_budget_cost=3)
+    answer.model_name = "scripted"  # type: ignore[attr-defined]
+    assert 0 < answered(answer, lambda _: 0.7, session_budget_cost=3)[1]
 
 
 def test_a_conversation_shows_the_budget_of_its_agent() -> None:

@@ -69,6 +69,11 @@ class Limits:
         """Whether any layer has a limit."""
         return any(self.of(layer) != Limit() for layer in LAYERS)
 
+    @property
+    def counts_costs(self) -> bool:
+        """Whether any layer has a limit in money."""
+        return any(self.of(layer).micros is not None for layer in LAYERS)
+
     def of(self, layer: Layer) -> Limit:
         """Return the limit of the session, task or agent; an empty `Limit` if it has none."""
         limit: Limit = getattr(self, layer)

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 from langgraph.errors import GraphBubbleUp
 
-from unsay.budget.accounts import LAYERS, AccountKey
+from unsay.budget.accounts import AccountKey
 from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
@@ -26,12 +26,22 @@ from unsay.llm.agent_tokens import AgentReplies, AgentTokens
 from unsay.llm.gateway import Gate, may_be_charged, pause
 from unsay.llm.replies import answered_by, messages_in, replies_in, used_by
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
-from unsay.model_factory import inner_of, is_graph, name_of, resolve_model
+from unsay.model_factory import inner_of, is_chat_model, is_graph, name_of, resolve_model
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
-from unsay.tokens.pricing import Amount, Tally, Usage, amount_of, prices_for, reply_prices, tally_of
+from unsay.tokens.pricing import (
+    Amount,
+    Prices,
+    Tally,
+    Usage,
+    amount_of,
+    highest_prices,
+    prices_for,
+    reply_prices,
+    tally_of,
+)
 from unsay.tracing import with_handler
 
 T = TypeVar("T")
@@ -99,16 +109,28 @@ class ModelRequest:
         Only the values of `models` count. A model without a price costs 0; if a cost budget is set,
         it raises `ConfigurationError`.
         """
-        prices, limits, prompt = self.scope.settings.prices, self.limits, self.prompt
-        needed = any(limits.of(layer).micros is not None for layer in LAYERS)
+        prompt = self.prompt
         found = [
             amount_of(
                 Usage(input=prompt, output=longest_reply(model, self.purpose)),
-                prices_for(name_of(model), prices, needed=needed),
+                self._prices_of(model),
             )
             for model in models.values()
         ]
         return max(found, key=lambda each: (each.micros, each.tokens))
+
+    def _prices_of(self, model: Model) -> Prices | None:
+        """Return the prices of a model before it is called; `None` if it costs 0.
+
+        Only the replies of an agent name its models, so an agent has the highest prices. A function
+        that judges or summarizes costs what its reply reports.
+        """
+        table, name = self.scope.settings.prices, name_of(model)
+        if name is None and is_graph(model):
+            return highest_prices(table) if self.limits.counts_costs else None
+        is_function = name is None and not is_chat_model(inner_of(model))
+        needed = self.limits.counts_costs and not (is_function and self.purpose != "answer")
+        return prices_for(name, table, needed=needed)
 
     def spent(self, reply: Any) -> Tally:
         """Return the tokens and cost of the call as the reply reports them, else as estimated."""
@@ -120,6 +142,8 @@ class ModelRequest:
         model, fallback = name_of(self.model), settings.fallback_model
         name = answered_by(replies)
         prices = reply_prices(name, settings.prices, model=model, fallback=fallback)
+        if prices is None and is_graph(self.model) and self.limits.counts_costs:
+            prices = highest_prices(settings.prices)
         return tally_of(usage, amount_of(usage, prices))
 
 

@@ -120,13 +120,27 @@ def prices_for(
     for known in (name, plain, _MAKER.sub("", plain)):
         if known in table:
             return Prices(**table[known])
+    if needed and not name:
+        raise ConfigurationError(
+            "The model has no name and thus no price, so a cost budget cannot work: give it the attribute "
+            "`model_name` with a name in `prices`, or set a budget in tokens"
+        )
     if needed:
         raise ConfigurationError(
             f"There is no price for model {model!r}, so a cost budget cannot work: add prices = "
-            f'{{"{name or "NAME"}" = {{input = …, output = …}}}} to the settings, or remove the cost '
-            "budgets"
+            f'{{"{name}" = {{input = …, output = …}}}} to the settings, or remove the cost budgets'
         )
     return None
+
+
+def highest_prices(table: Mapping[str, Mapping[Any, float]]) -> Prices:
+    """Return the highest price of each kind in a table, for a model whose name is not known."""
+    known = [Prices(**prices) for prices in table.values()]
+    return Prices(
+        input=max((each.input for each in known), default=0.0),
+        output=max((each.output for each in known), default=0.0),
+        cache_creation=max((each.cache_creation or each.input for each in known), default=None),
+    )
 
 
 def reply_prices(
