@@ -23,7 +23,7 @@ from unsay.context.plan import Omission, TokenCounter
 from unsay.context.tool_results import shortened
 from unsay.errors import DatabaseCorruptError
 from unsay.messages.annotations import annotate, annotation_of, spoken
-from unsay.messages.content import has_other_content, text_of
+from unsay.messages.content import is_empty, text_of
 from unsay.messages.truncation import REASON, clip, is_omission
 from unsay.tokens.pricing import Usage, usage_of
 
@@ -284,7 +284,7 @@ def _shown_as(planned: AnyMessage, went: AnyMessage | None) -> str:
         return REASON
     # A message with content that was not sent under its own id was joined to its neighbour.
     calls = isinstance(planned, AIMessage) and planned.tool_calls
-    full = calls or text_of(planned).strip() or has_other_content(planned)
+    full = calls or not is_empty(planned)
     if went is not None or (planned.type != "tool" and full):
         return shortened(planned) or "sent"
     return "unsendable"

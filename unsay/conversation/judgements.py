@@ -23,7 +23,7 @@ from unsay.operations import lessons as kept
 from unsay.operations import visibility
 from unsay.operations.commands import score_text
 from unsay.operations.lessons import Lesson
-from unsay.operations.pending import find_pending
+from unsay.operations.pending import unanswered_ids
 from unsay.operations.ratings import Rating, rate_answer, rating_of
 from unsay.state import State
 from unsay.verdicts import Exchange, Verdict
@@ -100,7 +100,10 @@ def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Step
     """
     state = yield from thread.decided()
     state = yield from thread.reached(state, (), visibility.turns_needed(state, str(turn)))
-    messages, scope = visibility.turns_named(state, str(turn), _pending(state)), thread.scope()
+    messages, scope = (
+        visibility.turns_named(state, str(turn), unanswered_ids(state)),
+        thread.scope(),
+    )
     update = rate_answer(messages, scope, label, note)
     yield from thread.write(state, scope, update)
     rating = rating_of(update["messages"][0])
@@ -315,8 +318,3 @@ def _exchanges(state: State) -> Iterable[_Answered]:
         exchange = exchange_of(question, answer, messages[:start], tools)
         yield number, exchange.question, answer, exchange
         start = places[answers[-1].id] + 1
-
-
-def _pending(state: State) -> list[str]:
-    messages = state["messages"]
-    return [message.id or "" for message in messages[find_pending(messages, None).start :]]

@@ -26,7 +26,7 @@ from unsay.operations.forget import (
     left_out,
     make_entry,
 )
-from unsay.operations.pending import find_pending
+from unsay.operations.pending import unanswered_ids
 from unsay.operations.pin import pinned_ids
 from unsay.runtime import Scope
 from unsay.state import Command, State
@@ -184,15 +184,15 @@ def forget(
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
         state, messages = yield from _turns(thread, state, turns)
-        step = visibility.forget_turns(state, messages, _pending(state), cause)
+        step = visibility.forget_turns(state, messages, unanswered_ids(state), cause)
     else:
         ends = {what} if through is None else {what, through}
         state = yield from thread.reached(state, ends)
         if through is None and what not in {message.id for message in state["messages"]}:
             topic = visibility.topic_named(state, what)
-            step = forget_topic(state, topic, _pending(state), cause)
+            step = forget_topic(state, topic, unanswered_ids(state), cause)
         else:
-            step = visibility.forget_span(state, what, through, _pending(state), cause)
+            step = visibility.forget_span(state, what, through, unanswered_ids(state), cause)
     yield from commit_step(thread, state, scope, step)
     return step["forgotten"][0]
 
@@ -245,7 +245,7 @@ def forget_tool_results(
     in_topic = by_topic(messages, segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in in_topic if is_question(m)]
     pinned = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
-    kept = {*pinned, *left_out(state, state.get("forgotten", [])), *_pending(state)}
+    kept = {*pinned, *left_out(state, state.get("forgotten", [])), *unanswered_ids(state)}
     ids: list[str] = []
     for message in in_topic:
         if isinstance(message, ToolMessage) and message.id not in kept:
@@ -281,10 +281,4 @@ def _turns(
     """
     argument = None if turns is None else str(turns)
     state = yield from thread.reached(state, (), visibility.turns_needed(state, argument))
-    return state, visibility.turns_named(state, argument, _pending(state))
-
-
-def _pending(state: State) -> list[str]:
-    """Return the ids of the messages that wait for an answer, at the end of the transcript."""
-    messages = state["messages"]
-    return [message.id or "" for message in messages[find_pending(messages, None).start :]]
+    return state, visibility.turns_named(state, argument, unanswered_ids(state))

@@ -32,7 +32,7 @@ from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.compensation_report import report_text
 from unsay.operations.dispatch import messages_needed, obey
 from unsay.operations.offload import load_segments
-from unsay.operations.pending import commands_answered, find_pending, with_waiting
+from unsay.operations.pending import commands_answered, unanswered_ids, with_waiting
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import live_branch
 from unsay.operations.targets import turns_typed
@@ -177,7 +177,7 @@ def _shown(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     state: Any = {"messages": [], **values}
     message_ids, turns = messages_needed(state, command)
     state = with_update(state, (yield from load_segments(state, scope, message_ids, turns=turns)))
-    return (yield from obey(state, scope, _pending(state), command, texts)).notice or ""
+    return (yield from obey(state, scope, unanswered_ids(state), command, texts)).notice or ""
 
 
 def _checked(
@@ -199,7 +199,7 @@ def _checked(
         loaded = yield from load_segments(state, scope, message_ids, turns=turns)
     draft = StateDraft(state)
     draft.apply(loaded)
-    orders = yield from obey(draft.state, scope, _pending(draft.state), command, texts)
+    orders = yield from obey(draft.state, scope, unanswered_ids(draft.state), command, texts)
     if orders.update:
         draft.apply(orders.update)
         orders = replace(orders, update=draft.update)
@@ -215,7 +215,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
     verb, argument = command["verb"], command["argument"]
     if verb == "undo" and (yield from _can_undo(thread)):
         return _moved((yield from undo(thread)), texts, undone=True)
-    if verb in ("retry", "edit") and _pending((yield from thread.snapshot()).values):
+    if verb in ("retry", "edit") and unanswered_ids((yield from thread.snapshot()).values):
         return ""
     if verb in ("forget", "compact"):
         yield from thread.settled()
@@ -270,8 +270,3 @@ def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:
     """Return the notice of an undo (`undone`) or a redo, with what became of tool calls."""
     notice = step_notice(texts, result.change, undone=undone) if result.change else ""
     return f"{notice} {report_text(result.report, texts)}".strip()
-
-
-def _pending(state: Mapping[str, Any]) -> list[str]:
-    messages = state.get("messages", [])
-    return [message.id or "" for message in messages[find_pending(messages, None).start :]]

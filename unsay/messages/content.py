@@ -30,6 +30,11 @@ def has_other_content(message: BaseMessage) -> bool:
     )
 
 
+def is_empty(message: BaseMessage) -> bool:
+    """Return whether a message has neither text nor other content; thinking and tool calls do not count."""
+    return not text_of(message).strip() and not has_other_content(message)
+
+
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete")
 
 

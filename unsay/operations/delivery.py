@@ -15,7 +15,7 @@ from unsay.messages.annotations import (
     notice,
     with_verdict,
 )
-from unsay.messages.content import has_other_content, text_of
+from unsay.messages.content import is_empty
 from unsay.operations.automatic import (
     base_of,
     turn_number,
@@ -137,7 +137,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     """
     turn = state["turn"]
     newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
-    if own_answer is None and _is_empty(best):
+    if own_answer is None and is_empty(best["messages"][-1]):
         raise EmptyAnswerError(
             f"The model returned an empty answer in {len(turn['rejections'])} attempts: ask again in "
             "other words, or choose another model"
@@ -174,12 +174,10 @@ def best_rejection(turn: Turn, services: Services) -> Rejection:
         for rejection in turn["rejections"][:-1]
         if keeps_effects(_beside(rejection, newest["messages"]), services)
     ]
-    return max([*earlier, newest], key=lambda each: (not _is_empty(each), each["score"] or 0.0))
-
-
-def _is_empty(rejection: Rejection) -> bool:
-    answer = rejection["messages"][-1]
-    return not text_of(answer).strip() and not has_other_content(answer)
+    return max(
+        [*earlier, newest],
+        key=lambda each: (not is_empty(each["messages"][-1]), each["score"] or 0.0),
+    )
 
 
 def ask_about_drafts(state: State, scope: Scope) -> Decision:

@@ -1,7 +1,8 @@
 """Pending input: the messages that no turn has answered, and the turn that will."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 
@@ -24,7 +25,7 @@ from unsay.messages.annotations import (
     is_question,
     spoken,
 )
-from unsay.messages.content import has_other_content, preview, text_of
+from unsay.messages.content import is_empty, preview, text_of
 from unsay.operations.automatic import keep_newest_draft, turn_step, without_retries
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import is_command
@@ -65,6 +66,12 @@ class Injected:
 
     index: int
     start: int
+
+
+def unanswered_ids(state: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the messages at the end of the transcript that wait for an answer; maybe none."""
+    messages = state.get("messages", [])
+    return [message.id or "" for message in messages[find_pending(messages, None).start :]]
 
 
 def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingInput:
@@ -277,7 +284,7 @@ def check_message(message: AnyMessage, limit: int) -> None:
     Raises `MessageTooLongError` if the text has more than `limit` characters.
     """
     text = text_of(message)
-    if not text.strip() and not has_other_content(message):
+    if is_empty(message):
         raise EmptyMessageError("The message is empty: write a text")
     if len(text) > limit:
         raise MessageTooLongError(

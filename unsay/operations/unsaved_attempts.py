@@ -15,7 +15,7 @@ from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import AttemptName, find_draft, put_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAttempt
-from unsay.messages.content import has_other_content, text_of
+from unsay.messages.content import is_empty, text_of
 from unsay.operations.provenance import UNDONE, failed_tag
 from unsay.runtime import Scope
 from unsay.state import State
@@ -124,16 +124,13 @@ def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedA
         return None
     values, verdict = found
     draft = values.pop("messages")
-    if _is_empty(draft[-1]):  # it was refused, and is asked for again
+    last = draft[-1]
+    # An empty answer was refused, and is asked for again.
+    if isinstance(last, AIMessage) and not last.tool_calls and is_empty(last):
         draft, verdict = draft[:-1], None
     if not draft:
         return None
     return UnsavedAttempt(question=question, draft=draft, values=values, verdict=verdict)
-
-
-def _is_empty(message: AnyMessage) -> bool:
-    answers = isinstance(message, AIMessage) and not message.tool_calls
-    return answers and not text_of(message).strip() and not has_other_content(message)
 
 
 def keep_undone(state: State, scope: Scope, report: Report) -> None:
