@@ -360,8 +360,14 @@ def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:
 
 
 async def _joined(parts: AsyncIterator[Any]) -> Any:
-    """Return the sum of the parts of a reply, as LangChain makes it; `None` without parts."""
+    """Return the sum of the parts of a reply, or the last part of those that cannot be added.
+
+    It is as LangChain makes it; `None` without parts.
+    """
     whole: Any = None
     async for part in parts:
-        whole = part if whole is None else whole + part
+        try:
+            whole = part if whole is None else whole + part
+        except TypeError:
+            whole = part
     return whole

@@ -51,6 +51,18 @@ class Awaited:
         return await score(messages)
 
 
+def verdicts(messages: Any) -> Iterator[dict[str, float]]:
+    """Yield two verdicts, which cannot be added: the last one counts."""
+    yield {"score": 0.1}
+    yield {"score": 0.8}
+
+
+async def later_verdicts(messages: Any) -> AsyncIterator[dict[str, float]]:
+    """Yield the same, later."""
+    for each in verdicts(messages):
+        yield each
+
+
 class Yielding:
     """An object whose call is a generator."""
 
@@ -80,6 +92,8 @@ JUDGES = {
     "partial of an async generator": partial(later_scores, second=0.3),
     "generator object": Yielding(),
     "async generator object": YieldingLater(),
+    "generator of verdicts": verdicts,
+    "async generator of verdicts": later_verdicts,
 }
 
 

@@ -7,6 +7,7 @@ import httpx
 import openai
 import pytest
 from langchain_core import exceptions as langchain
+from langchain_core.messages import HumanMessage
 from langchain_openai.chat_models.base import (
     OpenAIAPIContextOverflowError,
     OpenAIContextOverflowError,
@@ -166,6 +167,26 @@ def test_a_bug_stays_itself(error: Exception) -> None:
 def test_an_unavailable_model_says_why(error: Exception, words: str) -> None:
     """A server that was reached is not one that could not be reached."""
     assert words in str(explain(error))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HumanMessage([{"type": "image_url", "image_url": {"url": "no address"}}]),
+        HumanMessage([{"type": "video", "url": "https://example.com/x.mp4"}]),
+        HumanMessage([{"type": "image", "base64": "eA=="}]),
+    ],
+    ids=["address", "kind", "type"],
+)
+def test_messages_that_a_client_cannot_send_are_not_the_servers_fault(message: Any) -> None:
+    """The advice is about the message, not about the address of the server."""
+    anthropic = pytest.importorskip("langchain_anthropic")
+    model = anthropic.ChatAnthropic(model="m", api_key="k", base_url="http://127.0.0.1:9")
+    with pytest.raises((ValueError, KeyError)) as raised:
+        model.invoke([message])
+    found = explain(raised.value)
+    assert isinstance(found, ModelRefusedError)
+    assert "Remove what it names" in str(found)
 
 
 def test_our_own_errors_stay_themselves() -> None:

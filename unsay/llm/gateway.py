@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from itertools import count
 from json import JSONDecodeError
 from threading import Lock
+from traceback import walk_tb
 from typing import Any, Literal, TypeVar
 
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
@@ -45,6 +46,17 @@ _CLIENTS = (
     "langchain_openai",
     "openai",
 )
+# Functions in which clients turn messages into a request. Source: langchain-core 1.7, langchain-openai
+# 1.7, langchain-anthropic 1.7, langchain-google-genai 4.4, langchain-aws 1.9, langchain-ollama 1.1.
+_BUILDING = frozenset(
+    {
+        "_chat_params",
+        "_format_for_tracing",
+        "_get_request_payload",
+        "_messages_to_bedrock",
+        "_prepare_request",
+    }
+)
 _KEPT = "The question is kept: send it again to continue, or send another one to replace it."
 
 
@@ -75,7 +87,7 @@ def explain(error: Exception) -> UnsayError | None:
     if isinstance(retryable, bool):
         kind = ModelUnavailableError if retryable else ModelRefusedError
         return kind(f"The model's provider failed ({quoted}). {_KEPT}")
-    return _unreadable(error, quoted)
+    return _unsendable(error, quoted) or _unreadable(error, quoted)
 
 
 def _unavailable(error: Exception, status: int | None, quoted: str) -> ModelUnavailableError | None:
@@ -110,6 +122,20 @@ def may_be_charged(error: Exception) -> bool:
     return is_timeout or not names.isdisjoint(_BROKEN_OFF)
 
 
+def _unsendable(error: Exception, quoted: str) -> ModelRefusedError | None:
+    """Return the error for messages that the model's client cannot send; `None` for another failure."""
+    if not isinstance(error, ValueError | TypeError | KeyError):
+        return None
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    client = (f for f in frames if str(f.f_globals.get("__name__")).startswith("langchain_"))
+    if _BUILDING.isdisjoint(frame.f_code.co_name for frame in client):
+        return None
+    return ModelRefusedError(
+        f"The model's client cannot send these messages ({quoted}). Remove what it names, such as an "
+        f"image or a file, or use a model that takes it. {_KEPT}"
+    )
+
+
 def _unreadable(error: Exception, quoted: str) -> ModelReplyError | None:
     """Return the error for a reply that the model's client cannot read; `None` for another failure."""
     if isinstance(error, JSONDecodeError):
@@ -128,11 +154,8 @@ def _raised_by_client(error: Exception) -> bool:
 
     Source: `ValueError` and `TypeError` of langchain-openai 1.4, `BaseChatOpenAI._create_chat_result`.
     """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
-    return module.startswith(_CLIENTS)
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith(_CLIENTS)
 
 
 def _status_of(error: Exception) -> int | None:
