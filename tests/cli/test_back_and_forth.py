@@ -319,7 +319,7 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
     assert ["ロールバック", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
     rows = [cells(row) for row in run("tokens", *thread).stdout.splitlines()]
-    assert ["取り除いた分", "22", "入力20(うちキャッシュ0 %)、出力2"] in rows
+    assert ["取り除いた分", "22", "入力20(うちキャッシュ0%)、出力2"] in rows
     assert "現在地はチェックポイント「first」、1ターンです" in run("fork", *thread).stderr
     assert "4件のメッセージを復元しました" in run("restore", cells(gone)[0], *thread).stdout
     run("undo", *thread)

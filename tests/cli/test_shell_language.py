@@ -30,7 +30,7 @@ WRONG = """
 nosuch|threads --nope|threads --limit x|threads --limit 0|threads --status foo|threads --since now|threads --cursor x
 rate 1|rate 1 fine|undo --thread|undo one two|forget|say|say --resume hi|purge --thread x|label foo|undo --thread nope
 timeline|undo|redo|rollback|rollback 3 --turns 2|threads --db nowhere.db|say hello|schema nothing|edit x y
-diff|chat --tools x|pick|same a --thread b|checkpoint --thread nope
+diff|chat --tools x|pick|same a --thread b|checkpoint --thread nope|say hello --thread \x07
 """
 
 
@@ -68,8 +68,16 @@ def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
         result = run(*typed.split())
         assert result.stderr.startswith("スレッド t\nunsay: ")
         assert is_japanese(result.stderr.split("unsay: ")[1])
+    for typed in ("pin nope", "label =x", "replay --run run-x", "fork --thread t", "fork nope"):
+        assert is_japanese(run(*typed.split()).stderr.split("スレッド t\n")[-1])
+    assert "条件に合うイベントはありません。" in run("events", "--run", "x").stderr
+    assert "/" not in run("compact").stdout
+    assert "“" not in run("timeline", "--context", "1").stdout
+    run("undo")
     run("undo")
     assert "元に戻せる操作はもうありません" in run("undo").stderr
+    run("end", "--thread", "t")
+    assert is_japanese(run("say", LISTS, "--thread", "t").stderr)
 
 
 @pytest.mark.usefixtures("japanese")

@@ -52,7 +52,7 @@ def test_the_whole_text_in_english() -> None:
 def test_columns_stand_below_each_other_in_japanese() -> None:
     """Wide characters take two cells, and no line is wider than a terminal."""
     lines = usage_text(totals(), Texts("ja")).split("\n")
-    assert "コンテキスト: 128,000トークン中12,900(10 %)" == lines[0]
+    assert "コンテキスト: 128,000トークン中12,900(10%)" == lines[0]
     ends = {cells_of(line[: line.rindex("  ")]) for line in lines[1:6]}
     assert 1 == len(ends)
     assert max(map(cells_of, lines)) <= 80
@@ -96,5 +96,6 @@ def test_the_brief_text_is_two_lines() -> None:
     ids=["of nothing", "nothing", "small", "under ten", "half", "just under ten"],
 )  # fmt: skip
 def test_shares_have_two_digits(part: int, whole: int, words: str) -> None:
-    """Small shares are distinguished, large ones are round."""
-    assert words == percent(part, whole)
+    """Small shares are distinguished, large ones are round; Japanese has no space before the sign."""
+    assert words == percent(part, whole, Texts("en"))
+    assert words.replace(" ", "") == percent(part, whole, Texts("ja"))

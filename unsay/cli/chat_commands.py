@@ -159,7 +159,8 @@ def compact(
         if as_json:
             print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(made)))
         else:
-            click.echo(speaker.labels().compacted.format(count=len(made.message_ids)))
+            labels = speaker.labels().for_shell()
+            click.echo(labels.compacted.format(count=len(made.message_ids)))
 
 
 def _show(

@@ -144,7 +144,7 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
                 prompt = used.input + used.cache_read + used.cache_creation
                 told = words.reported.format(
                     input=f"{prompt:,}",
-                    cached=percent(used.cache_read, prompt),
+                    cached=percent(used.cache_read, prompt, words),
                     output=f"{used.output:,}",
                 )
                 click.echo(block(told))
@@ -161,7 +161,9 @@ def _head(call: TurnCall, words: Labels) -> str:
         parts.append(words.call_removed.format(branch=call.branch))
     if call.score is not None:
         parts.append(words.score.format(score=score_text(call.score)))
-    return " · ".join(filter(None, (*parts, call.words and f"“{call.words}”")))
+    if call.words:
+        parts.append(words.at_message.format(words=call.words))
+    return " · ".join(filter(None, parts))
 
 
 def _rules(context: CallContext, words: Labels) -> list[str]:

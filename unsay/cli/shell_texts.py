@@ -55,7 +55,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "No such option {}.": "オプション{}はありません。",
     "Invalid value for {}: {} is not one of {}.": "{0}の値{1}は使えません。次から選んでください: {2}。",
     "Invalid value for {}: {} is not a label: write NAME=VALUE.": (
-        "{}の値{}はラベルではありません。名前=値 の形で指定してください。"
+        "{1}はラベルではありません。名前=値 の形で指定してください。"
     ),
     "Missing argument {}. Choose from: {}.": "引数{}がありません。次から選んでください: {}。",
     "Missing argument {}.": "引数{}がありません。",
@@ -67,7 +67,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "A thread is named with --thread ID.": "スレッドは --thread ID で指定します。",
     "Try {}.": "{}で使い方を表示できます。",
     # Options that are wrong or exclude each other.
-    "{} must not be empty.": "{}を空にすることはできません。",
+    "{} must not be empty.": "{} を空にすることはできません。",
     "{} must be a whole number, got {}.": "{} には整数を指定してください(入力: {})。",
     "{} must be a number, got {}.": "{} には数値を指定してください(入力: {})。",
     "{} must be {} or more, got {}.": "{} には{}以上の値を指定してください(入力: {})。",
@@ -114,11 +114,11 @@ SHELL_TEXTS: Mapping[str, str] = {
         "チェックポイント({})かターン数({})のどちらか一方を指定してください"
     ),
     "--tools {} must be MODULE:FUNCTION, such as mytools:weather": (
-        "--tools {} は、mytools:weather のように モジュール:関数 の形で指定してください"
+        "--tools の値{}は使えません。mytools:weather のように、モジュール:関数 の形で指定してください"
     ),
     # Before the next one: what Python says of the module may be like it.
-    "--tools {} cannot be imported: {}": "--tools {} を読み込めません: {}",
-    "--tools {}: {} has no {}": "--tools {}: {}に{}はありません",
+    "--tools {} cannot be imported: {}": "--tools の{}を読み込めません: {}",
+    "--tools {}: {} has no {}": "--tools の{}: {}に{}はありません",
     "--mcp needs the extra mcp: pip install 'unsay[mcp]'": (
         "--mcp には追加のパッケージが必要です: pip install 'unsay[mcp]'"
     ),
@@ -126,10 +126,11 @@ SHELL_TEXTS: Mapping[str, str] = {
         "--mcp: サーバーが応答しません: {}。コマンドを直接実行して原因を確認してください"
     ),
     "--file {} is not UTF-8 text; only text and images (GIF, JPEG, PNG, WebP) can be attached": (
-        "--file {} はUTF-8のテキストではありません。添付できるのはテキストと画像(GIF、JPEG、PNG、WebP)です"
+        "--file の{}はUTF-8のテキストではありません。添付できるのはテキストと画像(GIF、JPEG、PNG、WebP)です"
     ),
-    "--file {} cannot be read: {}": "--file {} を読み込めません: {}",
-    "{} cannot be read: {}": "{}を読み込めません: {}",
+    "--file {} cannot be read: {}": "--file の{}を読み込めません: {}",
+    "--mcp {} cannot be read: {}": "--mcp の{}を読み込めません: {}",
+    "{} cannot be read: {}": "{} を読み込めません: {}",
     "The input is not UTF-8 text: convert it to UTF-8 first": (
         "入力がUTF-8のテキストではありません。UTF-8に変換してください"
     ),
@@ -142,11 +143,11 @@ SHELL_TEXTS: Mapping[str, str] = {
     "{} is not a command with a schema; `unsay --help` lists them": (
         "{}は、スキーマのあるコマンドではありません。`unsay --help` で一覧を表示できます"
     ),
-    "--{} {} is not a time: give ISO 8601 with a zone, such as {}": (
-        "--{} {} は日時ではありません。{} のように、タイムゾーン付きのISO 8601で指定してください"
+    "--{} {} is not a time: give ISO 8601 with a zone, such as {} or {}": (
+        "--{} の値{}は日時ではありません。{} や {} のように、タイムゾーン付きのISO 8601で指定してください"
     ),
     "--cursor {} is not from this list: give the cursor of the page before, or none for the first page": (
-        "--cursor {} はこの一覧のものではありません。前のページのカーソルを指定するか、先頭のページなら省いてください"
+        "--cursor の値{}はこの一覧のものではありません。前のページのカーソルを指定するか、先頭のページなら省いてください"
     ),
     # Threads and databases that are not there.
     "There is no database file {}: check --db, or begin one with `unsay chat --db {}`": (
@@ -170,8 +171,26 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Thread {} has no label {}; `unsay label` lists its labels": (
         "スレッド{}にラベル{}はありません。`unsay label` で一覧を表示できます"
     ),
-    "The thread {} was ended at {}: it can only be read. To continue, begin another thread": (
-        "スレッド{}は{}に終了しているため、閲覧のみできます。続けるには別のスレッドを始めてください"
+    "The thread {} was ended at {}: it takes no new messages. To continue, begin another thread, or fork this one": (
+        "スレッド{}は{}に終了しているため、新しいメッセージは送れません。続けるには、別のスレッドを始めるか、`unsay fork` で分岐してください"
+    ),
+    "{} cannot name a thread: use 1 to {} printable characters": (
+        "{}はスレッドのIDに使えません。表示できる文字で、1文字以上{}文字以内にしてください"
+    ),
+    "There is a thread {} already; give another name, or none for a new one": (
+        "スレッド{}はすでにあります。別の名前を指定するか、省略してください"
+    ),
+    "Message {} is not in the transcript; {} lists its messages": (
+        "メッセージ{}は会話にありません。{} で一覧を表示できます"
+    ),
+    "The label {}: {} cannot be stored: give names and values as text, and names of 1 character or more": (
+        "ラベル{}(値{})は保存できません。1文字以上の名前を付けてください"
+    ),
+    "No failed request of run {} is kept; {} lists the runs, and a turn that succeeded is replayed by its number": (
+        "実行{}に、不合格や失敗のリクエストは残っていません。{} で実行の一覧を表示できます。成功したターンは番号で指定してください"
+    ),
+    "The model called tools in {} steps without an answer: raise {}, or ask for less at once": (
+        "ツールを{}回呼び出しても回答がありませんでした。{} を増やすか、一度に頼む内容を減らしてください"
     ),
     "{} is neither 'live' nor the id of a branch, a checkpoint or a thread; {} and {} list them": (
         "{}は、live、ブランチ、チェックポイント、スレッドのいずれでもありません。{} と {} で一覧を表示できます"
@@ -273,6 +292,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "thread {}": "スレッド {}",
     "more rows: --cursor {}": "続きがあります: --cursor {}",
     "No thread matches.": "条件に合うスレッドはありません。",
+    "No event matches.": "条件に合うイベントはありません。",
+    "No run matches.": "条件に合う実行はありません。",
     "stopped; `unsay say --thread {} --resume` continues": (
         "停止しました。`unsay say --thread {} --resume` で再開できます"
     ),

@@ -22,7 +22,7 @@ def status_of(conversation: Conversation, words: Labels) -> str:
         return conversation.thread_id
     parts = [words.topic.format(label=status.topic)] if status.topic else []
     for gauge in status.gauges:
-        layer, share = words.tokens_names[gauge.layer], percent(gauge.used, gauge.limit)
+        layer, share = words.tokens_names[gauge.layer], percent(gauge.used, gauge.limit, words)
         parts.append(words.budget.format(layer=layer, share=share))
     parts.append(window_head(status.window, words))
     return BETWEEN.join(parts)

@@ -207,7 +207,7 @@ def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
     if cursor is not None:
         note(in_shell_language(f"more rows: --cursor {cursor}"))
     if not page:
-        note(empty)
+        note(in_shell_language(empty))
 
 
 def moment(at: str) -> str:

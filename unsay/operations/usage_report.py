@@ -155,7 +155,7 @@ def window_text(window: CallContext | None, texts: Texts) -> str:
     """Format a call's context: its size, then a table of its parts; `None` gives a text for unknown."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
-        (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole))
+        (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole, texts))
         for part, tokens in _parts(window)
     ]
     return "\n".join(filter(None, (window_head(window, texts), _table(rows))))
@@ -168,7 +168,7 @@ def window_head(window: CallContext | None, texts: Texts) -> str:
     used = sum(window.parts.values())
     if not window.window:
         return texts.tokens_used.format(used=f"{used:,}")
-    share = percent(used, window.window)
+    share = percent(used, window.window, texts)
     return texts.tokens_window.format(used=f"{used:,}", window=f"{window.window:,}", share=share)
 
 
@@ -177,10 +177,11 @@ def _spent_head(spent: Spent, texts: Texts) -> str:
     return template.format(total=f"{spent.total.total:,}") + _cost(spent.total, texts)
 
 
-def percent(part: int, whole: int) -> str:
+def percent(part: int, whole: int, texts: Texts) -> str:
     """Format a share in percent, a small one with one decimal; 0 % if the whole is 0."""
     share = 100 * part / whole if whole else 0.0
-    return f"{share:.1f} %" if 0 < share < ROUND_FROM else f"{share:.0f} %"
+    sign = "%" if texts.language == "ja" else " %"
+    return f"{share:.1f}{sign}" if 0 < share < ROUND_FROM else f"{share:.0f}{sign}"
 
 
 def _spent_text(spent: Spent, texts: Texts) -> str:
@@ -190,7 +191,7 @@ def _spent_text(spent: Spent, texts: Texts) -> str:
         if tokens.total or name == PURPOSES[0]:
             flow = texts.tokens_flow.format(
                 input=f"{tokens.input:,}",
-                cached=percent(tokens.cached, tokens.input),
+                cached=percent(tokens.cached, tokens.input, texts),
                 output=f"{tokens.output:,}",
             )
             label = texts.tokens_names[name]
@@ -210,7 +211,7 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
     used, limit = f"{gauge.used:,}", f"{gauge.limit:,}"
     if gauge.unit == "micros":
         used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
-    share = percent(gauge.used, gauge.limit)
+    share = percent(gauge.used, gauge.limit, texts)
     text = texts.tokens_budget.format(used=used, limit=limit, share=share)
     if gauge.since is not None:
         text += texts.tokens_since.format(since=gauge.since[:16].replace("T", " "))
