@@ -162,6 +162,27 @@ def test_ctrl_c_keeps_what_came(serve: Serve, tmp_path: Path, key: str, left: li
         assert 0 == tmux.code()
 
 
+def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The chat says so: the question of the retry is that of an earlier turn."""
+    server = serve(ANSWERS)
+    with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
+        tmux.expect(READY)
+        tmux.type(LISTS)
+        tmux.expect("score 0.90")
+        release = held(server, "answerer", "A list, once more")
+        tmux.type("/retry")
+        tmux.expect("once more")
+        tmux.press("C-c")
+        tmux.expect("d drop the question")
+        release.set()
+        tmux.press("d")
+        assert "the messages that it replaced are back" in flat(tmux.expect("Removed the new"))
+        tmux.type("/timeline")
+        tmux.expect(f"1. 0.90  {LISTS}")
+
+
 def test_a_picker_shows_what_would_go(serve: Serve, tmp_path: Path) -> None:
     """Esc Esc opens it; after the rollback the removed question is in the prompt."""
     serve(ANSWERS)

@@ -1,3 +1,4 @@
+import re
 import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +14,10 @@ from prompt_toolkit.output import DummyOutput
 
 from unsay.cli.chat_history import add_text, forget_thread, typed_texts
 from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_commands
+from unsay.cli.status import status_of
+from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
+from unsay.messages.content import cells_of
 from unsay.operations.command_table import VERBS
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
@@ -199,3 +203,21 @@ def test_a_purge_on_a_full_disk_leaves_the_history(tmp_path: Path) -> None:
     with longest_file(20), pytest.raises(OSError, match="File too large"):
         forget_thread(path, "t")
     assert before == path.read_bytes()
+
+
+@pytest.mark.parametrize("question", ["Q" * 70, "京都には" * 20])
+def test_a_long_topic_leaves_room_for_the_figures(
+    monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """The bottom line fits a terminal of 80 columns with topic, budget and context."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with Conversation.open(
+        ":memory:",
+        model=ScriptedChat(default="Two days are enough."),
+        judge=ScriptedJudge(),
+        settings={"session_budget_tokens": 20_000},
+    ) as conversation:
+        conversation.say(question)
+        line = status_of(conversation, Labels("en"))
+    assert re.match(r"topic “.+…” · session budget [\d.]+ % · Context: \d+ tokens ", line)
+    assert cells_of(line.split(" (")[0]) <= 79  # the keyboard cuts the end off

@@ -148,7 +148,7 @@ def test_the_json_of_a_command_fits_its_schema(
 ) -> None:
     """Every field is declared, and every declared field is there."""
     given = case(run) if callable(case) else case
-    typed = f"{NESTED}\n/undo\n" if schema == "chat" else None
+    typed = f"{NESTED}\n/undo\n/resume\n" if schema == "chat" else None
     fits(schema, run(*given, "--json", input=typed).stdout)
 
 

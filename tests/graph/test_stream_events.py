@@ -2,11 +2,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from tests.graph.conftest import KINDS, fault_of
 from tests.graph.kit import config
-from unsay import Conversation, build_graph, judged_parts, open_database, reversible
+from unsay import Conversation, Event, build_graph, judged_parts, open_database, reversible
 from unsay.conversation.results import EventKind
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -124,3 +124,26 @@ def test_a_result_that_a_rejected_draft_left_is_streamed_once() -> None:
         events = [event.kind for event in conversation.stream("Put it on Monday.")]
     names = ("tool_call", "tool_result", "draft_rejected", "reply")
     assert [*names] == [kind for kind in events if kind in names]
+
+
+def test_a_stopped_turn_streams_the_call_that_runs_again() -> None:
+    """The model is not asked again, and a page still says which tool runs."""
+
+    def seat(number: str) -> str:
+        """Book a seat, if a person agrees."""
+        return str(interrupt({"value": f"Book seat {number}?"}))
+
+    call = {"name": "seat", "args": {"number": "4A"}}
+    model = ScriptedChat(default=ToolCalls(calls=[call], then="Seat 4A is yours."))
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(), tools=[seat]
+    ) as conversation:
+        asked = [event.data for event in conversation.stream("4A, please.") if named(event)]
+        resumed = [event.data for event in conversation.stream_resumed("yes") if named(event)]
+    assert [("seat", {"number": "4A"})] == [(each["name"], each["args"]) for each in asked]
+    assert asked == resumed
+
+
+def named(event: Event) -> bool:
+    """Whether an event names a tool that is run."""
+    return event.kind == "tool_call"

@@ -323,9 +323,10 @@ class Chat:
         The `draft` is the part of the answer that had arrived. Unless it is empty, a note in the
         event log keeps it together with the `question`. Raises what `Conversation.undo` raises.
         """
-        self._conversation.undo()
+        undone = self._conversation.undo()
         words = self._screen.labels
-        self._screen.note(words.dropped)
+        # A retry or an edit that was stopped had replaced other messages.
+        self._screen.note(words.dropped_new if undone.restored else words.dropped)
         if draft:
             text = words.stopped_note.format(question=question, draft=draft)
             with suppress(UnknownThreadError):

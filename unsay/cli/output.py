@@ -126,10 +126,10 @@ def show_error(
 ) -> None:
     """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
 
-    `interface` decides how the next step is named, such as `/undo` or `unsay undo`. `translate`
-    returns the text in the user's language, by default that of the shell, and
-    `layout` breaks the line for a terminal. If the error has an answer that could not be saved, the
-    answer is printed too.
+    `interface` decides how the next step is named, such as `/undo` or `unsay undo`; that of the chat
+    gives the JSON the fields of an event, too. `translate` returns the text in the user's language,
+    by default that of the shell, and `layout` breaks the line for a terminal. If the error has an
+    answer that could not be saved, the answer is printed too.
     """
     if isinstance(error, click.ClickException):
         words = _usage_words(error, translate)
@@ -144,8 +144,16 @@ def show_error(
     if as_json:
         # Where standard output itself is what failed, the line above must do.
         with suppress(OSError):
+            told = {"type": type(error).__name__, "message": words}
             unsaved = {} if answer is None else {"answer": answer}
-            print_json(versioned(error={"type": type(error).__name__, "message": words, **unsaved}))
+            line_of_chat: dict[str, Any] = {
+                "event": "error",
+                "text": words,
+                "message_id": None,
+                "data": {},
+            }
+            beside = line_of_chat if interface == "chat" else {}
+            print_json(versioned(**beside, error={**told, **unsaved}))
 
 
 def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -> str:

@@ -187,7 +187,7 @@ _FORGOTTEN = {**THREAD, "forgotten": list[Forgotten]}
 _LESSON = {**THREAD, "lesson": Lesson}
 _INFO = _fields_of(ThreadInfo)
 _EVENT: Mapping[str, Any] = {
-    "event": EventKind | Literal["thread", "demo", "added", "question", "timeline"],
+    "event": EventKind | Literal["thread", "demo", "added", "question", "timeline", "error"],
     "text": str,
     "message_id": str | None,
     "data": dict[str, Any],
@@ -256,8 +256,12 @@ OBJECTS: Mapping[str, Mapping[str, Any]] = {
 `error` is what any command prints if it fails.
 """
 
-SOMETIMES: Mapping[str, Mapping[str, Any]] = {"chat": THREAD, "threads": PAGE, "runs": THREAD}
-"""Fields that only some objects of a command have: of `chat` the first."""
+SOMETIMES: Mapping[str, Mapping[str, Any]] = {
+    "chat": {**THREAD, "error": Failure},
+    "threads": PAGE,
+    "runs": THREAD,
+}
+"""Fields that only some objects of a command have: of `chat` the first, and those of errors."""
 
 FOREIGN = frozenset({"replay --payload", "schema"})
 """Commands whose object is of another format, and may have more fields than are listed here."""

@@ -189,6 +189,10 @@ class Labels(Texts):
         "Removed the question; earlier turns are unchanged. /branches lists it.",
         "質問を取り除きました。以前のターンは変わっていません。/branches で確認できます。",
     )
+    dropped_new: Text = Text(
+        "Removed the new question; the messages that it replaced are back.",
+        "新しい質問を取り除き、元のメッセージに戻しました。",
+    )
     waiting: Text = Text(
         "“{question}” has no answer yet; /resume continues.",
         "「{question}」にはまだ回答がありません。/resume で再開します。",

@@ -23,7 +23,10 @@ class PhaseEvent(TypedDict):
 
 
 class ToolCallEvent(TypedDict):
-    """The model calls a tool. The call may still leave the page with a rejected draft."""
+    """A tool that the model called is run. The call may still leave the page with a rejected draft.
+
+    A turn that was stopped in the call, or in which the tool asks a person, streams it again.
+    """
 
     unsay: Literal["tool_call"]
     call_id: str | None

@@ -103,15 +103,24 @@ class ConversationToolNode(ToolNode):
         If a tool returned a `Command`, the result is a list with it and the messages. An error of a
         tool becomes its result; an interrupt of a tool is raised.
         """
+        _report_calls(input, config)
         results = super().invoke(_state_for_tools(input, config), config, **kwargs)
         _keep_results(input, results, config)
         return results
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Do on an event loop what `invoke` does."""
+        _report_calls(input, config)
         results = await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
         _keep_results(input, results, config)
         return results
+
+
+def _report_calls(draft: Draft, config: RunnableConfig | None) -> None:
+    """Stream the calls that are now made, also those of a turn that was stopped in them."""
+    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
+    for call in draft["messages"][-1].tool_calls:  # type: ignore[union-attr]  # `next_step` checked it
+        attempt.scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
 
 
 def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> None:
@@ -203,8 +212,6 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
-        for call in reply.tool_calls:
-            scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     return update
 
 
