@@ -19,6 +19,7 @@ UnsayError
 │   ├── UnknownBranchError
 │   ├── UnknownContextError       it is not stored what a model was sent
 │   ├── NothingToUndoError
+│   │   └── NothingToResumeError  no turn was stopped, or none waits for a decision
 │   └── NothingToRedoError
 ├── ConflictError                 it exists, but not in the state that was assumed
 │   ├── AmbiguousCheckpointError
@@ -125,7 +126,11 @@ class UnknownContextError(NotFoundError):
 
 
 class NothingToUndoError(NotFoundError):
-    """There is nothing to undo, roll back, ask again or resume."""
+    """There is nothing to undo, roll back or ask again."""
+
+
+class NothingToResumeError(NothingToUndoError):
+    """No turn was stopped, or a decision was given and no turn waits for one."""
 
 
 class NothingToRedoError(NotFoundError):

@@ -19,6 +19,7 @@ from unsay.errors import (
     EmptyMessageError,
     InvalidNameError,
     MessageTooLongError,
+    NothingToResumeError,
     NothingToUndoError,
     UnknownCheckpointError,
     UnknownThreadError,
@@ -231,7 +232,7 @@ def test_resume_ends_a_failed_turn_and_undo_takes_it_away(tmp_path: Path) -> Non
         with pytest.raises(Exception, match="down"):
             conversation.say("q1")
         assert conversation.resume().text == GOOD
-        with pytest.raises(NothingToUndoError):
+        with pytest.raises(NothingToResumeError):
             conversation.resume()
         with pytest.raises(Exception, match="down"):
             conversation.say("q2")

@@ -21,7 +21,7 @@ from unsay.cli.strings import Labels
 from unsay.cli.terminal import local_minute
 from unsay.conversation.results import Event
 from unsay.effects import drive
-from unsay.errors import InputError, NotFoundError, NothingToUndoError
+from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
 from unsay.messages.content import language_of
 from unsay.storage.base import translated
@@ -133,7 +133,7 @@ def _resume(speaker: Speaker, decide: str | None, *, as_json: bool) -> None:
     due = None if decide is None else decision_of(decide)
     try:
         _show(speaker, None, lambda show: speaker.resume(due, show), as_json=as_json)
-    except NothingToUndoError:
+    except NothingToResumeError:
         speaker.conversation.checkpoints()  # says so if the thread does not exist
         raise
 

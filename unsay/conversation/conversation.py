@@ -168,7 +168,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         """Resume a stopped turn, and stream its events; the last one is the reply.
 
         `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
-        of `resume` are raised when events are read: `NothingToUndoError` if no turn was stopped.
+        of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
         """
         return self._streamed(partial(open_resumed, decision=decision))
 
@@ -257,7 +257,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         """Resume a stopped turn, and stream its events; the last one is the reply.
 
         `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
-        of `resume` are raised when events are read: `NothingToUndoError` if no turn was stopped.
+        of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
         """
         async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:
             async for event in events:

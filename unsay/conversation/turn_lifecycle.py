@@ -19,7 +19,7 @@ from unsay.conversation.slash_commands import (
 from unsay.conversation.stored_turns import find_turn
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
-from unsay.errors import ConflictError, InputError, NothingToUndoError
+from unsay.errors import ConflictError, InputError, NothingToResumeError
 from unsay.graph.compiled import Trusted
 from unsay.history.branch import answers_in
 from unsay.history.threads import (
@@ -297,7 +297,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
             If the decision cannot be read, the reply asks for it again.
 
     Raises:
-        NothingToUndoError: No turn was stopped; or a decision is given and none is awaited.
+        NothingToResumeError: No turn was stopped; or a decision is given and none is awaited.
         ConflictError: The turn waits for a decision and none is given, the thread was ended or is
             used by another writer for too long, or a budget is used up.
         InputError: The decision is a mapping with a key that is not text, or cannot be stored.
@@ -311,7 +311,7 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
 def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
     """Begin a resumed turn: return the graph's input, which is a decision or `None`.
 
-    It is called with the thread's lock held. Raises `NothingToUndoError` if no turn was stopped, or
+    It is called with the thread's lock held. Raises `NothingToResumeError` if no turn was stopped, or
     a decision is given and none is awaited; `ConflictError` if a decision is missing; `InputError`
     if a key of the decision is not text.
     """
@@ -321,9 +321,9 @@ def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[An
     snapshot = yield from thread.snapshot()
     if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
         refuse_undecided(snapshot)
-        raise NothingToUndoError("No turn of this thread was stopped; send a new message")
+        raise NothingToResumeError("No turn of this thread was stopped; send a new message")
     if decision is not None and not snapshot.interrupts:
-        raise NothingToUndoError("This thread waits for no decision; send a new message")
+        raise NothingToResumeError("This thread waits for no decision; send a new message")
     return None if decision is None else Command(resume=decision)
 
 
