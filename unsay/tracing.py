@@ -158,6 +158,13 @@ class Sender:
     """Sends scores one after another in a Python thread, so that no turn waits for LangSmith."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with an empty queue, as in a forked process: its parent sends what waited there.
+
+        The copy of the queue can be locked for ever, and the thread is not copied.
+        """
         self._waiting: Queue[Callable[[], None]] = Queue(MOST_WAITING)
         self._thread: Thread | None = None
 
@@ -167,7 +174,7 @@ class Sender:
             self._waiting.put_nowait(send)
         except Full:
             LOG.warning("reason='%d scores wait' a score was not sent to LangSmith", MOST_WAITING)
-        if self._thread is None or not self._thread.is_alive():  # a forked process has no thread
+        if self._thread is None:
             self._thread = Thread(target=self._work, daemon=True, name="unsay-feedback")
             self._thread.start()
 
@@ -191,3 +198,5 @@ class Sender:
 
 SENDER = Sender()
 atexit.register(SENDER.drain, EXIT_SECONDS)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=SENDER.begin)
