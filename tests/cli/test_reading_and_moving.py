@@ -79,7 +79,7 @@ def test_checkpoints(run: Run, database: Path) -> None:
     """Each checkpoint has its id, name, turn, score and topic, in the thread's language."""
     del database
     assert "lists  turn 1  score 0.90  list comprehension" in run("checkpoints").stdout
-    assert "ターン1  スコア0.90" in run("checkpoints", "--thread", "old").stdout
+    assert "ターン1  スコア 0.90" in run("checkpoints", "--thread", "old").stdout
 
 
 def test_checkpoints_json(run: Run, database: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_question_stays_on_one_line() -> None:
         pytest.param(
             "ja",
             "チェックポイントはまだありません。",
-            "cp-2c26b46b68  {lunch}  ターン3  スコア0.80  Kyoto\ncp-fcde2b2edb  -  ターン4  スコア–  ",
+            "cp-2c26b46b68  {lunch}  ターン3  スコア 0.80  Kyoto\ncp-fcde2b2edb  -  ターン4  スコア –  ",
             id="japanese",
         ),
     ],

@@ -13,7 +13,7 @@ SHELL_TEXTS: Mapping[str, str] = {
         "キー、サーバー、モデル、データベース、時計を確認し、対処法を示す"
     ),
     "Chat in the terminal; /help lists the commands.": (
-        "端末でチャットする(/help でコマンドの一覧を表示)"
+        "ターミナルでチャットする(/help でコマンドの一覧を表示)"
     ),
     "Send TEXT (- reads standard input) and print the answer.": (
         "TEXT を送り(- は標準入力)、回答を表示する"
@@ -286,7 +286,7 @@ SHELL_TEXTS: Mapping[str, str] = {
         "判断待ちのターンがあります。`unsay say --decide approve` か `--decide reject` で決めてください。何も変更していません"
     ),
     "A person must confirm that these calls are undone: {}. Nothing was changed: run the command on a terminal, where it asks about each of them": (
-        "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません。端末で実行すると1件ずつ確認できます"
+        "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません。ターミナルで実行すると1件ずつ確認できます"
     ),
     # Notes.
     "thread {}": "スレッド {}",

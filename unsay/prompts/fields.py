@@ -167,7 +167,7 @@ class Texts(ReasonTexts):
     )
     checkpoint_line: Text = Text(
         "{id}  {name}  turn {turn}  score {score}  {topic}",
-        "{id}  {name}  ターン{turn}  スコア{score}  {topic}",
+        "{id}  {name}  ターン{turn}  スコア {score}  {topic}",
     )
     branch_row: Text = Text(
         "{id}  {kind}  messages: {size}  “{words}”  {reason}",
@@ -261,7 +261,7 @@ class Texts(ReasonTexts):
     )
     tokens_used: Text = Text(
         "Context: {used} tokens (window size unknown)",
-        "コンテキスト: {used}トークン(ウィンドウの大きさは不明)",
+        "コンテキスト: {used}トークン(上限は不明)",
     )
     tokens_unknown: Text = Text(
         "No model call has been measured yet.", "計測できるモデル呼び出しはまだありません。"
