@@ -171,7 +171,7 @@ def test_an_error_is_an_object_for_programs(run: Run, serve: Serve) -> None:
     """With --json an error is printed on a separate line between the events."""
     serve(ANSWERS)
     events = objects(run("chat", "--json", input=f"/resume\n{LISTS}\n").stdout)
-    assert "NothingToUndoError" == events[1]["error"]["type"]
+    assert "NothingToResumeError" == events[1]["error"]["type"]
     assert "reply" == events[-1]["event"]
 
 
