@@ -100,6 +100,9 @@ def human(words: Any) -> HumanMessage:
         pytest.param(
             [human("/undo"), AIMessage("取り除きました。")], "ja", id="only a notice is left"
         ),
+        pytest.param(
+            [human("／ｕｎｄｏ"), AIMessage("取り除きました。")], "ja", id="a command in full width"
+        ),
     ],
 )
 def test_a_conversation_has_the_language_of_its_newest_words(

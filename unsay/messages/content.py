@@ -129,7 +129,7 @@ def newest_language(messages: list[AnyMessage]) -> Language:
     for message in reversed(messages):
         text = text_of(message).strip() if message.type == "human" and not message.name else ""
         # Digits, signs, a name or pasted code say nothing about the language.
-        if not text.startswith("/") and re.search(r"[^\W\d_]{2}", text):
+        if not text.startswith(("/", "／")) and re.search(r"[^\W\d_]{2}", text):
             words = re.findall("[a-z]{2,}", text.lower())
             if not text.isascii() or len(words) >= _SENTENCE or _ENGLISH.intersection(words):
                 return language_of(text)
