@@ -1,13 +1,16 @@
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
 from langgraph.types import Command, interrupt
 
 from tests.graph.conftest import KINDS, fault_of
 from tests.graph.kit import config
 from unsay import Conversation, Event, build_graph, judged_parts, open_database, reversible
 from unsay.conversation.results import EventKind
+from unsay.errors import ThreadBusyError
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 CALENDAR: dict[str, str] = {}
@@ -147,3 +150,24 @@ def test_a_stopped_turn_streams_the_call_that_runs_again() -> None:
 def named(event: Event) -> bool:
     """Whether an event names a tool that is run."""
     return event.kind == "tool_call"
+
+
+def test_the_loop_over_a_stream_cannot_write_to_its_thread() -> None:
+    """It is refused at once: it would wait for itself. Other Python threads wait for the turn."""
+    model = ScriptedChat(default="Certainly.")
+    with (
+        Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation,
+        ThreadPoolExecutor() as pool,
+    ):
+        events = conversation.stream("Can you help me?")
+        assert "topic" == next(events).kind
+        with pytest.raises(ThreadBusyError, match="read the stream to its end or close it"):
+            conversation.say("And now?")
+        later = pool.submit(conversation.say, "And now?")
+        assert "reply" == [event.kind for event in events][-1]
+        assert "Certainly." == later.result().text
+        assert "Certainly." == conversation.say("And then?").text
+        abandoned = conversation.stream("Hello?")
+        next(abandoned)
+        abandoned.close()
+        assert "Certainly." == conversation.say("Thank you.").text

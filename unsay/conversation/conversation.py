@@ -24,6 +24,7 @@ from unsay.model_factory import ModelLike
 from unsay.settings import Context
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
+from unsay.storage.writer_lock import reading
 
 T = TypeVar("T")
 
@@ -178,7 +179,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
         handle = self._handle
         hold = drive(handle.take())
         try:
-            with translated(handle.database.path):
+            with translated(handle.database.path), reading(hold):
                 opened = drive(begin(handle))
                 if isinstance(opened, Reply):
                     reply = opened

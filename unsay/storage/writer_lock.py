@@ -4,7 +4,9 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -15,6 +17,12 @@ from unsay.storage.leases import BUSY, Lease, Leases
 INSIDE = (
     "The thread {thread_id!r} runs a turn, and a model or a tool of this turn asked to write to the "
     "same thread: give it another thread. Nothing was stored"
+)
+
+READING = (
+    "The thread {thread_id!r} runs a turn whose stream is not read to its end, and the code that reads "
+    "it asked to write to the same thread: read the stream to its end or close it, and then write. "
+    "Nothing was stored"
 )
 
 
@@ -46,6 +54,33 @@ AROUND: ContextVar[tuple[Hold, ...]] = ContextVar("unsay_holds", default=())
 """The threads of the runs in whose nodes the current code is: it must not wait for these."""
 
 
+# The turns whose blocking streams the current code reads, each with the task in which it does: what is
+# called between two events must not wait for their end. Another task that began in the loop may.
+_READ: ContextVar[tuple[tuple[Hold, object], ...]] = ContextVar("unsay_streams", default=())
+
+
+def _task() -> object:
+    """Return the running task; `None` outside of an event loop."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+@contextmanager
+def reading(hold: Hold) -> Iterator[None]:
+    """Let `take` refuse the code that reads a blocking stream of the turn that has the `hold`.
+
+    Not for an async stream: Python closes it some time after a `break`, and the next call waits for that.
+    """
+    read = (hold, _task())
+    _READ.set((*_READ.get(), read))
+    try:
+        yield
+    finally:  # without a token: a generator may be closed in another context
+        _READ.set(tuple(each for each in _READ.get() if each is not read))
+
+
 class WriterLock:
     """The lock of this process on one thread; its users get it in the order of their requests.
 
@@ -63,10 +98,12 @@ class WriterLock:
         """Wait for the right to write, in this process and then among processes, and return it.
 
         Raises `ThreadBusyError` after `wait_seconds`, or if the caller is part of the turn that has
-        it. A background thread renews the lease; without that it ends after `lease_seconds`.
+        it, or reads its stream. A background thread renews the lease; without that it ends after `lease_seconds`.
         """
         if self.hold is not None and self.hold in AROUND.get():
             raise ThreadBusyError(INSIDE.format(thread_id=thread_id))
+        if (self.hold, _task()) in _READ.get():
+            raise ThreadBusyError(READING.format(thread_id=thread_id))
         deadline = time.monotonic() + wait_seconds
         place: Future[None] = Future()
         place.set_running_or_notify_cancel()  # else a timeout on an event loop would cancel it
@@ -138,7 +175,7 @@ def take_thread(
 
     Raises:
         ThreadBusyError: Another writer had the thread for longer than `wait_seconds`, or the caller
-            is a part of the turn that has it.
+            is a part of the turn that has it, or reads its stream.
     """
     lock = lock_on(leases, thread_id)
     taking = lock.take(leases, thread_id, wait_seconds=wait_seconds, lease_seconds=lease_seconds)
