@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from threading import Event, Thread
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -68,6 +69,16 @@ def test_a_question_that_waits_is_in_the_tree() -> None:
         assert 1 == len(seen.turns)
         assert str(seen).endswith("\n   And in Nara? [waits for an answer]")
         assert "waits" not in str(opened.timeline())
+
+
+def test_a_first_question_that_waits_has_its_language() -> None:
+    """The transcript is still empty while the first turn runs."""
+    with Conversation.open(":memory:", thread="t", model=lambda _: "二日です。") as opened:
+        with closing(opened.stream("京都は何日必要ですか?")) as events:
+            next(events)
+            shown = str(opened.timeline())
+        assert shown.splitlines()[0] == "スレッド t: 0ターン、0件のチェックポイント、0件のブランチ"
+        assert shown.endswith("京都は何日必要ですか? [回答待ち]")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
@@ -130,11 +130,14 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     rejected = yield from readable_branches(names, thread.scope(), refs)
     beside = {each["id"] for each in branches_beside(state["messages"], rejected)}
     delivered = {each["id"] for each in rejected} - beside
+    pending = _pending_of(state, seen.turns, stored, snapshot.interrupts)
+    asked = [HumanMessage(pending.question)] if pending else []
     return replace(
         seen,
+        language=thread.scope().language([*_worded(state), *asked]),
         turns=_with_rejected(seen.turns, rejected),
         branches=tuple(each for each in seen.branches if each["id"] not in delivered),
-        pending=_pending_of(state, seen.turns, stored, snapshot.interrupts),
+        pending=pending,
         undone_calls=tuple(_undone_call(each) for each in entries if each.status in _RESULTS),
     )
 
