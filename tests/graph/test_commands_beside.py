@@ -322,3 +322,80 @@ def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
     conversation.retry()
 
     assert ["retry"] == [each["kind"] for each in conversation.timeline().branches if each["size"]]
+
+
+# Commands that change earlier turns while a question waits
+
+
+def stopped(database: Database) -> Conversation:
+    """Three answered turns, and a question whose turn failed."""
+    model = Failing()
+    conversation = opened(database, model)
+    for question in ("one", "two", "three"):
+        conversation.say(question)
+    model.fails = True
+    with pytest.raises(ModelError):
+        conversation.say("four")
+    model.fails = False
+    return conversation
+
+
+def waiting(database: Database) -> Conversation:
+    """The same, but the failed turn was taken back, and its question restored."""
+    conversation = stopped(database)
+    conversation.undo()
+    conversation.restore()
+    return conversation
+
+
+def questions(conversation: Conversation) -> list[str]:
+    """The questions of the timeline, with the one that waits."""
+    return [turn.question for turn in conversation.timeline().turns]
+
+
+@pytest.mark.parametrize("form", ["method", "command"])
+def test_an_edit_keeps_a_waiting_question_for_its_undo(database: Database, form: str) -> None:
+    """The question goes to the branch of the removed turns, and returns with them."""
+    conversation = waiting(database)
+
+    if form == "method":
+        conversation.edit(1, "uno")
+    else:
+        conversation.say("/edit 1 uno")
+    removed = [branch for branch in conversation.branches() if branch.kind == "edit"]
+    conversation.say("/undo")
+
+    assert [7] == [branch.messages for branch in removed]
+    assert ["one", "two", "three", "four"] == questions(conversation)
+
+
+def test_what_an_undo_brought_back_with_a_waiting_question_can_be_redone(
+    database: Database,
+) -> None:
+    """The undo offers /redo, so /redo repeats the rollback."""
+    conversation = stopped(database)
+    conversation.say("/rollback 1")
+
+    undone = conversation.say("/undo")
+    conversation.say("/redo")
+
+    assert "/redo" in undone.text
+    assert ["one", "two", "four"] == questions(conversation)
+
+
+def test_a_rollback_names_its_place_and_not_the_question_that_waits(database: Database) -> None:
+    """The place is the last answer that stays."""
+    conversation = waiting(database)
+    place = conversation.checkpoints()[1]["id"]
+
+    notice = conversation.say("/rollback 1")
+
+    assert notice.text.startswith(f"Rolled back to checkpoint {place}.")
+
+
+def test_all_questions_of_the_first_removed_turn_are_given_back(database: Database) -> None:
+    """A question that waited and the next one have one answer, so a rollback gives both back."""
+    conversation = waiting(database)
+    conversation.say("and this")
+
+    assert "four\nand this" == conversation.rollback(turns=1).question

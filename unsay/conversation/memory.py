@@ -1,4 +1,4 @@
-"""Pins, forgetting and topics of a thread: what contexts include, and what they leave out."""
+"""Pins, forgetting, summaries, recall and topics of a thread: what contexts include and leave out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from unsay.context.compaction import with_partners
+from unsay.context.plan import Omission
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.conversation.navigation import settle
 from unsay.conversation.results import RollbackResult, Rows
@@ -26,10 +27,12 @@ from unsay.operations.forget import (
     left_out,
     make_entry,
 )
+from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.pending import unanswered_ids
 from unsay.operations.pin import pinned_ids
+from unsay.operations.recall import Find, ids_of, search_command
 from unsay.runtime import Scope
-from unsay.state import Command, State
+from unsay.state import Command, State, Update
 from unsay.types import Forgotten, Operation, Pin
 
 
@@ -258,6 +261,59 @@ def forget_tool_results(
     entry = make_entry("tool_results", ids, cause)
     yield from commit_step(thread, state, scope, forget_step(state, entry))
     return entry
+
+
+def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omission]:
+    """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
+
+    The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
+    configured one; with `summaries="local"`, or without a model, the summary is made without one.
+
+    Args:
+        thread: The thread.
+        up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
+
+    Returns:
+        The messages that the summary replaces, and the summary.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        UnknownTurnError: No answered turn in the state has this number.
+        UnknownCheckpointError: No checkpoint matches.
+        AmbiguousCheckpointError: Several checkpoints match.
+        InputError: The context has no message up to there that a summary could replace.
+        SummarizationError: The summarizer failed, or its summary is longer than the messages.
+        ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
+        ConflictError: A turn was stopped and waits, or a decision is pending.
+    """
+    state, scope = (yield from thread.settled()), thread.scope()
+    place = "" if up_to is None else str(up_to)
+    update, omission = yield from compact_up_to(state, scope, place, unanswered_ids(state))
+    yield from thread.write(state, scope, update)
+    return omission
+
+
+def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
+    """Search earlier messages and add the matches to the next question's context.
+
+    Args:
+        thread: The thread.
+        words: What to search for; with `embeddings`, also what means the same.
+
+    Returns:
+        At most 20 messages in the transcript's order, each with its turn's number and why it
+        matched; empty if nothing matches.
+
+    Raises:
+        UnknownThreadError: The thread has no messages yet.
+        InputError: The text is empty.
+        ConflictError: A decision is pending.
+    """
+    state, scope = (yield from thread.decided()), thread.scope()
+    finds = yield from search_command(state, scope, words)
+    if finds:
+        yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))
+    return Rows(finds)
 
 
 def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps[float | None]:

@@ -1,8 +1,8 @@
 """Moves in a conversation: checkpoints, rollback, undo and redo."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from unsay.context.plan import Omission
 from unsay.conversation.results import Preview, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.effects import Steps
@@ -11,17 +11,15 @@ from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint, metadata_of
 from unsay.history.token_usage import tokens_of
 from unsay.interrupts import refuse_undecided
-from unsay.messages.annotations import is_question, spoken
+from unsay.messages.annotations import first_questions, is_question, spoken
 from unsay.messages.content import calls_of, text_of
 from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.automatic import turn_step
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.dispatch import messages_needed
-from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
-from unsay.operations.recall import Find, ids_of, search_command
 from unsay.operations.record_events import log_checkpoints
 from unsay.operations.remove import remove_turn
 from unsay.operations.reversal import change_made, checkpoint_step
@@ -172,7 +170,7 @@ def rollback(
     base = target_of(live_branch(state), to, turns, waiting)
     cause = Label(kind="person", reason=to or "rollback", created_at=scope.now())
     update = go_back(state, scope, base, cause, waiting)
-    return (yield from settle(thread, state, scope, update, event="person"))
+    return (yield from settle(thread, state, scope, update, waiting, event="person"))
 
 
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
@@ -245,12 +243,11 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         "operations": operations,
     }
     scope = thread.scope(confirm)
-    update: Update = {
-        **archived,
-        **(yield from undo_last(state, scope, _kept(thread, state), "undo")),
-    }
+    waiting = _kept(thread, state)
+    update: Update = {**archived, **(yield from undo_last(state, scope, waiting, "undo"))}
     change = change_made(state["messages"], update, operations[-1], undone=True)
-    return replace((yield from settle(thread, state, scope, update, event="undo")), change=change)
+    result = yield from settle(thread, state, scope, update, waiting, event="undo")
+    return replace(result, change=change)
 
 
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
@@ -273,7 +270,8 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     waiting = _kept(thread, state)
     update = yield from redo_last(state, scope, waiting, "redo")
     change = change_made(state["messages"], update, last_undone(state, waiting), undone=False)
-    return replace((yield from settle(thread, state, scope, update, event="redo")), change=change)
+    result = yield from settle(thread, state, scope, update, waiting, event="redo")
+    return replace(result, change=change)
 
 
 def remove(
@@ -304,52 +302,28 @@ def remove(
     return (yield from settle(thread, state, scope, update, event="remove"))
 
 
-def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omission]:
-    """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
-
-    The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
-    configured one; with `summaries="local"`, or without a model, the summary is made without one.
-
-    Args:
-        thread: The thread.
-        up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
-
-    Returns:
-        The messages that the summary replaces, and the summary.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No answered turn in the state has this number.
-        UnknownCheckpointError: No checkpoint matches.
-        AmbiguousCheckpointError: Several checkpoints match.
-        InputError: The context has no message up to there that a summary could replace.
-        SummarizationError: The summarizer failed, or its summary is longer than the messages.
-        ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
-        ConflictError: A turn was stopped and waits, or a decision is pending.
-    """
-    state, scope = (yield from thread.settled()), thread.scope()
-    pending = find_pending(state["messages"], state.get("turn"))
-    waiting = [message.id or "" for message in state["messages"][pending.start :]]
-    place = "" if up_to is None else str(up_to)
-    update, left_out = yield from compact_up_to(state, scope, place, waiting)
-    yield from thread.write(state, scope, update)
-    return left_out
-
-
 def settle(
-    thread: ThreadHandle, state: State, scope: Scope, update: Update, *, event: str | None = None
+    thread: ThreadHandle,
+    state: State,
+    scope: Scope,
+    update: Update,
+    waiting: Sequence[str] = (),
+    *,
+    event: str | None = None,
 ) -> Steps[RollbackResult]:
     """Commit the update of an operation, end an open turn, and return what was changed.
 
-    Keys are added to `update` in place. `event` is the entry for `state_history`; `None` adds
-    none. The thread's entry in the list of threads is updated too. Raises `ConfirmationNeededError`
-    if a person must confirm that a tool call is undone, and nobody can be asked; nothing is changed.
+    Keys are added to `update` in place. `waiting` are the ids of unanswered messages that stay, which
+    the result's place leaves out. `event` is the entry for `state_history`; `None` adds none. The
+    thread's entry in the list of threads is updated too. Raises `ConfirmationNeededError` if a person
+    must confirm that a tool call is undone, and nobody can be asked; nothing is changed.
     """
     if turn := state.get("turn"):
         update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
-    end = live_branch({**state, "messages": after}).id_at(len(after) - 1)
+    settled = [m for m in after if m.id not in waiting]
+    end = live_branch({**state, "messages": settled}).id_at(len(settled) - 1)
     at = place_name(
         {**state, **update, "messages": after}, end, scope.texts(state["messages"] or after)
     )
@@ -363,7 +337,8 @@ def settle(
     yield from thread.list_thread({**state, **update, "messages": after})
     kept, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
     new_texts = {text_of(m) for m in after if m.id not in old_ids}
-    asked = (text_of(m) for m in spoken(state["messages"]) if is_question(m) and m.id not in kept)
+    gone = (m for m in spoken(state["messages"]) if m.id not in kept)
+    asked = map(text_of, first_questions(gone))
     known = {branch["id"] for branch in state.get("branches", [])}
     made = [b["id"] for b in update.get("branches", []) if b["id"] not in known]
     return RollbackResult(
@@ -371,30 +346,7 @@ def settle(
         removed=removed,
         restored=restored,
         at=at.strip(),
-        question=next((text for text in asked if text not in new_texts), ""),
+        question="\n".join(text for text in asked if text not in new_texts),
         report=report,
         branch=made[-1] if made else None,
     )
-
-
-def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
-    """Search earlier messages and add the matches to the next question's context.
-
-    Args:
-        thread: The thread.
-        words: What to search for; with `embeddings`, also what means the same.
-
-    Returns:
-        At most 20 messages in the transcript's order, each with its turn's number and why it
-        matched; empty if nothing matches.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: The text is empty.
-        ConflictError: A decision is pending.
-    """
-    state, scope = (yield from thread.decided()), thread.scope()
-    finds = yield from search_command(state, scope, words)
-    if finds:
-        yield from thread.write(state, scope, Update(asked_for=list(ids_of(finds))))
-    return Rows(finds)

@@ -124,7 +124,8 @@ class RollbackResult:
         removed: Number of messages that left the transcript.
         restored: Number of messages that returned, or that contexts hold again.
         at: Where the transcript ends, in words.
-        question: The first removed question, for a person who wants to ask it again; empty for none.
+        question: The question of the first removed turn, for a person who wants to ask it again;
+            several are joined by line breaks, and none is an empty text.
         report: What became of the removed tool calls.
         change: What an undo or a redo did, in turns; `None` for other verbs.
         branch: Id of the branch that holds the removed messages, for `restore`; `None` for none.

@@ -257,7 +257,7 @@ class ConversationVerbs:
     retry = _changes(asking_again.retry)
     edit = _changes(asking_again.edit)
     remove = _changes(navigation.remove)
-    compact = _changes(navigation.compact)
+    compact = _changes(memory.compact)
     restore = _changes(branching.restore)
     pick = _changes(branching.pick)
     fork = _opens(branching.fork)
@@ -271,7 +271,7 @@ class ConversationVerbs:
     forget_tool_results = _changes(memory.forget_tool_results)
     forgotten = _reads(memory.forgotten)
     same_topic = _changes(memory.same_topic)
-    recall = _changes(navigation.recall)
+    recall = _changes(memory.recall)
 
     rate = _changes(judgements.rate)
     ratings = _reads(judgements.ratings)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -135,6 +136,11 @@ def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
             if not is_noticed:
                 found.append(message)
     return found
+
+
+def first_questions(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+    """Return the questions of the first turn: those before the first answer, which they share."""
+    return [m for m in takewhile(lambda m: not is_answer(m), messages) if is_question(m)]
 
 
 def answers_by_turn(

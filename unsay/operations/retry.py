@@ -19,7 +19,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
-from unsay.operations.pending import check_message
+from unsay.operations.pending import check_message, with_hand_offs
 from unsay.operations.rollback import (
     count_turns,
     live_branch,
@@ -97,8 +97,11 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     turn, live = state["turn"], live_branch(state)
     before = live.id_at(live.index_of(turn["pending"][0]) - 1)
     # The command leaves first: a branch of its own, which lists leave out because of its kind.
+    # A question that waits is not part of it: an edit moves it to the branch of the later turns.
+    commands = with_hand_offs(live.messages, turn["pending"])
+    waiting = [name for name in turn["pending"] if name not in commands]
     order = Label(kind="order", reason=request["reason"], created_at=scope.now())
-    change = replace_tail(live, before, label=order)
+    change = replace_tail(live, before, label=order, keep=waiting)
     refs = save_branch(change, scope, state.get("branches", []))
     writes, branches, text = change.writes, [], request.get("text")
     resumed = text is None and request["to"] is not None

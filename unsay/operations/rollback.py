@@ -278,9 +278,10 @@ def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
     """Return the id of the last message that is not pending; `None` if there is none.
 
-    A notice counts, but not what other agents of a parent graph add to it.
+    Questions at the end wait for an answer, so they do not count, as if they were in `pending`.
     """
-    return next((m.id for m in reversed(in_turns(messages)) if m.id not in pending), None)
+    ended = [m for m in in_turns(messages) if m.id not in pending]
+    return next((m.id for m in reversed(ended) if m.type != "human"), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
