@@ -389,7 +389,7 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
         (["forget", "9"], "`unsay timeline` lists them. A turn is given with the option --turn"),
         (["timeline", "--db", "mysql://x"], "'mysql://x' is not a supported database: give a path"),
         (["calibrate", "/"], "unsay: / cannot be read: Is a directory"),
-        (["say", "hi", "--mcp", "/"], "--mcp '/' cannot be read: Is a directory. It must be JSON"),
+        (["say", "hi", "--mcp", "/"], "--mcp '/' cannot be read: Is a directory"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )

@@ -206,6 +206,22 @@ def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) 
     )
 
 
+def test_an_edit_says_how_many_later_turns_it_removed(run: Run, serve: Serve) -> None:
+    """Only if there are any."""
+    serve(ANSWERS)
+    given = f"{LISTS}\n{NESTED}\n/edit 1 {NESTED}\n/edit 1 {LISTS}\n"
+    shown = run("chat", input=given).stderr
+    assert 1 == shown.count("later turns that were removed: 1; /undo restores them")
+
+
+def test_a_short_word_does_not_change_the_language(run: Run, serve: Serve) -> None:
+    """Such as "OK" in a Japanese conversation; "ｅｘｉｔ" of a Japanese keyboard leaves it."""
+    serve({"内包表記": "リストを1つの式で作る書き方です。", "OK": "どういたしまして。"})
+    shown = run("chat", input="内包表記とは何ですか?\nOK\nｅｘｉｔ\n").stderr
+    assert 2 == shown.count("話題「")
+    assert "topic" not in shown
+
+
 @pytest.mark.usefixtures("asks")
 def test_a_decision_is_the_next_line(run: Run, serve: Serve) -> None:
     """When every draft failed, the chat asks the user, takes the answer and continues."""
@@ -288,7 +304,7 @@ def test_a_decision_that_is_yes_or_no(
     monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "10")
     serve(ANSWERS)
     result = run("chat", input=f"{LISTS}\nperhaps\nyes\n{LISTS}\nはい\n")
-    assert 3 == result.stderr.count("Enter approve (or yes) or reject (or no).")
+    assert 3 == result.stderr.count("Enter yes or no.")
     assert "edit:" not in result.stderr
     assert ON_LISTS in result.stdout
 

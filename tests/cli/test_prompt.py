@@ -97,6 +97,22 @@ def test_a_line_can_be_edited(tmp_path: Path) -> None:
         assert "What is the capital of Japan?" == reader.read("What is the capital")
 
 
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        pytest.param("/undo\r", "/undo", id="a command replaces it"),
+        pytest.param("\r", "What is Kyoto?", id="sent again"),
+        pytest.param(" Or 1/2?\r", "What is Kyoto? Or 1/2?", id="changed"),
+    ],
+)
+def test_a_removed_question_does_not_begin_a_command(tmp_path: Path, typed: str, sent: str) -> None:
+    """A person who types /undo twice sends no question that ends in /undo."""
+    with keyboard(tmp_path) as (keys, reader):
+        reader.given_back = "What is Kyoto?"
+        keys.send_text(typed)
+        assert sent == reader.read("What is Kyoto?")
+
+
 def test_a_paste_is_one_message(tmp_path: Path) -> None:
     """The line breaks of a paste do not send it; Alt-Enter adds one more line."""
     with keyboard(tmp_path) as (keys, reader):

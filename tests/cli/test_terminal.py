@@ -1,4 +1,5 @@
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,38 @@ def test_say_strikes_a_rejected_draft_out(serve: Serve) -> None:
     assert seen.endswith("\x1b[2A\r\x1b[J")
     assert CARS in flat(struck)
     assert ON_NESTED in flat(rest)
+
+
+def test_an_answer_cannot_steer_the_terminal(serve: Serve) -> None:
+    """Neither while it is streamed, nor in a list, nor when the thread is opened again."""
+    serve({LISTS: "It is \x1b[31mred\x1b]0;title\x07, a list comprehension in one expression."})
+    with Terminal("chat", "--thread", "t") as terminal:
+        terminal.expect(PROMPT)
+        terminal.type(f"{LISTS}\r")
+        seen = terminal.expect("score 0.90")
+        terminal.type("exit\r")
+        assert 0 == terminal.wait()
+    assert "It is \ufffd[31mred\ufffd]0;title\ufffd, a list" in flat(seen)
+    assert "\x1b[31m" not in seen
+
+
+def test_an_opened_thread_names_the_files_of_a_question(serve: Serve) -> None:
+    """Their contents are not shown again."""
+    serve(ANSWERS)
+    Path("notes.txt").write_text("Notes on loops.")
+    with Terminal("chat", "--thread", "t", "--file", "notes.txt") as terminal:
+        terminal.expect(PROMPT)
+        terminal.type(f"{LISTS}\r")
+        terminal.expect("score 0.90")
+        terminal.type("exit\r")
+        assert 0 == terminal.wait()
+    with Terminal("chat", "--thread", "t") as terminal:
+        seen = terminal.expect("score 0.90")
+        terminal.expect(PROMPT)
+        terminal.type("exit\r")
+        assert 0 == terminal.wait()
+    assert f"> {LISTS} [notes.txt]" in flat(seen)
+    assert "Notes on loops" not in seen
 
 
 def test_no_color_means_no_escape_codes(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
     ) as opened:
         reply = opened.say("How long in Kyoto?")
     assert ("decision", "") == (reply.kind, reply.text)
-    assert str(reply).startswith("This call would exceed the budget. Allow it, or end the turn?")
+    assert str(reply).startswith("This call would exceed the budget. Raise the limit and allow it?")
 
 
 def test_a_question_that_waits_is_in_the_tree() -> None:
@@ -86,7 +86,7 @@ def test_a_first_question_that_waits_has_its_language() -> None:
     [
         pytest.param(
             {"confirm_rollback": True},
-            "The draft did not pass. Try again? If you reject this, the draft is delivered. Reason: Wrong.",
+            "The draft did not pass. Try again? If not, the draft is delivered. Reason: Wrong.",
             id="another draft",
         ),
         pytest.param(

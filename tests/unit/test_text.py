@@ -93,6 +93,18 @@ def human(words: Any) -> HumanMessage:
         pytest.param([human("こんにちは"), human("asdf")], "ja", id="random letters"),
         pytest.param([human("こんにちは"), human("OK")], "ja", id="a word of both"),
         pytest.param([human("こんにちは"), human("for x in y:")], "ja", id="code"),
+        pytest.param(
+            [human("こんにちは"), human("def f():\n return g\nfor x in y:\n pass")],
+            "ja",
+            id="lines of code",
+        ),
+        pytest.param([human("こんにちは"), human("ＥＸＩＴ")], "ja", id="full-width letters"),
+        pytest.param([human("こんにちは"), human("OK 👍")], "ja", id="an emoji"),
+        pytest.param(
+            [human("要約して"), human('OK\n\n<file name="a">\nWhat is this?\n</file>')],
+            "ja",
+            id="a file",
+        ),
         pytest.param([human("こんにちは"), human("Wo ist das Hotel")], "en", id="a sentence"),
         pytest.param([human("こんにちは"), human("Où ?")], "en", id="accents"),
         pytest.param([human("asdf")], "en", id="nothing but random letters"),

@@ -4,6 +4,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from unicodedata import normalize
 
 import click
 
@@ -17,15 +18,15 @@ from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, readable
 from unsay.cli.status import status_of
-from unsay.cli.terminal import columns, help_table, room, wrapped
+from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
 from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
 from unsay.interrupts import yes_or_no
-from unsay.messages.annotations import spoken
+from unsay.messages.annotations import first_questions, spoken
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import chat_help
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import answered_turns, parse_command
 from unsay.state import Command
 
 # Words that leave the chat, as in other programs; the model is not sent them.
@@ -109,7 +110,7 @@ class Chat:
             self._stopped()
 
     def _fitted(self, line: str) -> str:
-        return wrapped(line, columns=columns()) if self._interactive else line
+        return wrapped(clean(line), columns=columns()) if self._interactive else line
 
     def _greet(self) -> None:
         words = self._screen.labels
@@ -162,13 +163,14 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            if line.lower() in LEAVING or _verb_of(line) == "exit":
+            # A Japanese keyboard types "ｅｘｉｔ" as well.
+            if normalize("NFKC", line).lower() in LEAVING or _verb_of(line) == "exit":
                 return None
             if line:
                 return line
 
     def _choices(self) -> list[str]:
-        """Return the choices to show and complete at a decision, such as `approve`.
+        """Return the choices to show and complete at a decision, such as `approve` or `yes`.
 
         Empty while the chat waits for a message.
         """
@@ -177,7 +179,7 @@ class Chat:
         if _is_about_draft(self._due):
             words = self._screen.labels
             return ["approve", "reject", f"edit:{words.choice_text}", words.choice_instructions]
-        return ["approve", "reject"]
+        return [self._screen.labels.choice_yes, self._screen.labels.choice_no]
 
     def _answer(self, line: str) -> None:
         if isinstance(self._reader, Keyboard):
@@ -217,15 +219,21 @@ class Chat:
             return
         is_list = command["verb"] == "help" and not named and not self._as_json
         before, due = spoken(self._conversation.messages()), self._due
+        if command["verb"] == "edit":
+            self._screen.labels = self._speaker.labels(command["argument"])
         if command["verb"] in ("retry", "edit", "compact"):
             self._screen.begin()
         self._speaker.say(readable(line), self._show_help if is_list else self._show)
         # The notice about a command decides nothing.
         self._due = self._due or due
-        if command["verb"] in ("undo", "rollback"):
-            after = {message.id for message in self._conversation.messages()}
-            gone = (m for m in before if m.type == "human" and m.id not in after)
-            self._put_back(next((text_of(message) for message in gone), ""))
+        if command["verb"] not in ("undo", "rollback", "edit"):
+            return
+        after = {message.id for message in self._conversation.messages()}
+        gone = [message for message in before if message.id not in after]
+        if command["verb"] != "edit":
+            self._put_back("\n".join(map(text_of, first_questions(gone))))
+        elif (later := len(answered_turns(gone)) - 1) > 0:
+            self._screen.note(self._screen.labels.turns_replaced.format(turns=later))
 
     def _show_help(self, event: Event) -> None:
         if event.reply is not None:
@@ -250,7 +258,7 @@ class Chat:
         """
         asked, files = self._sent.get(text, (text, Attached()))
         if isinstance(self._reader, Keyboard):
-            self._prefill = asked
+            self._prefill = self._reader.given_back = asked
         elif asked and self._interactive:  # a plain prompt cannot hold them
             note(self._fitted(self._screen.labels.asked.format(question=asked)))
         if files.names:

@@ -45,6 +45,7 @@ def chat(
         with translated(speaker.database.path):
             thread_id = speaker.conversation.thread_id
             refuse_ended(drive(find_session(speaker.database.store, thread_id)))
+        clear_loading()
         code = Chat(speaker, files=attached, as_json=as_json, begun=begun).run()
     click.get_current_context().exit(code)
 

@@ -51,7 +51,7 @@ _LOADING = {"en": "Loading…", "ja": "読み込み中…"}
 
 
 def show_loading() -> None:
-    """Say that the libraries of models are loaded, which takes a second; the next line replaces it.
+    """Say that the libraries of models are loaded, which takes a second, until `clear_loading`.
 
     Nothing is printed unless standard output is a terminal.
     """

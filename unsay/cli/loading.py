@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from mimetypes import guess_type
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from unsay.errors import InputError, MissingExtraError
@@ -65,11 +66,18 @@ def mcp_servers(path: str) -> dict[str, Any]:
         given = json.loads(Path(path).read_text("utf-8"))
         servers = given.get("mcpServers", given)
         return {name: _connection(server) for name, server in servers.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(
-            f'--mcp {path!r} cannot be read: {getattr(error, "strerror", None) or error}. It must be JSON such as {{"mcpServers": '
-            '{"NAME": {"command": "…", "args": ["…"]}}} or {"NAME": {"url": "http://…"}}'
-        ) from error
+    except (AttributeError, TypeError) as error:
+        raise InputError(f"--mcp {path!r} names no servers. {_SERVERS}") from error
+    except OSError as error:
+        raise InputError(f"--mcp {path!r} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"--mcp {path!r} is not JSON: {error}. {_SERVERS}") from error
+
+
+_SERVERS = (
+    'It must be JSON such as {"mcpServers": {"NAME": {"command": "…", "args": ["…"]}}} or '
+    '{"NAME": {"url": "http://…"}}'
+)
 
 
 def _connection(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,14 +104,22 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
         client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient(servers)
     except ImportError as error:
         raise MissingExtraError("--mcp needs the extra mcp: pip install 'unsay[mcp]'") from error
-    try:
-        return list(await client.get_tools())
-    except Exception as error:  # a server may fail in any way
-        cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        reason = str(cause) or type(cause).__name__
-        raise InputError(
-            f"--mcp: a server does not answer: {reason}. Run its command by hand to see why"
-        ) from error
+    found: list[Any] = []
+    for name, server in servers.items():
+        try:
+            found += await client.get_tools(server_name=name)
+        except Exception as error:  # a server may fail in any way
+            if server["transport"] == "stdio" and which(command := server["args"][2]) is None:
+                raise InputError(
+                    f"--mcp: the command {command!r} of server {name!r} was not found"
+                ) from error
+            cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            reason = str(cause) or type(cause).__name__
+            raise InputError(
+                f"--mcp: server {name!r} does not answer: {reason}. Run its command by hand, "
+                "or open its URL, to see why"
+            ) from error
+    return found
 
 
 IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")

@@ -8,7 +8,7 @@ from functools import cached_property, wraps
 from typing import Any
 
 import click
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.loading import load_tools
@@ -161,14 +161,16 @@ def on_thread(
     return decorate
 
 
-def language_of_thread(conversation: Conversation) -> Language:
+def language_of_thread(conversation: Conversation, words: str | None = None) -> Language:
     """Return the language of a thread's transcript; if all of it was removed, of its branches.
 
-    For a new thread, or one without both, it is that of the shell. Raises `StorageError` if the
-    thread cannot be read.
+    `words` are its next message, `None` if there is none. A text such as `OK` does not change the
+    language. For a new thread, or one without both, it is that of the shell. Raises `StorageError`
+    if the thread cannot be read.
     """
-    messages = conversation.messages()
+    messages: list[AnyMessage] = conversation.messages()
     if not messages:
         with suppress(UnknownThreadError):
             messages = [AIMessage(branch.words) for branch in conversation.branches()]
-    return newest_language(messages) if messages else shell_language()
+    asked = [] if words is None else [HumanMessage(words)]
+    return newest_language([*messages, *asked], otherwise=shell_language())

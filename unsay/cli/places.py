@@ -7,7 +7,7 @@ from unsay.cli.strings import Labels
 from unsay.cli.terminal import clean
 from unsay.conversation.results import Preview
 from unsay.conversation.timeline_data import TimelineData
-from unsay.messages.content import preview
+from unsay.messages.content import preview, with_file_names
 from unsay.operations.commands import score_text
 from unsay.operations.compensation_report import stays_in_effect
 from unsay.types import Checkpoint
@@ -30,7 +30,7 @@ def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
     for index, turn in enumerate(answered):
         order = str(len(answered) - index)
         if order not in names:  # a checkpoint of that name would be taken instead
-            question = preview(turn.question, QUESTION_CHARS)
+            question = preview(with_file_names(turn.question), QUESTION_CHARS)
             text = words.back_turn.format(turn=turn.number, question=question)
             places.append((f"{text}  {score_text(turn.score)}", order))
         places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
@@ -51,7 +51,12 @@ def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
     yield words.preview.format(where=seen.at)
     yield words.preview_removed.format(**counts)
     for question in seen.questions:
-        yield "  " + words.at_message.format(words=preview(question, QUESTION_CHARS)).strip()
+        yield (
+            "  "
+            + words.at_message.format(
+                words=preview(with_file_names(question), QUESTION_CHARS)
+            ).strip()
+        )
     listed = {
         words.checkpoints: [each["name"] or each["id"] for each in seen.checkpoints],
         words.tools: list(seen.tool_calls),

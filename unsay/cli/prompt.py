@@ -7,8 +7,10 @@ from select import select
 
 import click
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -115,6 +117,9 @@ class Keyboard:
         status: Callable[[], str],
     ) -> None:
         self.typed = ""
+        self.given_back = ""
+        """A removed question that is put into the prompt; a slash typed after it replaces it."""
+
         self._completer = Commands(
             described_commands(language), lambda: checkpoint_names(conversation)
         )
@@ -155,6 +160,16 @@ class Keyboard:
             self.typed = event.current_buffer.text
             event.current_buffer.reset()
             event.app.exit(result=ROLLBACK)
+
+        @Condition
+        def is_given_back() -> bool:
+            return get_app().current_buffer.text == self.given_back != ""
+
+        @keys.add("/", filter=is_given_back)
+        def begin_command(event: KeyPressEvent) -> None:
+            # `/undo` several times is no part of the question; the history still has it.
+            event.current_buffer.reset()
+            event.current_buffer.insert_text("/")
 
         return keys
 

@@ -21,7 +21,7 @@ from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
 from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line
-from unsay.messages.content import cells_of
+from unsay.messages.content import cells_of, with_file_names
 from unsay.operations.commands import score_text
 
 NOTE_INDENT = 2
@@ -187,7 +187,7 @@ class Screen:
         self._close_line()
         self._is_last = False
         fits = columns() if sys.stderr.isatty() or not self._notes_apart else UNBOUNDED
-        line = " " * NOTE_INDENT + wrapped(text, columns=fits, indent=NOTE_INDENT)
+        line = " " * NOTE_INDENT + wrapped(clean(text), columns=fits, indent=NOTE_INDENT)
         click.echo(click.style(line, dim=True), err=self._notes_apart)
 
     def last_turns(self, turns: Sequence[TimelineTurn]) -> None:
@@ -200,7 +200,7 @@ class Screen:
             self.note(self.labels.earlier_turns.format(count=len(turns) - LAST_TURNS))
         for turn in turns[-LAST_TURNS:]:
             if turn.question:
-                words = one_line(turn.question, columns() - 2)
+                words = one_line(with_file_names(turn.question), columns() - 2)
                 click.echo(click.style(f"> {words}", bold=True))
             if turn.answer is None:
                 continue
@@ -220,7 +220,7 @@ class Screen:
     def _write(self, text: str) -> None:
         self._draft += text
         self._is_open = self._is_last = True
-        click.echo(self._wrap.feed(text), nl=False)
+        click.echo(self._wrap.feed(clean(text)), nl=False)
         sys.stdout.flush()
 
     def _token(self, event: Event) -> None:
@@ -238,7 +238,7 @@ class Screen:
         if self._draft and self._is_last and in_sight and sys.stdout.isatty() and not plain:
             # The draft is drawn once more in its place, struck out.
             up = f"\x1b[{rows}A" if rows else ""
-            words = wrapped(self._draft.rstrip(), columns=columns())
+            words = wrapped(clean(self._draft.rstrip()), columns=columns())
             click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
             self._is_open = False
         self.end_line()

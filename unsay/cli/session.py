@@ -24,7 +24,7 @@ from unsay.graph.builder import make_services
 from unsay.history.threads import load_pending_input
 from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import is_question, spoken
-from unsay.messages.content import language_of, text_of
+from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.settings import Settings
 from unsay.storage.base import Database, translated
@@ -153,14 +153,12 @@ class Speaker:
     def labels(self, words: str | None = None) -> Labels:
         """Return the texts for a person in the language of the settings.
 
-        With `language="auto"` it is the language of `words`; for `None` that of the thread, and
-        then `StorageError` is raised if the thread cannot be read.
+        With `language="auto"` it is the language of the thread if `words` are its next message.
+        Then `StorageError` is raised if the thread cannot be read.
         """
         if self.settings.language != "auto":
             return Labels(self.settings.language)
-        if words is not None:
-            return Labels(language_of(words))
-        return Labels(language_of_thread(self.conversation))
+        return Labels(language_of_thread(self.conversation, words))
 
 
 async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:

@@ -122,8 +122,20 @@ SHELL_TEXTS: Mapping[str, str] = {
     "--mcp needs the extra mcp: pip install 'unsay[mcp]'": (
         "--mcp には追加のパッケージが必要です: pip install 'unsay[mcp]'"
     ),
-    "--mcp: a server does not answer: {}. Run its command by hand to see why": (
-        "--mcp: サーバーが応答しません: {}。コマンドを直接実行して原因を確認してください"
+    "--mcp: server {} does not answer: {}. Run its command by hand, or open its URL, to see why": (
+        "--mcp: サーバー{}が応答しません: {}。コマンドを直接実行するか、URLを開いて、原因を確認してください"
+    ),
+    "--mcp: the command {} of server {} was not found": (
+        "--mcp: コマンド{}(サーバー{})が見つかりません"
+    ),
+    "--mcp {} names no servers. It must be JSON such as {} or {}": (
+        "--mcp の{}にサーバーがありません。次のどちらかの形のJSONにしてください: {} または {}"
+    ),
+    "--mcp {} is not JSON: {}. It must be JSON such as {} or {}": (
+        "--mcp の{}はJSONではありません: {}。次のどちらかの形のJSONにしてください: {} または {}"
+    ),
+    "A context of {} messages, about {} tokens, is too long for the model, and the strategy {} cannot make it smaller: {}. {}": (
+        "モデルに送るメッセージ({0}件、約{1}トークン)が長すぎ、これ以上短くできません。ピン留めを外すか(/unpin)、質問を短くするか、コンテキストウィンドウの大きいモデルを使うか、新しい会話を始めてください"
     ),
     "--file {} is not UTF-8 text; only text and images (GIF, JPEG, PNG, WebP) can be attached": (
         "--file の{}はUTF-8のテキストではありません。添付できるのはテキストと画像(GIF、JPEG、PNG、WebP)です"
@@ -228,7 +240,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     ),
     # Models, keys, budgets and settings.
     "There is no model to answer with: set UNSAY_MODEL to a model's name and OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model with {}; `unsay demo` needs neither": (
-        "回答するモデルが指定されていません。UNSAY_MODEL にモデル名を、OPENAI_API_KEY(自分のサーバーなら OPENAI_BASE_URL)にキーを設定するか、--model でモデルを指定してください。`unsay demo` にはどちらも不要です"
+        "回答するモデルが指定されていません。UNSAY_MODEL にモデル名を、OPENAI_API_KEY にキーを設定してください(自分のサーバーなら、キーの代わりに OPENAI_BASE_URL にアドレス)。モデルは --model でも指定できます。`unsay demo` にはどちらも不要です"
     ),
     "There is no key for model {}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither": (
         "モデル{}のキーがありません。OPENAI_API_KEY を設定するか、自分のサーバー(Ollama、vLLM、llama.cpp)なら OPENAI_BASE_URL を設定してください。`unsay demo` にはどちらも不要です"

@@ -168,9 +168,11 @@ class Labels(Texts):
     choice_text: Text = Text("YOUR TEXT", "修正した回答")
     choice_instructions: Text = Text("instructions", "指示")
     decide_yes_no: Text = Text(
-        "Enter approve (or yes) or reject (or no).",
-        "approve または「はい」(承認)、reject または「いいえ」(却下)を入力してください。",
+        "Enter yes or no.",
+        "「はい」または「いいえ」を入力してください。",
     )
+    choice_yes: Text = Text("yes", "はい")
+    choice_no: Text = Text("no", "いいえ")
     asked: Text = Text("removed question: “{question}”", "取り除いた質問: 「{question}」")
     stopped: Text = Text("Stopped.", "停止しました。")
     stopped_note: Text = Text(
@@ -185,6 +187,10 @@ class Labels(Texts):
     stop_edit: Text = Text("e  edit the question", "e  質問を書き直す")
     stop_drop: Text = Text("d  drop the question", "d  質問を取り除く")
     stop_later: Text = Text("l  decide later", "l  あとで決める")
+    turns_replaced: Text = Text(
+        "later turns that were removed: {turns}; /undo restores them",
+        "以降の{turns}ターンを取り除きました。/undo で元に戻せます",
+    )
     dropped: Text = Text(
         "Removed the question; earlier turns are unchanged. /branches lists it.",
         "質問を取り除きました。以前のターンは変わっていません。/branches で確認できます。",
@@ -216,13 +222,13 @@ class Labels(Texts):
         "Type a number and Enter; Enter alone cancels.",
         "番号を入力して Enter を押してください。Enter だけで取り消します。",
     )
-    back_title: Text = Text("Roll back to", "どこに戻りますか")
+    back_title: Text = Text("Roll back to", "どこに戻りますか?")
     back_turn: Text = Text("before turn {turn}  “{question}”", "ターン{turn}の前  「{question}」")
     back_checkpoint: Text = Text(
         "checkpoint {name}, after turn {turn}", "チェックポイント {name}(ターン{turn}の後)"
     )
     back_nothing: Text = Text("There is no turn to go back to.", "戻れるターンはまだありません。")
-    thread_title: Text = Text("Which conversation?", "どの会話を開きますか")
+    thread_title: Text = Text("Which conversation?", "どの会話を開きますか?")
     thread_new: Text = Text("a new conversation", "新しい会話")
     thread_row: Text = Text(
         "{moment} · turns: {turns} · {title}", "{moment} · {turns}ターン · {title}"

@@ -136,7 +136,7 @@ GAP = " │ "
 def clean(text: str) -> str:
     r"""Return the text without characters that control a terminal; line breaks and indents stay.
 
-    Control characters become U+FFFD, a carriage return too. A tab becomes 1 to 4 spaces, up to the
+    Control characters become U+FFFD, also a carriage return that does not end a line. A tab becomes 1 to 4 spaces, up to the
     next multiple of four characters. Invisible marks, such as those that change the direction of
     writing, are dropped. Characters are composed (NFC), so that each takes the cells that it seems
     to take.
@@ -146,7 +146,7 @@ def clean(text: str) -> str:
     >>> clean("a\tb")
     'a   b'
     """
-    lines = unicodedata.normalize("NFC", text).expandtabs(4)
+    lines = unicodedata.normalize("NFC", text.replace("\r\n", "\n")).expandtabs(4)
     return "".join(char if char == "\n" else printable(char) for char in lines)
 
 

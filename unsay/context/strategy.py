@@ -156,9 +156,9 @@ def reduce_context(strategy: Strategy, ctx: PlanContext) -> Steps[Plan]:
     )
     raise stuck or ContextOverflowError(
         f"A context of {len(ctx.context)} messages, about {ctx.tokens} tokens, is too long for the "
-        f"model and {type(strategy).__name__!r} cannot make it smaller: "
-        f"{reasons or 'all remaining messages must stay'}. Unpin messages, ask for less at once, "
-        "use a model with a larger window, or start a new topic."
+        f"model, and the strategy {type(strategy).__name__!r} cannot make it smaller: "
+        f"{reasons or 'all remaining messages must stay'}. Unpin messages, send a shorter question, "
+        "use a model with a larger window, or start a new thread"
     )
 
 

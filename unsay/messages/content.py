@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from unicodedata import normalize
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 from wcwidth import width
@@ -89,6 +90,17 @@ def without_files(text: str) -> str:
     return text.partition('\n\n<file name="')[0]
 
 
+def with_file_names(text: str) -> str:
+    r"""Return a message's text with the names of such files instead of their contents.
+
+    >>> with_file_names('What is this?\n\n<file name="a.py">\nimport os\n</file>')
+    'What is this? [a.py]'
+    """
+    words = without_files(text)
+    names = re.findall(r'^<file name="(.+)">$', text[len(words) :], re.MULTILINE)
+    return " ".join([words, *(f"[{name}]" for name in names)])
+
+
 def without_middle(text: str, chars: int, gap: str = " … ") -> str:
     """Return both ends of a text of more than `chars` characters, with `gap` between them.
 
@@ -116,26 +128,31 @@ _ENGLISH = frozenset({
     "that", "the", "there", "these", "this", "those", "to", "was", "were", "what", "when", "where", "which",
     "who", "why", "would", "you", "your",
 })  # fmt: skip
-# A text of ASCII letters with this many words is a sentence.
+# A line of ASCII letters with this many words is a sentence.
 _SENTENCE = 4
 
 
-def newest_language(messages: list[AnyMessage]) -> Language:
+def newest_language(messages: list[AnyMessage], otherwise: Language = "en") -> Language:
     """Return the language of the user's newest message that is a sentence.
 
     Commands, names, pasted code and random letters are skipped. If no message is left, it is the
-    language of the newest answer or notice, else English.
+    language of the newest answer or notice; if there is none either, `otherwise`.
     """
     for message in reversed(messages):
-        text = text_of(message).strip() if message.type == "human" and not message.name else ""
+        text = text_of(message) if message.type == "human" and not message.name else ""
+        # "ＯＫ", typed with a Japanese keyboard, is "OK".
+        text = normalize("NFKC", without_files(text)).strip()
         # Digits, signs, a name or pasted code say nothing about the language.
         if not text.startswith(("/", "／")) and re.search(r"[^\W\d_]{2}", text):
             words = re.findall("[a-z]{2,}", text.lower())
-            if not text.isascii() or len(words) >= _SENTENCE or _ENGLISH.intersection(words):
+            foreign = re.search(r"[^\W\d_a-zA-Z]", text)
+            is_sentence = len(words) >= _SENTENCE and "\n" not in text
+            if foreign or is_sentence or _ENGLISH.intersection(words):
                 return language_of(text)
     # An undo can remove every question; the notice that is left is in their language.
     answers = (text_of(message) for message in reversed(messages) if message.type == "ai")
-    return language_of(next(filter(None, answers), ""))
+    newest = next(filter(None, answers), "")
+    return language_of(newest) if newest else otherwise
 
 
 MediaKind = Literal["image", "file", "audio", "video"]

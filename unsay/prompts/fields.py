@@ -22,8 +22,8 @@ class Texts(ReasonTexts):
         "合格した下書きがありません。最良の下書きを採用しますか、編集しますか、再試行しますか、却下しますか? 不合格の理由: {reasons}",
     )
     ask_budget: Text = Text(
-        "This call would exceed the budget. Allow it, or end the turn? {limits}",
-        "この呼び出しは予算を超えます。許可しますか、それともこのターンを終了しますか? {limits}",
+        "This call would exceed the budget. Raise the limit and allow it? If not, the turn ends without an answer. {limits}",
+        "この呼び出しは予算を超えます。上限を引き上げて許可しますか? 許可しない場合、このターンは回答なしで終了します。{limits}",
     )
     ask_undo: Text = Text(
         "This removes the tool call {call} from the conversation. Also undo its effect?",
@@ -59,8 +59,8 @@ class Texts(ReasonTexts):
         "質問「{words}」は回答待ちのままです。同じ質問をもう一度送ると再開します。別のメッセージを送ることもできます。",
     )
     declined: Text = Text(
-        "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget.",
-        "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算を増やしてください。",
+        "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget: the setting session_budget_tokens, or another of its kind.",
+        "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算の設定(session_budget_tokens など)を増やしてください。",
     )
     no_answer: Text = Text(
         "No answer was given. Later answers are not sent the question; to have it answered, ask it again.",

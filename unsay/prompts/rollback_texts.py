@@ -17,20 +17,20 @@ class RollbackTexts(ModelTexts):
         "追加されたメッセージが不合格でした。会話から取り除きますか({turns}ターン、メッセージ{messages}件)? 理由: {reason}",
     )
     ask_rollback_draft: Text = Text(
-        "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If you reject this, the draft is delivered. Reason: {reason}",
-        "下書きが不合格でした。ロールバックで{turns}ターン(メッセージ{messages}件)を取り除き、再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
+        "The draft did not pass. Roll back ({turns} turns, {messages} messages are removed) and try again? If not, the draft is delivered. Reason: {reason}",
+        "下書きが不合格でした。ロールバックで{turns}ターン(メッセージ{messages}件)を取り除き、再試行しますか? 再試行しない場合は、この下書きを採用します。不合格の理由: {reason}",
     )
     ask_another_draft: Text = Text(
-        "The draft did not pass. Try again? If you reject this, the draft is delivered. Reason: {reason}",
-        "下書きが不合格でした。再試行しますか? 却下すると、この下書きを採用します。不合格の理由: {reason}",
+        "The draft did not pass. Try again? If not, the draft is delivered. Reason: {reason}",
+        "下書きが不合格でした。再試行しますか? 再試行しない場合は、この下書きを採用します。不合格の理由: {reason}",
     )
     removed_by_judge: Text = Text(
         "Automatic rollback: turns removed: {turns}, messages removed: {messages}. /restore {branch} brings them back and keeps what follows.",
         "自動ロールバックで{turns}ターン({messages}件のメッセージ)を取り除きました。/restore {branch} で、以降の会話を残したまま復元できます。",
     )
     judge_skipped: Text = Text(
-        "the local checks found nothing to doubt, so the judge was not asked (judge_share = 1 always asks)",
-        "簡易チェックで疑わしい点がなかったため、モデルによる評価を省きました(judge_share = 1 で毎回評価します)",
+        "the local checks found nothing to doubt, so the judge was not asked (the setting judge_share = 1 always asks)",
+        "簡易チェックで疑わしい点がなかったため、モデルによる評価を省きました(設定 judge_share = 1 で毎回評価します)",
     )
     removal_reason: Text = Text("Reason: {reason}", "その理由: {reason}")
     undo_hint: Text = Text("/undo reverses this.", "/undo で取り消せます。")
