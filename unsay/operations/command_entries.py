@@ -357,7 +357,7 @@ COMMANDS = (
     CommandEntry(
         "help",
         chat_en="list the commands, or explain one",
-        chat_ja="コマンドの一覧、または1つの説明",
+        chat_ja="コマンドの一覧、または指定したコマンドの説明",
         argument="[COMMAND]",
         argument_ja="[コマンド]",
         reads=True,
