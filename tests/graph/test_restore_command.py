@@ -205,3 +205,14 @@ def test_a_delivered_draft_is_no_branch_of_its_own() -> None:
         assert {each.id for each in opened.branches()[1:]} == {
             each["id"] for each in opened.timeline().branches
         }
+
+
+def test_a_delivered_draft_that_was_offloaded_is_no_branch() -> None:
+    """Also when its turn has left the state, the chat lists the branches that `branches()` lists."""
+    judge, settings = scores(0.3, 0.2, *[0.9] * 12), {"max_rollbacks": 1, "live_messages": 4}
+    with Conversation.open(":memory:", model=Numbered(), judge=judge, settings=settings) as opened:
+        for number in range(12):
+            opened.say(f"q{number}")
+        (rejected,) = opened.branches()[1:]
+        *rows, _hint = opened.say("/branches").text.splitlines()
+        assert [rejected.id] == [row.split()[0] for row in rows]

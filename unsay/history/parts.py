@@ -97,19 +97,25 @@ def _runs(messages: Sequence[AnyMessage], message_ids: Collection[str | None]) -
 
 
 def branches_beside(
-    transcript: Sequence[AnyMessage], branches: Sequence[StoredBranch]
+    transcript: Sequence[AnyMessage],
+    branches: Sequence[StoredBranch],
+    *,
+    offloaded: Collection[str | None] = (),
 ) -> list[StoredBranch]:
     """Return the branches with messages or drafts that the transcript lacks, in the same order.
 
     A branch that was put back, a delivered draft and a branch of commands are left out. Of branches
-    with the same messages the newest stays. `branches` are oldest first.
+    with the same messages the newest stays. `branches` are oldest first. `offloaded` has the ids of
+    messages that the transcript has too, although they are not given.
     """
     # A redo can restore a part of a branch, which is listed while the transcript lacks the rest.
     present = {key_of(message) for message in transcript}
     kept: dict[tuple[Key, ...], StoredBranch] = {}
     for branch in reversed(branches):
-        keys = tuple(map(key_of, [*spoken(branch["messages"]), *branch["drafts"]]))
-        if branch["kind"] != "order" and not present.issuperset(keys):
+        messages = [*spoken(branch["messages"]), *branch["drafts"]]
+        keys = tuple(map(key_of, messages))
+        lacking = [m for m in messages if m.id not in offloaded and key_of(m) not in present]
+        if branch["kind"] != "order" and lacking:
             kept.setdefault(keys, branch)
     return list(reversed(kept.values()))
 

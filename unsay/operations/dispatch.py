@@ -49,6 +49,7 @@ from unsay.operations.usage_report import current_usage, usage_text
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, RollbackRequest, State, StateDraft, Update, offloaded_of
+from unsay.storage.segments import offloaded_ids
 from unsay.types import Checkpoint, CheckpointReason, Turn
 
 
@@ -283,7 +284,11 @@ def _recall(order: _Order) -> Steps[Orders]:
 def _branches(order: _Order) -> Steps[Orders]:
     refs = order.state.get("branches", [])
     stored = yield from readable_branches([ref["id"] for ref in refs], order.scope, refs)
-    removed = branches_beside(order.state["messages"], stored)
+    offloaded: list[str] = []
+    if order.scope.address is not None:
+        ids = [m.id for each in stored for m in (*each["messages"], *each["drafts"])]
+        offloaded = yield from offloaded_ids(*order.scope.address, offloaded_of(order.state), ids)
+    removed = branches_beside(order.state["messages"], stored, offloaded=offloaded)
     return Orders(notice=branches_text(removed, order.texts))
 
 
