@@ -238,6 +238,8 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
         assert len(each) == len(str(each).splitlines())
         assert not {"{", "Branch(", "Find("} & set(str(each).split("'"))
         assert "content=" not in str(each)
+    conversation.rate(2, "bad", note="too short")
+    assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings())
     assert "turn 1" in str(lists[0])
     assert "user: “Capital of France?”" in str(lists[3])
 

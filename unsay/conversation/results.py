@@ -10,7 +10,7 @@ from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
-from unsay.operations.commands import checkpoints_text
+from unsay.operations.commands import checkpoints_text, score_text
 from unsay.operations.compensation_report import report_text, stays_in_effect
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
@@ -220,8 +220,12 @@ class Rows(tuple[T, ...]):
 def _row(item: Any) -> str:
     if not isinstance(item, Mapping):
         return str(item)
-    if "turn" in item and "score" in item:
+    if {"id", "turn", "score"} <= item.keys():  # a checkpoint
         return checkpoints_text([cast("Checkpoint", item)], ENGLISH)
+    if "label" in item and "turn" in item:  # a rating
+        score, asked = score_text(item["score"]), preview(item["question"])
+        cells = (f"{item['turn']}.", score, item["label"], asked, item["note"])
+        return "  ".join(filter(None, cells))
     values = (counted(len(v), "message") if isinstance(v, list) else v for v in item.values())
     return "  ".join(str(value) for value in values if value)
 
