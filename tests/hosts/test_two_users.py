@@ -11,11 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.tiers import sampled
-from unsay import Conversation, Registry, build_graph
+from unsay import Conversation, Registry, build_graph, open_database
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 from unsay.graph.compiled import HostGraph
 from unsay.storage.base import Database
-from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 TOLD = "The code of my door is 4711 zebra."
@@ -40,10 +39,11 @@ class Host:
         return " ".join(str(message.content) for message in self.model.calls[-1])
 
 
-@pytest.fixture
-def host() -> Iterator[Host]:
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.full)])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """A host whose user Ann has told a secret, set a checkpoint, and rolled a turn back."""
-    database = open_database(":memory:")
+    place = request.getfixturevalue("url") if request.param == "server" else ":memory:"
+    database = open_database(place)
     made = Host(database=database, model=ScriptedChat(default="Noted."))
     ann = made.opened(ANN)
     ann.say(TOLD, turn_id="turn")
