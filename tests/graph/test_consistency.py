@@ -148,3 +148,16 @@ def test_samples_without_a_judge_leave_the_answer_unscored() -> None:
     noted = annotation_of(state["messages"][-1])
     assert "unscored" == noted["outcome"]
     assert "no judge is configured" in noted["reason"]
+
+
+def test_samples_that_all_fail_say_why() -> None:
+    """The judges agree that they gave no score: the reason is that of the first."""
+
+    def judge(_: Any) -> Any:
+        raise ConnectionError("down")
+
+    state = say(make(Numbered(), judge, settings={"judge_samples": 3}), "When?")
+
+    noted = annotation_of(state["messages"][-1])
+    assert ("unscored", 1.0) == (noted["outcome"], noted["agreement"])
+    assert "ConnectionError: down" in noted["reason"]

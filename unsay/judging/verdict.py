@@ -330,6 +330,8 @@ def majority(verdicts: Sequence[Verdict]) -> Verdict:
     outcomes: list[Outcome] = [each.outcome for each in verdicts]
     most = max(outcomes, key=outcomes.count)
     agreement = outcomes.count(most) / len(verdicts)
+    if most == "unscored" and agreement == 1:  # they agree, and the first has a reason
+        return replace(verdicts[0], agreement=agreement)
     if most == "unscored" or agreement <= 0.5:
         counted = ", ".join(f"{outcomes.count(o)} {o}" for o in dict.fromkeys(outcomes))
         return replace(unscored(f"the judges do not agree: {counted}"), agreement=agreement)
