@@ -114,6 +114,12 @@ def test_a_conversation_says_which_one_it_is() -> None:
         assert "Conversation(thread='trip', database=':memory:')" == repr(opened)
 
 
+def test_a_registry_says_which_database_it_is_of() -> None:
+    """Like a conversation."""
+    with Registry.open(":memory:") as registry:
+        assert "Registry(database=':memory:')" == repr(registry)
+
+
 def test_a_preview_says_which_calls_cannot_be_undone() -> None:
     """A call that failed did nothing, so it is on neither list."""
 
@@ -240,6 +246,8 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
         assert "content=" not in str(each)
     conversation.rate(2, "bad", note="too short")
     assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings())
+    judged = str(conversation.judge(turn=2))
+    assert "2. 0.90  passed  Trains to Paris?\n   scripted by default" == judged
     assert "turn 1" in str(lists[0])
     assert "user: “Capital of France?”" in str(lists[3])
 

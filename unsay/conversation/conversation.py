@@ -326,6 +326,9 @@ class _Listed:
         self._path = "the store" if isinstance(place, BaseStore) else place.path
         self._database = opened
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(database={self._path!r})"
+
     @classmethod
     @checked
     def open(cls, path_or_url: str | os.PathLike[str] | Database | BaseStore) -> Self:

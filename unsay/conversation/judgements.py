@@ -243,7 +243,7 @@ def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[Judge
         key = f"judge-{answer.id}"
         verdict = yield from judge_exchange(exchange, answer, scope, key=key)
         judged.append(JudgedTurn(turn=number, question=question, verdict=verdict))
-    return tuple(judged)
+    return Rows(judged)
 
 
 def bisect(thread: ThreadHandle) -> Steps[Bisection]:

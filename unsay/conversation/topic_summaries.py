@@ -15,6 +15,7 @@ from unsay.context.exclusions import (
     without_forgotten,
 )
 from unsay.context.topics import by_topic
+from unsay.conversation.results import Rows
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
@@ -98,7 +99,7 @@ def judge_summaries(
     for summary in (summaries[place] for place in sorted(drawn[:sample])):
         verdict = yield from judge_summary(summary.messages, summary.text, scope, key=summary.key)
         judged.append(JudgedSummary(summary=summary, verdict=verdict))
-    return tuple(judged)
+    return Rows(judged)
 
 
 def summaries_of(state: State, texts: Texts) -> list[Summary]:
