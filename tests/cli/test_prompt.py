@@ -17,7 +17,7 @@ from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_com
 from unsay.cli.status import status_of
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
-from unsay.messages.content import cells_of
+from unsay.conversation.tree import one_line
 from unsay.operations.command_table import VERBS
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
@@ -221,19 +221,27 @@ def test_a_purge_on_a_full_disk_leaves_the_history(tmp_path: Path) -> None:
     assert before == path.read_bytes()
 
 
-@pytest.mark.parametrize("question", ["Q" * 70, "京都には" * 20])
+@pytest.mark.parametrize(
+    ("columns", "language", "shown"),
+    [
+        pytest.param("100", "en", r"topic “Q+…” · session budget \S+ % · Context: \d+ tokens (", id="wide"),
+        pytest.param("80", "en", r"topic “Q{7}…” · session budget \S+ % · Context: \d+ tokens (", id="usual"),
+        pytest.param("60", "en", r"session budget \S+ % · Context: \d+ tokens (", id="narrow"),
+        pytest.param("80", "ja", r"話題「Q+…」 · セッションの予算 \S+% · コンテキスト: \d+トークン(", id="japanese"),
+        pytest.param("60", "ja", r"セッションの予算 \S+% · コンテキスト: \d+トークン(", id="narrow japanese"),
+    ],
+)  # fmt: skip
 def test_a_long_topic_leaves_room_for_the_figures(
-    monkeypatch: pytest.MonkeyPatch, question: str
+    monkeypatch: pytest.MonkeyPatch, columns: str, language: Language, shown: str
 ) -> None:
-    """The bottom line fits a terminal of 80 columns with topic, budget and context."""
-    monkeypatch.setenv("COLUMNS", "80")
+    """Neither a budget nor the size of the context is cut: the topic is, or what stands in brackets."""
+    monkeypatch.setenv("COLUMNS", columns)
     with Conversation.open(
         ":memory:",
         model=ScriptedChat(default="Two days are enough."),
         judge=ScriptedJudge(),
         settings={"session_budget_tokens": 20_000},
     ) as conversation:
-        conversation.say(question)
-        line = status_of(conversation, Labels("en"))
-    assert re.match(r"topic “.+…” · session budget [\d.]+ % · Context: \d+ tokens ", line)
-    assert cells_of(line.split(" (")[0]) <= 79  # the keyboard cuts the end off
+        conversation.say("Q" * 70)
+        line = one_line(status_of(conversation, Labels(language)), int(columns) - 1)
+    assert re.match(shown.replace("(", r"\("), line)

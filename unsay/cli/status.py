@@ -1,5 +1,6 @@
 """The chat's bottom line: topic, use of the budgets, use of the context."""
 
+from unsay.budget.limits import Gauge
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import columns
 from unsay.conversation.conversation import Conversation
@@ -9,16 +10,16 @@ from unsay.messages.content import cells_of
 from unsay.operations.usage_report import percent, window_head
 
 BETWEEN = " · "
-# The topic keeps this many columns, also where the figures then do not fit.
+# A topic with less room than these columns is left out.
 LEAST_TOPIC = 8
 
 
 def status_of(conversation: Conversation, words: Labels) -> str:
     """Return the chat's bottom line: the topic, and the use of the budgets and the context window.
 
-    A long topic is cut so that the figures fit. The context is last, because its text is the longest
-    and a narrow terminal cuts the end off. For a thread without answers, or one that cannot be read,
-    the line is the thread's id.
+    A long topic is cut so that the figures fit, and left out if there is no room for it. The context
+    is last, because its text is the longest and a narrow terminal cuts the end off. For a thread
+    without answers, or one that cannot be read, the line is the thread's id.
     """
     try:
         status = conversation.status()
@@ -26,13 +27,17 @@ def status_of(conversation: Conversation, words: Labels) -> str:
         return conversation.thread_id
     if status.window is None:
         return conversation.thread_id
-    figures = []
-    for gauge in status.gauges:
-        layer, share = words.tokens_names[gauge.layer], percent(gauge.used, gauge.limit, words)
-        figures.append(words.budget.format(layer=layer, share=share))
-    figures.append(window_head(status.window, words))
-    if not status.topic:
-        return BETWEEN.join(figures)
-    others = BETWEEN.join([words.topic.format(label=""), *figures])
-    label = one_line(status.topic, max(LEAST_TOPIC, columns() - 1 - cells_of(others)))
-    return BETWEEN.join([words.topic.format(label=label), *figures])
+    budgets = [_budget(gauge, words) for gauge in status.gauges]
+    context, no_topic = window_head(status.window, words), words.topic.format(label="")
+    room = columns() - 1 - cells_of(BETWEEN.join([no_topic, *budgets, context]))
+    # What stands in brackets may be cut off; a figure that is cut in half would mislead.
+    least = room + cells_of(context) - cells_of(context.partition("(")[0])
+    if not status.topic or least <= LEAST_TOPIC:
+        return BETWEEN.join([*budgets, context])
+    label = one_line(status.topic, max(LEAST_TOPIC, room))
+    return BETWEEN.join([words.topic.format(label=label), *budgets, context])
+
+
+def _budget(gauge: Gauge, words: Labels) -> str:
+    share = percent(gauge.used, gauge.limit, words)
+    return words.budget.format(layer=words.tokens_names[gauge.layer], share=share)
