@@ -21,7 +21,7 @@ from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, off_loop
 from unsay.errors import ConfigurationError, MissingModelError
-from unsay.events.event_types import NewEvent
+from unsay.events.event_types import NewEvent, planner_note
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
@@ -82,10 +82,8 @@ class StepLog:
 Part = Literal["answerer", "judge_forms", "judge_panel", "summarizer", "titler", "encoder"]
 """The models of a graph, by what they do, and what counts the answering one's tokens."""
 
-
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: the parent of our own agent's run inside."""
-
 
 T = TypeVar("T")
 
@@ -337,11 +335,13 @@ class Scope:
         self.stream_writer({"unsay": event, **data})
 
     def report_failure(self, event: str, error: Exception) -> None:
-        """Report that a part which the user gave failed, such as a judge; the turn continues.
+        """Log and stream the failure of a part that the user gave, such as a judge; see `warn`."""
+        self.warn(event, error=log_failure(event, self.thread_id, error))
 
-        The `error`, which is not raised, is logged as a warning and streamed as the `event`.
-        """
-        self.emit(event, error=log_failure(event, self.thread_id, error))
+    def warn(self, event: str, **text: str) -> None:
+        """Stream an event with one text, such as an error, and keep it as a note in the event log."""
+        self.emit(event, **text)
+        self.step_log.later_events.append(planner_note(f"{event}: {' '.join(text.values())}"))
 
     def resolve(self, part: Part) -> Call:
         """Return a call whose result is the attribute `part` of `services`, which is made on first use.

@@ -343,6 +343,7 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
         pytest.param(["--tools", "own"], "must be MODULE:FUNCTION", id="no function"),
         pytest.param(["--tools", "no_such:tool"], "cannot be imported", id="no module"),
         pytest.param(["--tools", "json:no_such"], "has no 'no_such'", id="no name"),
+        pytest.param(["--tools", "json:__all__"], "is neither a tool nor a", id="no tools"),
         pytest.param(["--tools", "broken:weather"], "has no attribute 'nothing'", id="broken"),
         pytest.param(["--mcp", "none.json"], "--mcp 'none.json' cannot be read", id="no servers"),
     ],

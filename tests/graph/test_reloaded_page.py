@@ -22,6 +22,7 @@ with Conversation.open(sys.argv[1], thread="t") as page:
         "messages": messages_to_dict(page.messages()),
         "listed": [each.id for each in page.branches()],
         "history": state["state_history"],
+        "notes": [each["data"]["text"] for each in page.events() if each["type"] == "planner_note"],
     }
 print(json.dumps(shown))
 """
@@ -50,8 +51,8 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """A conversation with everything in it, which ends with a decision that waits."""
     path = tmp_path_factory.mktemp("page") / "t.db"
-    kyoto, calendar, python, town, _, car = QUESTIONS
-    steps = [kyoto, calendar, python, "/checkpoint good", "/rollback 2", town, car]
+    kyoto, calendar, python, town, failing, car = QUESTIONS
+    steps = [kyoto, calendar, python, "/checkpoint good", "/rollback 2", town, failing, car]
     with Conversation.open(
         path,
         thread="t",
@@ -101,10 +102,12 @@ def test_tool_calls_are_found_again(played: Played) -> None:
 def test_topics_checkpoints_and_branches_are_found_again(played: Played) -> None:
     """Each topic change at its turn, each checkpoint, and the turns that were rolled back."""
     turns = played.page["turns"]
-    (first, *changes) = played.live("topic", "kind", "label")
-    assert first == ("new", turns[0]["topic"])
+    (first, *changes) = played.live("topic", "kind", "label", "similarity")
+    assert first == ("new", turns[0]["topic"], None)
     assert changes == [
-        (turn["topic_change"], turn["topic"]) for turn in turns if turn["topic_change"]
+        (turn["topic_change"], turn["topic"], turn["similarity"])
+        for turn in turns
+        if turn["topic_change"]
     ]
     saved = {name for (name,) in played.live("checkpoint", "id")}
     assert saved == {each["id"] for each in played.page["checkpoints"]}
@@ -114,6 +117,12 @@ def test_topics_checkpoints_and_branches_are_found_again(played: Played) -> None
     assert {"live", *branches} == set(played.page["listed"])
     history = {each["event"] for each in played.page["history"]}
     assert {"draft_rejected", "person", "created"} <= history
+
+
+def test_failures_beside_the_answers_are_found_again(played: Played) -> None:
+    """That of the judge is a note of the event log, in the words of the live event."""
+    ((failure,),) = played.live("judge_failed", "error")
+    assert [f"judge_failed: {failure}"] == played.page["notes"]
 
 
 def test_the_decision_that_waits_is_found_again(played: Played) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+from langchain_core.tools import BaseTool
+
 from unsay.errors import InputError, MissingExtraError
 from unsay.settings import Settings, load_settings
 
@@ -36,7 +38,7 @@ def load_tools(names: Sequence[str]) -> list[Any]:
 
     A name is that of a function, a tool or a list of them. Modules are also looked for in the
     working directory. Raises `InputError` if a value has another form, its module cannot be
-    imported, or the module does not have the name.
+    imported, the module does not have the name, or something else has it.
     """
     if names and "" not in sys.path:
         sys.path.insert(0, "")
@@ -52,7 +54,11 @@ def load_tools(names: Sequence[str]) -> list[Any]:
         if not hasattr(loaded, attribute):
             raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}")
         value = getattr(loaded, attribute)
-        found += value if isinstance(value, list | tuple) else [value]
+        given = value if isinstance(value, list | tuple) else [value]
+        for each in given:
+            if not (isinstance(each, BaseTool) or callable(each)):
+                raise InputError(f"--tools {name!r}: {each!r} is neither a tool nor a function")
+        found += given
     return found
 
 

@@ -119,6 +119,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     # Before the next one: what Python says of the module may be like it.
     "--tools {} cannot be imported: {}": "--tools の{}を読み込めません: {}",
     "--tools {}: {} has no {}": "--tools の{}: {}に{}はありません",
+    "--tools {}: {} is neither a tool nor a function": "--tools の{}: {}はツールでも関数でもありません",
     "--mcp needs the extra mcp: pip install 'unsay[mcp]'": (
         "--mcp には追加のパッケージが必要です: pip install 'unsay[mcp]'"
     ),

@@ -88,6 +88,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
             skipped=annotation.get("skipped", False),
             step_ids=tuple(step_ids),
             topic_change=annotation.get("topic_change"),
+            similarity=annotation.get("similarity"),
             removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
             checkpoints_removed=tuple(annotation.get("dropped_checkpoints", ())),
         )

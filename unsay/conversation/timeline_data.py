@@ -46,6 +46,7 @@ class TimelineTurn:
         message_id: The answer's id; the question's while it waits.
         step_ids: Ids of the messages of its tool steps, oldest first.
         outcome: As in `Reply`; `None` also for an answer that was not judged.
+        similarity: Of the question to the topic before, if it changed the topic, as in the event `topic`.
         rejected: The turn's drafts that failed, oldest first; only `Conversation.timeline` sets them.
     """
 
@@ -65,6 +66,7 @@ class TimelineTurn:
     skipped: bool = False  # the judge was not asked, by the setting `judge_share`
     step_ids: tuple[str, ...] = ()
     topic_change: TopicChange | None = None
+    similarity: float | None = None
     removed: tuple[Removed, ...] = ()
     checkpoints_removed: tuple[str, ...] = ()
     rejected: tuple[RejectedDraft, ...] = ()

@@ -154,7 +154,7 @@ def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
     scope.services.learned.add(warned)
     text = attempt.texts.pins_over_window.format(messages=len(pinned), tokens=tokens, limit=limit)
     LOG.warning("thread_id=%s %s", scope.thread_id, text)
-    scope.emit("context_warning", text=text)
+    scope.warn("context_warning", text=text)
 
 
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:

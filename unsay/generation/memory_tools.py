@@ -52,8 +52,8 @@ def with_memory_tools(tools: Sequence[BaseTool], settings: Settings) -> list[Bas
     clash = sorted(names & {each.name for each in _TOOLS})
     if clash and settings.memory_tools == "on":
         raise ConfigurationError(
-            f"memory_tools='on' adds a tool {clash[0]!r}, and you have one of the same name: rename "
-            "yours, or set memory_tools to 'auto' (yours replaces ours) or 'off'"
+            f"With the setting memory_tools 'on' unsay adds a tool {clash[0]!r}, and you have one of "
+            "the same name: rename yours, or choose 'auto' (yours replaces ours) or 'off'"
         )
     return [*tools, *(each for each in _TOOLS if each.name not in names)]
 

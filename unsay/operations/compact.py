@@ -119,7 +119,7 @@ def _summary_of_model(
         return summary
     except Exception as error:  # noqa: BLE001 - such a model is anyone's code, and may fail in any way
         scope.step_log.pause_summaries()
-        scope.emit("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
+        scope.warn("summary_failed", error=f"{type(error).__name__}: {error}"[:300])
         return ""
 
 

@@ -66,7 +66,8 @@ def deliver(
     if flag is not None:
         answer = annotate(answer, flag=flag)
     if turn.get("topic_change"):
-        answer = annotate(answer, topic_change=turn.get("topic_change"))
+        similarity = state.get("topic_similarity")
+        answer = annotate(answer, topic_change=turn.get("topic_change"), similarity=similarity)
     if turn.get("earlier_answers"):
         answer = annotate(answer, earlier_answers=turn["earlier_answers"])
     if turn.get("dropped_names"):
