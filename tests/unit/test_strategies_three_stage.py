@@ -206,7 +206,7 @@ def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
 
 def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     """There is nothing between the primers and the question, and the error says what to do."""
-    told = r"smaller: There is no message between .* stay\. Unpin .*, or start a new topic\.$"
+    told = r"smaller: There is no message between .* stay\. Unpin .*, or start a new thread$"
     with pytest.raises(ContextOverflowError, match=told):
         drive(
             reduce_context(
