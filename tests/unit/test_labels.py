@@ -15,6 +15,16 @@ from unsay.judging.topic_detector import LABEL_CHARS, label_of
         pytest.param("C++ or C#?", "C++ or C#", id="signs"),
         pytest.param("京都の桜はいつ咲きますか?", "京都の桜", id="japanese"),
         pytest.param("二日で足りますか。", "二日", id="a verb at the end"),
+        pytest.param("京都には何日必要ですか?", "京都", id="a question word at the end"),
+        pytest.param("何色ですか?", "何色", id="only a question word"),
+        pytest.param("100円玉は何枚まで使える?", "100円玉", id="a number before the word"),
+        pytest.param("「吾輩は猫である」の作者は誰?", "「吾輩は猫である」の作者", id="in brackets"),
+        pytest.param(
+            "小説(全3巻)の感想を「簡潔」に",
+            "小説(全3巻)の感想を「簡潔」",
+            id="a bracket at the end",
+        ),
+        pytest.param("ところで雨」を英語で", "雨」を英語", id="half a pair of brackets"),
         pytest.param("食べたい。", "食べたい", id="only a verb"),
         pytest.param(
             "京都で美味しい店を予約して", "京都で美味しい店を予約", id="a noun that is done"

@@ -196,6 +196,10 @@ _PARTICLES = "はがをにでとものへやかなだよね"
 _ENDING = re.compile(rf"(?![{_PARTICLES}さしすせじずたま])[ぁ-ん]|し[いくかけ]")
 _ENDING_OF_ONE = re.compile(rf"(?![{_PARTICLES}])[ぁ-ん]")
 
+# A word in Chinese characters that begins with one of these asks: 何日, 誰.
+_ASKING = ("何", "誰")
+_BRACKETS = (("「", "」"), ("『", "』"), ("（", "）"), ("(", ")"), ("“", "”"))
+
 
 def _is_cut(sentence: str, word: re.Match[str]) -> bool:
     """Return whether a Japanese word goes on in hiragana after the match, as in 咲 of 咲きます."""
@@ -206,8 +210,8 @@ def _is_cut(sentence: str, word: re.Match[str]) -> bool:
 def label_of(question: str) -> str:
     """Return a label for a question: its first sentence from the first content word to the last.
 
-    A Japanese verb or adjective at its end is left out, or if it is alone taken to the sentence's
-    end. If no sentence has a content word, the label is the question. It is shortened to
+    A Japanese verb, adjective or question word at its end is left out; a verb that is alone is taken
+    to the sentence's end. A number before the first word, and both brackets of a pair, belong to it. If no sentence has a content word, the label is the question. It is shortened to
     `LABEL_CHARS`.
 
     >>> label_of("Please tell me about Python list comprehensions.")
@@ -220,6 +224,22 @@ def label_of(question: str) -> str:
         telling = [found for found in _TOKEN.finditer(sentence) if terms(found.group())]
         if telling:
             whole = [word for word in telling if not _is_cut(sentence, word)]
-            end = whole[-1].end() if whole else len(sentence)
-            return preview(sentence[telling[0].start() : end], LABEL_CHARS)
+            # The subject of 桜は何色ですか is 桜.
+            named = [word for word in whole if not word.group().startswith(_ASKING)] or whole
+            start, end = telling[0].start(), named[-1].end() if named else len(sentence)
+            while start and sentence[start - 1].isdecimal():
+                start -= 1
+            return preview(_with_brackets(sentence, start, end), LABEL_CHARS)
     return preview(words, LABEL_CHARS)
+
+
+def _with_brackets(sentence: str, start: int, end: int) -> str:
+    """Return a part of a sentence, extended where it has only one bracket of a pair."""
+    for opening, closing in _BRACKETS:
+        part = sentence[start:end]
+        if part.count(closing) > part.count(opening):
+            before = sentence.rfind(opening, 0, start)
+            start = start if before < 0 else before
+        elif part.count(opening) > part.count(closing):
+            end = sentence.find(closing, end) + 1 or end
+    return sentence[start:end]
