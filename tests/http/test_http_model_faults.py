@@ -237,7 +237,7 @@ def test_window_of_the_server_is_respected(llmock: LLMock, tmp_path: Path) -> No
     llmock.limits(context_window=200).add(answers(), grades(0.9))
     long = QUESTION + " Consider this page of a zoology book." * 40
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
-        with pytest.raises(ContextOverflowError, match="start a new topic"):
+        with pytest.raises(ContextOverflowError, match="start a new thread"):
             conversation.say(long)
         conversation.say(QUESTION)
         assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
