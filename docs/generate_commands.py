@@ -38,9 +38,10 @@ SHELL = """
 ## On the command line
 
 Every command takes `--db PATH` (a database file or address, instead of unsay's own) and `--json`
-(one JSON object with a `schema_version`, for programs). A command without other arguments takes the thread
-as an argument too: `unsay undo trip` is `unsay undo --thread trip`. With `UNSAY_LANGUAGE=ja`, or a Japanese locale, errors, notes and
-`unsay doctor` are Japanese; `--help`, rarer errors and what the system or a server says stay English. Exit codes: 0 done, 1 failed, 2 wrong usage
+(one JSON object with a `schema_version`, for programs; `chat` and `demo` print one for each event, and `ratings` its rows, one a line). A command without other arguments takes the thread
+as an argument too: `unsay undo trip` is `unsay undo --thread trip`. With a Japanese locale, errors and
+`unsay doctor` are Japanese, and what a thread shows is in its own language; with `UNSAY_LANGUAGE=ja` all of it is Japanese. `--help`, rarer errors and what
+the system or a server says stay English. Exit codes: 0 done, 1 failed, 2 wrong usage
 or input, 3 not found, 4 conflict, 130 stopped with Ctrl-C.
 """
 

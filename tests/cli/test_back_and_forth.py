@@ -261,7 +261,7 @@ def test_diff(run: Run, branch: str) -> None:
     """The output describes both branches and what only one of them has."""
     shown = run("diff", branch).stdout
     assert shown.startswith("common: 2 messages\n")
-    assert f"  human: {NESTED}\n" in shown
+    assert f"  user: {NESTED}\n" in shown
     assert "live: 2 messages" in shown
     assert "first: 2 messages" in run("diff", branch, "first").stdout
 

@@ -29,7 +29,7 @@ def test_lessons_are_listed_changed_and_removed(run: Run, serve: Serve) -> None:
     assert "1. No cars." in run("lessons").stdout
     assert "Removed lesson 1." in run("unlearn", "1").stdout
     assert "There are no lessons yet." in run("lessons").stdout
-    assert 2 == run("unlearn", "1").exit_code
+    assert 3 == run("unlearn", "1").exit_code
 
 
 def test_ratings_are_printed_as_json_lines_and_read_again(run: Run, serve: Serve) -> None:

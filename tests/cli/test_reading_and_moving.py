@@ -78,8 +78,8 @@ def test_timeline_json(run: Run, database: Path) -> None:
 def test_checkpoints(run: Run, database: Path) -> None:
     """Each checkpoint has its id, name, turn, score and topic, in the thread's language."""
     del database
-    assert "lists  turn 1  score 0.90  list comprehension" in run("checkpoints").stdout
-    assert "ターン1  スコア 0.90" in run("checkpoints", "--thread", "old").stdout
+    assert "lists  1     0.90   list comprehension" in run("checkpoints").stdout
+    assert "ターン  スコア  話題" in run("checkpoints", "--thread", "old").stdout
 
 
 def test_checkpoints_json(run: Run, database: Path) -> None:

@@ -186,7 +186,7 @@ def test_the_doctor_of_a_good_place(run: Run, serve: Serve) -> None:
         ("UNSAY_MODEL", "", "model", "Set UNSAY_MODEL"),
         ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1", "server", "is your server running?"),
         ("UNSAY_QUALITY_THRESHOLD", "2", "settings", "Correct the variable"),
-        ("UNSAY_HOME", "/proc/none", "write", "set UNSAY_HOME to another folder"),
+        ("UNSAY_HOME", "/proc/none", "write", "--db or UNSAY_HOME"),
     ],
 )
 def test_the_doctor_says_what_to_do(

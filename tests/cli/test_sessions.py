@@ -170,7 +170,7 @@ def test_labels_of_the_last_thread(run: Run, database: Path) -> None:
 def test_end(run: Run, database: Path) -> None:
     """An ended thread is found as such, and ending it again changes nothing."""
     del database
-    assert "Thread first is ended." in run("end", "--thread", "first").stdout
+    assert "Thread first is ended:" in run("end", "--thread", "first").stdout
     assert "スレッド third を終了しました。" in run("end", "--thread", "third").stdout
     assert ["third", "first"] == listed(run, "--status", "ended")
     ended = [json.loads(run("end", "--thread", "first", "--json").stdout) for _ in range(2)]

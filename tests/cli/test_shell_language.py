@@ -135,7 +135,7 @@ def _templates(folder: Path) -> set[str]:
     """Every text in a folder's code, with `{}` for each value."""
     found = set()
     for path in folder.rglob("*.py"):
-        if path.name == "shell_texts.py":
+        if path.name in ("shell_texts.py", "setup_texts.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]

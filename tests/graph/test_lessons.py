@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered
 from unsay import Conversation
-from unsay.errors import InputError
+from unsay.errors import NotFoundError
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
@@ -111,7 +111,7 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
         assert "Name a source." not in model.texts()[-1]
         assert () == tuple(conversation.lessons())
         assert stored == again
-        with pytest.raises(InputError, match="no lesson '1'"):
+        with pytest.raises(NotFoundError, match="no lesson '1'"):
             conversation.remove_lesson(1)
 
 

@@ -16,7 +16,7 @@ from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
 from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
 from unsay.cli.screen import Screen, event_object
-from unsay.cli.session import Speaker, decision_of, readable
+from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.status import status_of
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
@@ -85,7 +85,7 @@ class Chat:
         while (line := self._next()) is not None:
             try:
                 self._turn(line)
-            except SessionEndedError:
+            except (SessionEndedError, BrokenPipeError):
                 raise
             except Exception as error:  # noqa: BLE001 - a model may fail in any way; the chat goes on
                 code = code or exit_code_of(error)
@@ -176,7 +176,7 @@ class Chat:
         """
         if self._due is None or self._due.request is None:
             return []
-        if _is_about_draft(self._due):
+        if is_about_draft(self._due):
             words = self._screen.labels
             return ["approve", "reject", f"edit:{words.choice_text}", words.choice_instructions]
         return [self._screen.labels.choice_yes, self._screen.labels.choice_no]
@@ -353,20 +353,14 @@ class Chat:
     def _asked_for(self, due: Reply) -> str:
         """Return what a person can enter at a decision."""
         words = self._screen.labels
-        return words.decide if _is_about_draft(due) else words.decide_yes_no
+        return words.decide if is_about_draft(due) else words.decide_yes_no
 
     def _is_decision(self, line: str, due: Reply) -> bool:
         """Return whether a line decides; `edit:` without a text does not."""
-        return line != "edit:" if _is_about_draft(due) else yes_or_no(line) is not None
+        return line != "edit:" if is_about_draft(due) else yes_or_no(line) is not None
 
 
 def _verb_of(line: str) -> str:
     """Return the verb of a slash command, with or without further words; empty for a message."""
     command = parse_command(line)
     return "" if command is None else command["verb"]
-
-
-def _is_about_draft(due: Reply) -> bool:
-    """Return whether a decision is about drafts, which can be edited, and not just yes or no."""
-    reviews = (due.request or {}).get("review_configs") or [{}]
-    return "edit" in reviews[0].get("allowed_decisions", ("edit",))

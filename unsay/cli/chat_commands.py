@@ -1,5 +1,6 @@
 """`unsay chat`, `say` and `retry`: a person speaks in a thread."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,10 +17,10 @@ from unsay.cli.opened_thread import existing_database
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose_or_type
 from unsay.cli.screen import Screen
-from unsay.cli.session import Show, Speaker, decision_of, readable, speaking
+from unsay.cli.session import Show, Speaker, decision_of, is_about_draft, readable, speaking
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import local_minute
-from unsay.conversation.results import Event
+from unsay.conversation.results import Event, Reply
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
@@ -100,19 +101,14 @@ def say(
     **options: Any,
 ) -> None:
     if (text is not None) + resume + (decide is not None) != 1:
-        raise usage_error("Give exactly one of TEXT, --resume and --decide.")
+        raise usage_error(
+            "Give exactly one of TEXT (- reads standard input), --resume and --decide."
+        )
     if turn_id is not None and (text is None or thread is None):
         raise usage_error("--turn-id needs TEXT and --thread.")
     if answer is not None and turn_id is None:
         raise usage_error("--answer needs --turn-id.")
-    words = None
-    if text is not None:
-        try:
-            words = readable(sys.stdin.read() if text == "-" else text)
-        except UnicodeDecodeError as error:
-            raise InputError(
-                "Standard input is not UTF-8 text: convert it to UTF-8 first"
-            ) from error
+    words = None if text is None else _message(text)
     if files and words is None:
         raise usage_error("--file needs TEXT.")
     attached = load_files(files)
@@ -126,7 +122,24 @@ def say(
         if thread is None and (words.strip() or images):  # an empty message begins no thread
             note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
         ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
-        _show(speaker, words, ask, as_json=as_json)
+        reply = _show(speaker, words, ask, as_json=as_json)
+        if turn_id is not None and reply is not None and not as_json:
+            _note_removed(speaker, reply)
+
+
+def _message(text: str) -> str:
+    """Return the message: TEXT, or for `-` what standard input has; `InputError` if it is not text."""
+    try:
+        return readable(sys.stdin.read() if text == "-" else text)
+    except UnicodeDecodeError as error:
+        raise InputError("Standard input is not UTF-8 text: convert it to UTF-8 first") from error
+
+
+def _note_removed(speaker: Speaker, reply: Reply) -> None:
+    """Say so if a turn that was sent again with its id is no longer in the conversation."""
+    known = {each.id for each in speaker.conversation.messages()}
+    if reply.kind == "answer" and reply.message_id not in known:
+        note(speaker.labels().stored_answer)
 
 
 def _resume(speaker: Speaker, decide: str | None, *, as_json: bool) -> None:
@@ -166,8 +179,8 @@ def compact(
 
 def _show(
     speaker: Speaker, words: str | None, turn: Callable[[Show], None], *, as_json: bool
-) -> None:
-    """Run a turn and show each event as text, or as JSON only the reply.
+) -> Reply | None:
+    """Run a turn, show each event as text, or as JSON only the reply, and return the reply.
 
     `turn` calls its argument with each event. If Ctrl-C stops it, a note says how to resume, and
     `KeyboardInterrupt` is raised. Errors of `turn` are raised. `words` are the message, for the
@@ -175,15 +188,21 @@ def _show(
     """
     name = speaker.conversation.thread_id
 
+    replies: list[Reply] = []
+
     def show_object(event: Event) -> None:
         if event.reply is not None:
+            replies.append(event.reply)
             print_json(versioned(thread_id=name, **asdict(event.reply)))
 
     def show_words(event: Event) -> None:
         screen.show(event)
+        if event.reply is not None:
+            replies.append(event.reply)
         if event.reply is not None and event.reply.kind == "decision":
-            decide = f"unsay say --thread {name} --decide"
-            note(in_shell_language(f'decide: {decide} approve|reject|edit:TEXT|"instructions"'))
+            decide = f"decide: unsay say --thread {shlex.quote(name)} --decide approve|reject"
+            others = '|edit:TEXT|"instructions"' if is_about_draft(event.reply) else ""
+            note(in_shell_language(f"{decide}{others}"))
 
     try:
         if as_json:
@@ -198,3 +217,4 @@ def _show(
             screen.end_line()
         note(in_shell_language(f"stopped; `unsay say --thread {name} --resume` continues"))
         raise
+    return replies[-1] if replies else None

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
+from unsay.cli.language import shell_language
 from unsay.cli.output import print_json, versioned
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.strings import Labels
@@ -64,18 +65,19 @@ def scenario(language: Language) -> Scenario:
     return TypeAdapter(Scenario).validate_python(scripts[language])
 
 
-def demo(*, lang: Language, db: str | None, as_json: bool) -> None:
-    script = scenario(lang)
+def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
+    language = lang or shell_language()
+    script = scenario(language)
     model = ScriptedChat(replies={act.question: list(act.replies) for act in script.acts})
     # The demo is the same everywhere: the environment's settings are not read, no model judges.
-    settings = Settings.model_construct(judging="local", summaries="local", language=lang)
+    settings = Settings.model_construct(judging="local", summaries="local", language=language)
     with tempfile.TemporaryDirectory(prefix="unsay-demo-") as folder:
         path = str(Path(folder) / "demo.db") if db is None else db
         with Conversation.open(path, model=model, settings=settings) as conversation:
             stage = (
                 _Objects(script, conversation)
                 if as_json
-                else _Terminal(script, conversation, Labels(lang))
+                else _Terminal(script, conversation, Labels(language))
             )
             stage.begin()
             for number, act in enumerate(script.acts, 1):

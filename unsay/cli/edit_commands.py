@@ -1,6 +1,7 @@
 """The commands that change what the transcript and the contexts hold, and show branches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -12,11 +13,13 @@ from unsay.cli.output import note, usage_error
 from unsay.cli.places import preview_rows
 from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned, block, line
-from unsay.conversation.branching import LIVE, Branch, Side
+from unsay.conversation.branching import LIVE, Branch, Diff, Side
 from unsay.conversation.results import Preview, RollbackResult
-from unsay.conversation.tree import forgotten_line
+from unsay.conversation.tree import counted_in, forgotten_line
+from unsay.errors import UnknownCheckpointError
 from unsay.messages.annotations import turn_numbers
 from unsay.messages.content import preview, text_of
+from unsay.operations.commands import score_text
 from unsay.operations.compensation_report import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
@@ -44,10 +47,25 @@ def task(opened: Opened, *, name: str) -> None:
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
     labels = opened.labels
     if preview:
-        _show_preview(opened, opened.conversation.preview(to, turns=turns), labels)
+        with _turns_hinted(to):
+            seen = opened.conversation.preview(to, turns=turns)
+        _show_preview(opened, seen, labels)
     else:
-        moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
-        _show_moved(opened, moved, labels.rolled_back, labels)
+        with _turns_hinted(to):
+            moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
+        words = labels.rolled_back if moved.removed else labels.already_there
+        _show_moved(opened, moved, words, labels)
+
+
+@contextmanager
+def _turns_hinted(to: str | None) -> Iterator[None]:
+    """Name `--turns` in the error for an unknown checkpoint that is a number."""
+    try:
+        yield
+    except UnknownCheckpointError as error:
+        if to is None or not to.isdecimal():
+            raise
+        raise UnknownCheckpointError(f"{error}. A number of turns is given with --turns") from None
 
 
 @on_thread()
@@ -120,7 +138,8 @@ def _note_tools(opened: Opened) -> None:
 @on_thread()
 def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
     labels = opened.labels
-    made = opened.conversation.fork(to, turns=turns, thread=name)
+    with _turns_hinted(to):
+        made = opened.conversation.fork(to, turns=turns, thread=name)
     transcript = made.messages()
     state = State(messages=transcript, checkpoints=list(made.checkpoints()))
     base = transcript[-1].id if transcript else None
@@ -169,7 +188,31 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
 def diff(opened: Opened, *, a: str, b: str) -> None:
     made = opened.conversation.diff(a, b)
     sides = {"a": _side(made.a), "b": _side(made.b)}
-    opened.show(lambda: block(str(made), indent=0), common=made.common, **sides)
+    opened.show(
+        lambda: block(_diff_text(made, opened.labels), indent=0), common=made.common, **sides
+    )
+
+
+def _diff_text(made: Diff, words: Labels) -> str:
+    roles = {"human": words.user, "ai": words.assistant, "tool": words.tool}
+    rows = [words.compared_common.format(messages=counted_in(words, made.common, "message"))]
+    for side in (made.a, made.b):
+        tokens = {
+            "total": side.tokens.total,
+            "input": side.tokens.input,
+            "output": side.tokens.output,
+        }
+        messages = counted_in(words, side.messages, "message")
+        mean, last = score_text(side.mean_score), score_text(side.last_score)
+        rows.append(
+            words.compared_side.format(
+                name=side.name, messages=messages, mean=mean, last=last, **tokens
+            )
+        )
+        if side.topics:
+            rows.append(words.compared_topics.format(topics=", ".join(side.topics)))
+        rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]
+    return "\n".join(rows)
 
 
 def _side(side: Side) -> dict[str, Any]:
@@ -229,6 +272,8 @@ def forget(
     else:
         entry = conversation.forget_tool_results(results_below, reason=reason)
     _show_forgotten(opened, [entry] if entry else [])
+    if entry and not opened.as_json:
+        note(opened.labels.forgotten_hint.format(id=entry["id"]))
 
 
 @on_thread()

@@ -50,7 +50,8 @@ def load_tools(names: Sequence[str]) -> list[Any]:
         try:
             loaded = import_module(module)
         except Exception as error:  # the user's module may fail in any way
-            raise InputError(f"--tools {name!r} cannot be imported: {error}") from error
+            hint = "; leave out .py" if module.endswith(".py") else ""
+            raise InputError(f"--tools {name!r} cannot be imported: {error}{hint}") from error
         if not hasattr(loaded, attribute):
             raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}")
         value = getattr(loaded, attribute)

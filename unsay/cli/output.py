@@ -5,7 +5,9 @@ Nothing heavy is imported here: a usage error must be instant.
 
 import json
 import math
+import os
 import re
+import sys
 import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -163,8 +165,12 @@ def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -
         return translate(english)
     english = english if english.endswith((".", "?", "?)")) else f"{english}."
     parts = [translate(english)]
+    if "unexpected extra argument" in english and _takes(error.ctx, "text"):
+        parts.append(translate("A TEXT of several words needs quotes."))
     if "unexpected extra argument" in english and _takes(error.ctx, "--thread"):
         parts.append(translate("A thread is named with --thread ID."))
+    if isinstance(error, click.NoSuchOption) and _takes(error.ctx, "text"):
+        parts.append(translate("A TEXT that begins with a dash comes after --."))
     parts.append(translate(f"Try '{error.ctx.command_path} --help'."))
     return " ".join(parts).replace("。 ", "。")
 
@@ -176,9 +182,14 @@ def _takes(context: click.Context, option: str) -> bool:
 def report(error: Exception, *, as_json: bool) -> int:
     """Print an error that ends the program, and return the exit code.
 
+    A reader that has closed the pipe, such as `head`, is not an error: nothing is printed.
     An error that is not of unsay, of Click (such as a wrong option) or of the system is a bug: it
     is printed with its traceback.
     """
+    if isinstance(error, BrokenPipeError):  # the reader has enough, as with `| head`
+        # What is still buffered would fail again when the program ends. Source: Python, `signal`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     if not isinstance(error, UnsayError | click.ClickException | OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     show_error(error, as_json=as_json)

@@ -283,6 +283,6 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "settings": (*MODELS, SYSTEM),
     "schema": (click.Argument(["command"]),),
     "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
-    "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: en.", default="en"),),
+    "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: that of the shell."),),
 }
 """Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""

@@ -264,7 +264,9 @@ class Screen:
 
     def _budget_warning(self, event: Event) -> None:
         text = self.labels.budgets(event.data["text"])
-        self.note(self.labels.budget_warning.format(text=text))
+        is_over = event.data["usage"] > 1
+        words = self.labels.budget_exceeded if is_over else self.labels.budget_warning
+        self.note(words.format(text=text))
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":

@@ -260,3 +260,9 @@ def decision_of(words: str) -> dict[str, Any]:
         action = {"name": "deliver_answer", "args": {"answer": answer}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}
     return {"decisions": [{"type": "respond", "message": said}]}
+
+
+def is_about_draft(due: Reply) -> bool:
+    """Return whether a decision is about drafts, which can be edited, and not just yes or no."""
+    reviews = (due.request or {}).get("review_configs") or [{}]
+    return "edit" in reviews[0].get("allowed_decisions", ("edit",))

@@ -220,8 +220,9 @@ def _writable(path: Path) -> Finding:
     except OSError as error:
         return _bad(
             "write",
-            f"{folder} cannot be written: {error.strerror}",
-            "Change its permissions, or set UNSAY_HOME to another folder.",
+            f"{error.filename if error.filename == str(path) else folder} cannot be written: "
+            f"{error.strerror}",
+            "Change its permissions, or choose another place with --db or UNSAY_HOME.",
         )
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from unsay.cli.setup_texts import SETUP_TEXTS
+
 SHELL_TEXTS: Mapping[str, str] = {
     # What `unsay` alone prints.
     "Chat with an LLM that judges its answers, and roll back bad ones.": (
@@ -65,6 +67,10 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Got unexpected extra argument ({}).": "余分な引数があります({})。",
     "Got unexpected extra arguments ({}).": "余分な引数があります({})。",
     "A thread is named with --thread ID.": "スレッドは --thread ID で指定します。",
+    "A TEXT of several words needs quotes.": "空白を含む文は引用符で囲んでください。",
+    "A TEXT that begins with a dash comes after --.": (
+        "- で始まる文は、-- の後に指定してください。"
+    ),
     "Try {}.": "{}で使い方を表示できます。",
     # Options that are wrong or exclude each other.
     "{} must not be empty.": "{} を空にすることはできません。",
@@ -78,8 +84,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "The decision edit:TEXT needs a text: write the answer after edit:": (
         "edit: の後に、修正した回答を書いてください"
     ),
-    "Give exactly one of TEXT, --resume and --decide.": (
-        "TEXT、--resume、--decide のいずれか1つを指定してください。"
+    "Give exactly one of TEXT (- reads standard input), --resume and --decide.": (
+        "TEXT(- は標準入力)、--resume、--decide のいずれか1つを指定してください。"
     ),
     "--turn-id needs TEXT and --thread.": "--turn-id には TEXT と --thread が必要です。",
     "--answer needs --turn-id.": "--answer には --turn-id が必要です。",
@@ -163,6 +169,12 @@ SHELL_TEXTS: Mapping[str, str] = {
         "--cursor の値{}はこの一覧のものではありません。前のページのカーソルを指定するか、先頭のページなら省いてください"
     ),
     # Threads and databases that are not there.
+    "This thread has no checkpoint {}; the newest: {}. A number of turns is given with --turns": (
+        "チェックポイント{}はありません。最新のものは {} です。ターン数は --turns で指定します"
+    ),
+    "This thread has no checkpoint {}; it has none yet. A number of turns is given with --turns": (
+        "チェックポイント{}はありません。まだ1件も作成されていません。ターン数は --turns で指定します"
+    ),
     "There is no database file {}: check --db, or begin one with `unsay chat --db {}`": (
         "データベースのファイル{}がありません。--db を確認するか、`unsay chat --db {}` で作成してください"
     ),
@@ -226,11 +238,11 @@ SHELL_TEXTS: Mapping[str, str] = {
     "{} is a database of another program: give another path": (
         "{}は別のプログラムのデータベースです。別のファイルを指定してください"
     ),
-    "{} cannot be written ({}): give this user write access to the file and its folder, or choose another path, on the command line by UNSAY_HOME": (
-        "{}に書き込めません({})。ファイルとフォルダーへの書き込みを許可するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
+    "{} cannot be written ({}): give this user write access to the file and its folder, or choose another path, on the command line by --db or UNSAY_HOME": (
+        "{}に書き込めません({})。ファイルとフォルダーへの書き込みを許可するか、書き込める場所を --db か UNSAY_HOME で指定してください"
     ),
-    "{} cannot be written ({}): choose another path, on the command line by UNSAY_HOME": (
-        "{}に書き込めません({})。別の場所を指定するか、書き込めるフォルダーを UNSAY_HOME に設定してください"
+    "{} cannot be written ({}): choose another path, on the command line by --db or UNSAY_HOME": (
+        "{}に書き込めません({})。別の場所を --db か UNSAY_HOME で指定してください"
     ),
     "{} could not be read or written ({}){}": "{}の読み書きに失敗しました({}){}",
     "{} is not a supported database: give a path, sqlite:///path, or postgresql://user:password@host:port/name": (
@@ -310,88 +322,14 @@ SHELL_TEXTS: Mapping[str, str] = {
     "stopped; `unsay say --thread {} --resume` continues": (
         "停止しました。`unsay say --thread {} --resume` で再開できます"
     ),
+    "decide: unsay say --thread {} --decide approve|reject": (
+        "判断してください: unsay say --thread {} --decide approve(許可)|reject(却下)"
+    ),
     'decide: unsay say --thread {} --decide approve|reject|edit:TEXT|"instructions"': (
         '判断してください: unsay say --thread {} --decide approve(採用)|reject(却下)|edit:修正した回答|"次の試行への指示"'
     ),
     "The model had answered, and the answer was not saved: {}": (
         "モデルは回答しましたが、保存できませんでした: {}"
     ),
-    # The sections of `unsay settings`, and where a setting comes from.
-    "Models, threads and storage": "モデル、スレッド、保存先",
-    "Context": "コンテキスト",
-    "Judging, rollbacks and topics": "評価、ロールバック、話題",
-    "Budgets and calls": "予算と呼び出し",
-    "default": "既定値",
-    "derived": "連動",
-    "environment": "環境変数",
-    "file": "ファイル",
-    "argument": "引数",
-    "preset": "プリセット",
-    "none": "なし",
-    # What `doctor` finds, and what it advises.
-    "ok": "正常",
-    "warning": "注意",
-    "FAILED": "失敗",
-    "version": "バージョン",
-    "settings": "設定",
-    "key": "キー",
-    "server": "サーバー",
-    "model": "モデル",
-    "clock": "時計",
-    "write": "書き込み",
-    "database": "データベース",
-    "lock": "ロック",
-    "Correct the variable or the file unsay.toml.": (
-        "環境変数またはファイル unsay.toml を修正してください。"
-    ),
-    "Set UNSAY_MODEL to a model's name, such as gpt-5-mini.": (
-        "UNSAY_MODEL にモデル名を設定してください(例: gpt-5-mini)。"
-    ),
-    "No model is named.": "モデルが指定されていません。",
-    "Set the key or the extra that the text names.": (
-        "示されたキーを設定するか、追加のパッケージをインストールしてください。"
-    ),
-    "{} (its provider's key and server are not checked)": "{}(提供元のキーとサーバーは確認しません)",
-    "OPENAI_API_KEY is set; characters: {}": "OPENAI_API_KEY は設定済み({}文字)",
-    "OPENAI_API_KEY is not set; your own server may need none": (
-        "OPENAI_API_KEY は未設定(自分のサーバーなら不要な場合があります)"
-    ),
-    "OPENAI_API_KEY is not set.": "OPENAI_API_KEY が設定されていません。",
-    "Set it, or OPENAI_BASE_URL.": "設定するか、OPENAI_BASE_URL を設定してください。",
-    "Check the network and OPENAI_BASE_URL; is your server running?": (
-        "ネットワークと OPENAI_BASE_URL、サーバーが動いているかを確認してください。"
-    ),
-    "{} cannot be reached: {}": "{} に接続できません: {}",
-    "{} refuses the key ({}).": "{} がキーを拒否しました({})。",
-    "Check OPENAI_API_KEY, and that it is for this server.": (
-        "OPENAI_API_KEY がこのサーバーのものか確認してください。"
-    ),
-    "{} answers {}.": "{} の応答は {} です。",
-    "Try again later.": "しばらくしてからもう一度試してください。",
-    "{} answers": "{} は応答しています",
-    "{} (the server does not list its models)": "{}(サーバーはモデルの一覧を返しません)",
-    "The server has no {}.": "サーバーにモデル{}がありません。",
-    "Set UNSAY_MODEL, such as: {}.": "UNSAY_MODEL を設定してください(例: {})。",
-    "Set the computer's clock: locks between computers and times of turns rely on it.": (
-        "時計を合わせてください。コンピューター間のロックとターンの日時に使われます。"
-    ),
-    "It differs from the server's by {} s.": "サーバーの時計と{}秒ずれています。",
-    "as the server's": "サーバーの時計と一致",
-    "{} does not exist yet; `unsay chat` creates it": "{} はまだありません(`unsay chat` で作成されます)",
-    "Give another with --db, or restore a backup.": (
-        "--db で別のファイルを指定するか、バックアップから復元してください。"
-    ),
-    "{}, threads: {}": "{}、スレッド {}件",
-    "{} cannot be written: {}": "{} に書き込めません: {}",
-    "Change its permissions, or set UNSAY_HOME to another folder.": (
-        "アクセス権を変更するか、別のフォルダーを UNSAY_HOME に設定してください。"
-    ),
-    "{} MB are free in {}": "空き容量が{} MBです: {}",
-    "Free some space.": "空き容量を増やしてください。",
-    "{}, {} GB free": "{}、空き{} GB",
-    "The database is locked: {}": "データベースがロックされています: {}",
-    "Another program writes to it: wait, or end that program.": (
-        "別のプログラムが書き込み中です。待つか、そのプログラムを終了してください。"
-    ),
-    "free": "ロックなし",
+    **SETUP_TEXTS,
 }

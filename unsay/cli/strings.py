@@ -159,6 +159,7 @@ class Labels(Texts):
     budget_warning: Text = Text(
         "the budget is nearly used up: {text}", "予算が残りわずかです: {text}"
     )
+    budget_exceeded: Text = Text("the budget is exceeded: {text}", "予算を超えています: {text}")
 
     # The chat.
     decide: Text = Text(
@@ -248,12 +249,20 @@ class Labels(Texts):
         "The event log is complete and unchanged, and replaying it gives exactly the stored messages. Events: {events}. Messages: {messages}.",
         "イベントログに欠落や改変はなく、再生結果は保存されたメッセージと完全に一致します。イベント{events}件、メッセージ{messages}件。",
     )
+    forgotten_hint: Text = Text(
+        "`unsay restore {id}` sends this to the model again.",
+        "`unsay restore {id}` で再びモデルに送信できます。",
+    )
+    stored_answer: Text = Text(
+        "This turn was removed from the conversation: this is the answer that it had.",
+        "このターンは会話から取り除かれています。表示しているのは、そのときの回答です。",
+    )
     no_labels: Text = Text(
         "No labels. NAME=VALUE sets one.", "ラベルはありません。NAME=VALUE で設定できます。"
     )
     ended: Text = Text(
-        "Thread {thread} is ended. It can still be read, but takes no new messages.",
-        "スレッド {thread} を終了しました。閲覧はできますが、新しいメッセージは送信できません。",
+        "Thread {thread} is ended: it takes no new messages. It can still be read, rolled back and labelled.",
+        "スレッド {thread} を終了しました。新しいメッセージは送信できませんが、閲覧、ロールバック、ラベルの変更はできます。",
     )
     purge: Text = Text(
         "Permanently delete thread {thread}, “{title}”, turns: {turns}? This cannot be undone.",
@@ -300,6 +309,13 @@ class Labels(Texts):
         "The calls of a tool with @reversible are undone if you name it: --tools MODULE:NAME",
         "@reversible を付けたツールの呼び出しは、--tools MODULE:NAME で指定すると取り消されます",
     )
+    checkpoint_heads: Text = Text("id|name|turn|score|topic", "ID|名前|ターン|スコア|話題")
+    compared_common: Text = Text("common: {messages}", "共通: {messages}")
+    compared_side: Text = Text(
+        "{name}: {messages}, score mean {mean}, last {last}, {total} tokens ({input} in, {output} out)",
+        "{name}: {messages}、スコアの平均{mean}、最後{last}、{total}トークン(入力{input}、出力{output})",
+    )
+    compared_topics: Text = Text("  own topics: {topics}", "  こちらだけの話題: {topics}")
     branch_heads: Text = Text(
         "id|kind|after|turns|used|first question or reason",
         "ID|種類|位置|数|使用量|最初の質問または理由",

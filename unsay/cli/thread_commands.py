@@ -23,7 +23,7 @@ from unsay.history import threads as sessions
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import PURPOSES
 from unsay.messages.content import language_of
-from unsay.operations.commands import checkpoints_text
+from unsay.operations.commands import score_text
 from unsay.operations.usage_report import Usage, brief_text, usage_text
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
@@ -84,7 +84,22 @@ def timeline(opened: Opened, *, context: int | None) -> None:
 @on_thread()
 def checkpoints(opened: Opened) -> None:
     marks = opened.conversation.checkpoints()
-    opened.show(lambda: checkpoints_text(marks, opened.labels), checkpoints=marks)
+
+    def show_rows() -> None:
+        words = opened.labels
+        if not marks:
+            click.echo(words.no_checkpoints)
+            return
+        cells = [
+            (each["id"], each["name"] or "-", str(each["turn"]), score_text(each["score"]))
+            for each in marks
+        ]
+        *heads, last = words.checkpoint_heads.split("|")
+        topics = [last, *(each["topic"] for each in marks)]
+        for head, topic in zip(aligned([heads, *cells]), topics, strict=True):
+            click.echo(line(head, topic))
+
+    opened.show(show_rows, checkpoints=marks)
 
 
 @on_thread()

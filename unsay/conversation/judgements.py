@@ -191,7 +191,8 @@ def edit_lesson(thread: ThreadHandle, lesson: str | int, text: str) -> Steps[Les
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        InputError: There is no such lesson, or the text is blank or too long.
+        NotFoundError: There is no such lesson.
+        InputError: The text is blank or too long.
         ConflictError: A decision is pending.
     """
     return (yield from _change(thread, str(lesson), text))
@@ -206,7 +207,7 @@ def remove_lesson(thread: ThreadHandle, lesson: str | int) -> Steps[Lesson]:
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
-        InputError: There is no such lesson.
+        NotFoundError: There is no such lesson.
         ConflictError: A decision is pending.
     """
     return (yield from _change(thread, str(lesson), None))

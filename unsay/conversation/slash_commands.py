@@ -250,7 +250,8 @@ def _change_of_messages(
     turns = turns_typed(live_branch(state), argument)
     to = argument or None if turns is None else None
     result = yield from rollback(thread, to, turns=turns)
-    return _moved_to(result, texts.rolled_back, texts)
+    template = texts.rolled_back if result.removed else texts.already_there
+    return _moved_to(result, template, texts)
 
 
 def _moved_to(result: RollbackResult, template: str, texts: Texts) -> str:

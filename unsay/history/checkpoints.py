@@ -181,7 +181,7 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
         return matches[0]
     raise UnknownCheckpointError(
         f"This thread has no checkpoint {reference!r}; "
-        + (f"the newest are {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
+        + (f"the newest: {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
     )
 
 

@@ -172,15 +172,15 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     """Stream a rollback and add it to `update`: its history, and a notice if the turn is over."""
     texts, turn = scope.texts(state["messages"]), update["turn"]
     removed, _ = count_changes(state["messages"], update["messages"])
-    where, known = place_name(state, turn["base"], texts), state["turn"].get("removed", [])
-    removals = turn.get("removed", [])[len(known) :]
+    where = place_name(state, turn["base"], texts)
+    removals = turn.get("removed", [])[len(state["turn"].get("removed", [])) :]
     if turn["done"]:
         changes = texts.changes(turns=turns_after(state, update), removed=removed)
-        text = texts.rolled_back.format(where=where, changes=changes)
-        if removals:
-            text = f"{texts.removal_text(removals)} {texts.undo_hint}"
+        template = texts.rolled_back if removed else texts.already_there
+        hinted = f"{texts.removal_text(removals)} {texts.undo_hint}"
+        text = hinted if removals else template.format(where=where, changes=changes)
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
-    kind, parts = request["kind"], [without_base(each) for each in removals]
+    kind, parts = request["kind"], list(map(without_base, removals))
     data = {"to": where, "message_id": turn["base"], "removed": removed, "removals": parts}
     scope.emit("rollback", kind=kind, reason=request["reason"], **data)
     score = state.get("quality_score") if kind in ("draft", "context") else None

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import by_topic, current_topic_id
-from unsay.errors import InputError
+from unsay.errors import InputError, NotFoundError
 from unsay.events import event_types
 from unsay.messages.annotations import annotate, annotation_of, is_answer
 from unsay.messages.content import preview, text_of
@@ -98,13 +98,13 @@ def applying(state: State, scope: Scope) -> list[str]:
 def lesson_named(state: State, name: str) -> Lesson:
     """Return the lesson with this id, or with this number in the list, from 1.
 
-    Raises `InputError` if there is none.
+    Raises `NotFoundError` if there is none.
     """
     listed = lessons_in(state["messages"])
     for number, lesson in enumerate(listed, 1):
         if name in (lesson["id"], str(number)):
             return lesson
-    raise InputError(f"There is no lesson {name!r}; lessons() lists all lessons")
+    raise NotFoundError(f"There is no lesson {name!r}; lessons() lists all lessons")
 
 
 def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:

@@ -70,6 +70,10 @@ class Texts(ReasonTexts):
         "Rolled back to {where}. {changes} /undo reverses this; later, /restore brings the messages back.",
         "{where}に戻りました。{changes}/undo で取り消せます。あとからは /restore で復元できます。",
     )
+    already_there: Text = Text(
+        "The conversation is at {where} already. Nothing was removed.",
+        "会話はすでに{where}にあります。何も取り除いていません。",
+    )
     restored: Text = Text(
         "Now at {where}. {changes} /undo reverses this.",
         "{where}に移りました。{changes}/undo で取り消せます。",
@@ -209,8 +213,8 @@ class Texts(ReasonTexts):
 
     # Lessons and ratings.
     lesson_row: Text = Text(
-        "{number}. {text}  (rejected: “{rejected}”)",
-        "{number}. {text}  (不合格の下書き: 「{rejected}」)",
+        "{number}. {text}  (about: “{rejected}”)",
+        "{number}. {text}  (対象の回答: 「{rejected}」)",
     )
     no_lessons: Text = Text("There are no lessons yet.", "注意点はまだありません。")
     lesson_changed: Text = Text(

@@ -93,7 +93,7 @@ class ReasonTexts(PictureTexts):
             "{} turn{} cannot be rolled back: the conversation has {} answered turn{}": (
                 "{0}ターン分は戻れません。回答済みのターンは{2}件です"
             ),
-            "This thread has no checkpoint {}; the newest are {}": (
+            "This thread has no checkpoint {}; the newest: {}": (
                 "チェックポイント{}はありません。最新のものは {} です"
             ),
             "This thread has no checkpoint {}; it has none yet": (

@@ -358,7 +358,7 @@ def _make_file(path: Path) -> None:
         )
         raise StorageError(
             f"{str(path)!r} cannot be written ({why}): {access}choose another path, on the command "
-            "line by UNSAY_HOME"
+            "line by --db or UNSAY_HOME"
         ) from error
 
 
