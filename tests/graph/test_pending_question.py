@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import interrupt
 
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import is_turn_open
@@ -46,6 +47,36 @@ def test_drafts_that_a_person_was_shown_are_found_again(tmp_path: Path) -> None:
     with Conversation.open(path, thread="t") as loaded:
         (turn,) = loaded.timeline().turns
         assert drafts == [*(each.text for each in turn.rejected), turn.answer]
+
+
+def test_the_calls_of_a_question_that_waits_are_found_again(tmp_path: Path) -> None:
+    """A finished call with its result, and the one whose tool asks a person."""
+
+    def legs(animal: str) -> str:
+        """Count the legs of an animal."""
+        return "8"
+
+    def book(seat: str) -> str:
+        """Book a seat, if a person agrees."""
+        return str(interrupt({"value": f"Book {seat}?"}))
+
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("legs", {"animal": "spider"}),
+        ("book", {"seat": "4A"}),
+    ]
+    calls = [
+        AIMessage("", tool_calls=[{"name": name, "args": args, "id": name}]) for name, args in steps
+    ]
+    model = ScriptedChat(script=lambda asked: calls[asked[-1].type == "tool"])
+    with Conversation.open(
+        tmp_path / "a.db", thread="t", model=model, judge=JUDGE, tools=[legs, book]
+    ) as asked:
+        assert "decision" == asked.say(QUESTION).kind
+    with Conversation.open(tmp_path / "a.db", thread="t") as loaded:
+        pending = loaded.timeline().pending
+        assert pending is not None
+        found = [(each.name, each.args, each.status, each.text) for each in pending.calls]
+        assert [(*steps[0], "success", "8"), (*steps[1], None, None)] == found
 
 
 def test_a_draft_that_waited_for_a_decision_outlives_its_turn(tmp_path: Path) -> None:

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolCall,
+    ToolMessage,
+)
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
@@ -13,6 +20,7 @@ from unsay.conversation.results import Removed
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline_data import (
+    PendingCall,
     PendingQuestion,
     RejectedDraft,
     TimelineData,
@@ -35,7 +43,9 @@ from unsay.messages.annotations import (
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
 from unsay.operations.rollback import readable_branches
+from unsay.operations.unsaved_attempts import find_stored
 from unsay.operations.visibility import no_turn
+from unsay.state import State
 from unsay.types import SCHEMA_VERSION, StoredBranch
 
 
@@ -131,7 +141,7 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     rejected = yield from readable_branches(names, thread.scope(), refs)
     beside = {each["id"] for each in branches_beside(state["messages"], rejected)}
     delivered = {each["id"] for each in rejected} - beside
-    pending = _pending_of(state, seen.turns, stored, snapshot.interrupts)
+    pending = yield from _pending_of(thread, state, seen.turns, stored, snapshot.interrupts)
     asked = [HumanMessage(pending.question)] if pending else []
     return replace(
         seen,
@@ -194,30 +204,54 @@ def _undone_call(entry: Entry) -> UndoneCall:
 
 
 def _pending_of(
-    state: Mapping[str, Any],
+    thread: ThreadHandle,
+    state: State,
     turns: Sequence[TimelineTurn],
     stored: Sequence[BaseMessage],
     interrupts: Sequence[Any],
-) -> PendingQuestion | None:
+) -> Steps[PendingQuestion | None]:
     """Return the question that waits, in the transcript or still in the pending input (`stored`).
 
     `None` if no question waits.
     """
     known = {message.id for message in state["messages"]}
     waiting = [m for m in stored if m.id not in known and parse_command(text_of(m)) is None]
-    turn = state.get("turn") or {}
+    turn = state.get("turn")
     if turns and turns[-1].answer is None:
         question, question_id = turns[-1].question, turns[-1].question_id
     elif waiting:
         question, question_id = text_of(waiting[-1]), waiting[-1].id
     else:
         return None
-    rejections = turn.get("rejections", []) if turn.get("question_id") == question_id else []
+    drafts: list[list[AnyMessage]] = []
+    under_way: list[AnyMessage] = []
+    if turn and turn["question_id"] == question_id:
+        drafts = [each["messages"] for each in turn["rejections"]]
+        found = yield from find_stored(thread.scope(), state)
+        under_way = found[0]["messages"] if found else []
     return PendingQuestion(
         question=question,
         question_id=question_id,
         request=interrupts[0].value if interrupts else None,
-        rejected=tuple(_draft_of(each["messages"][-1]) for each in rejections),
+        rejected=tuple(_draft_of(draft[-1]) for draft in drafts),
+        calls=_calls_in([message for draft in (*drafts, under_way) for message in draft]),
+    )
+
+
+def _calls_in(messages: Sequence[AnyMessage]) -> tuple[PendingCall, ...]:
+    """Return the tool calls in messages of drafts, of which later ones may repeat earlier steps."""
+    results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+    calls = {c["id"]: c for m in messages if isinstance(m, AIMessage) for c in m.tool_calls}
+    return tuple(_call_with(call, results.get(name or "")) for name, call in calls.items())
+
+
+def _call_with(call: ToolCall, result: ToolMessage | None) -> PendingCall:
+    return PendingCall(
+        call_id=call["id"],
+        name=call["name"],
+        args=call["args"],
+        status=None if result is None else result.status,
+        text=None if result is None else text_of(result),
     )
 
 

@@ -87,18 +87,34 @@ class TimelineTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCall:
+    """A tool call in a turn that has no answer yet, as in the events `tool_call` and `tool_result`.
+
+    `status` and `text` are those of its result; both are `None` while it has none.
+    """
+
+    call_id: str | None
+    name: str
+    args: Mapping[str, Any]
+    status: Literal["success", "error"] | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuestion:
     """A question that waits for its answer: its turn runs, was stopped, or waits for a decision.
 
     Attributes:
         request: LangChain's human-in-the-loop request that waits for a person; `None` without one.
         rejected: The turn's drafts that failed so far, each with its score and the reason.
+        calls: The tool calls of these drafts and of the draft under way, oldest first.
     """
 
     question: str
     question_id: str | None
     request: Mapping[str, Any] | None = None
     rejected: tuple[RejectedDraft, ...] = ()
+    calls: tuple[PendingCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

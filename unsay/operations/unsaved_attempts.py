@@ -113,13 +113,7 @@ def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedA
 
     A damaged one is logged. `question` is the question's text, for the result.
     """
-    if scope.services.tool_loop is None or scope.address is None:
-        return None
-    try:
-        found = yield from find_draft(*scope.address, attempt_name(state))
-    except DatabaseCorruptError as error:  # else no turn of the thread could be answered any more
-        LOG.warning("thread=%r reason=%r the tool steps are damaged", scope.thread_id, str(error))
-        return None
+    found = (yield from find_stored(scope, state)) if scope.services.tool_loop else None
     if found is None:
         return None
     values, verdict = found
@@ -131,6 +125,20 @@ def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedA
     if not draft:
         return None
     return UnsavedAttempt(question=question, draft=draft, values=values, verdict=verdict)
+
+
+def find_stored(scope: Scope, state: State) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
+    """Return the stored draft of the turn's attempt and its verdict, as `find_draft` does.
+
+    `None` also without a store, and for a damaged one, which is logged.
+    """
+    if scope.address is None:
+        return None
+    try:
+        return (yield from find_draft(*scope.address, attempt_name(state)))
+    except DatabaseCorruptError as error:  # else no turn of the thread could be answered any more
+        LOG.warning("thread=%r reason=%r the tool steps are damaged", scope.thread_id, str(error))
+        return None
 
 
 def keep_undone(state: State, scope: Scope, report: Report) -> None:
