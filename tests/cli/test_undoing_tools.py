@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Serve, found
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import PROMPT, Terminal
 from tests.http.openai_server import Asked
 from unsay.cli.loading import load_tools
 from unsay.conversation.conversation import Conversation
@@ -111,6 +111,27 @@ def test_a_tool_that_asks_first_on_a_terminal(home: Path, answer: str, stays: bo
         terminal.expect("Removed 1 turn")
         assert 0 == terminal.wait()
     assert stays == Path("calendar").exists()
+
+
+def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> None:
+    """The chat puts it into the prompt, as after an undo that asks nothing."""
+    tools = write_tools("calendar_of_chat", confirm=True)
+    enter(home / "unsay.db", *tools)
+    serve({"And": "Yes, on Tuesday."})
+    with Terminal("chat", "--thread", "t", *tools) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("/undo\r")
+        terminal.expect("yes | no")
+        terminal.type("yes\r")
+        terminal.expect("Removed 1 turn")
+        terminal.expect(QUESTION)
+        terminal.type(" And on Tuesday?\r")
+        terminal.expect("score 0.90")
+        terminal.type("/exit\r")
+        assert 0 == terminal.wait()
+    with Conversation.open(home / "unsay.db", thread="t") as conversation:
+        (turn,) = conversation.timeline().turns
+    assert f"{QUESTION} And on Tuesday?" == turn.question
 
 
 @pytest.mark.parametrize("again", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"])

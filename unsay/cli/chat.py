@@ -7,6 +7,7 @@ from functools import partial
 from unicodedata import normalize
 
 import click
+from langchain_core.messages import AnyMessage
 
 from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
 from unsay.cli.loading import Attached
@@ -56,6 +57,9 @@ class Chat:
 
         self._prefill = begun
         self._due: Reply | None = None
+        self._ordered: tuple[str, list[AnyMessage]] | None = None
+        """The verb of a command that removes questions, and the messages before it."""
+
         speaker.tick = self._screen.tick
 
     def _make_reader(self) -> Keyboard | PlainReader:
@@ -196,7 +200,9 @@ class Chat:
             decision = decision_of(line) if command is None else None
             self._screen.begin()
             self._speaker.resume(decision, self._show)
+            self._show_removed()
             return
+        self._ordered = None
         if command is None:
             self._screen.labels = self._speaker.labels(line)
             self._screen.begin()
@@ -221,16 +227,28 @@ class Chat:
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] == "edit":
             self._screen.labels = self._speaker.labels(command["argument"])
-        if command["verb"] in ("retry", "edit", "compact"):
+        if command["verb"] in ("retry", "edit"):
             self._screen.begin()
+        elif command["verb"] == "compact":
+            self._screen.ask()
         self._speaker.say(readable(line), self._show_help if is_list else self._show)
         # The notice about a command decides nothing.
         self._due = self._due or due
-        if command["verb"] not in ("undo", "rollback", "edit"):
+        if command["verb"] in ("undo", "rollback", "edit"):
+            self._ordered = command["verb"], before
+            self._show_removed()
+
+    def _show_removed(self) -> None:
+        """Put the question that an undo or a rollback removed into the prompt; count an edit's turns.
+
+        While a decision is due, such as whether a tool call is undone, nothing is done yet.
+        """
+        if self._ordered is None or self._due is not None:
             return
+        (verb, before), self._ordered = self._ordered, None
         after = {message.id for message in self._conversation.messages()}
         gone = [message for message in before if message.id not in after]
-        if command["verb"] != "edit":
+        if verb != "edit":
             self._put_back("\n".join(map(text_of, first_questions(gone))))
         elif (later := len(answered_turns(gone)) - 1) > 0:
             self._screen.note(self._screen.labels.turns_replaced.format(turns=later))

@@ -119,6 +119,13 @@ class Screen:
         return self._draft.strip()
 
     def begin(self) -> None:
+        """Say from the next `tick` on that a turn starts, which waits for other writers of its thread.
+
+        The first event of the turn replaces this.
+        """
+        self._spinner.start(self.labels.starting)
+
+    def ask(self) -> None:
         """Say from the next `tick` on that the program waits for the model."""
         self._spinner.start(self.labels.asking)
 

@@ -147,6 +147,7 @@ class Labels(Texts):
         "no draft passed; restored all messages that the rollbacks had removed: {messages}",
         "合格した下書きがなかったため、取り除いたメッセージ{messages}件をすべて元に戻しました",
     )
+    starting: Text = Text("starting the turn", "回答の準備をしています")
     asking: Text = Text("waiting for the model", "モデルの応答を待っています")
     judging: Text = Text("judging the answer", "回答を評価しています")
     running_tool: Text = Text("running {name}", "{name} を実行しています")

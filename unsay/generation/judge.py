@@ -137,7 +137,8 @@ def judge_exchange(
         return unscored("the answer is not text")
     if not exchange.answer.strip() and "empty" in settings.local_checks:
         nothing = "the model returned nothing"
-        return Verdict(outcome="failed", score=0.0, reason=nothing, source="prejudge")
+        reason = texts_for(exchange.question, scope).rules.get(nothing, nothing)
+        return Verdict(outcome="failed", score=0.0, reason=reason, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
     # An answer may, and should, say that nothing was found.

@@ -279,7 +279,7 @@ def _truncation(exchange: Exchange) -> Signal | None:
     enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
     certain = True
     if exchange.truncated:
-        reason = "The provider cut the answer off at its length limit."
+        reason = "The answer was cut off, by a length limit or a lost connection."
     elif len(_FENCE.findall(exchange.answer)) % 2:
         reason = "The answer's last code block is never closed."
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):

@@ -218,7 +218,7 @@ class ReasonTexts(PictureTexts):
             "The answer repeats itself.": "回答が同じことを繰り返しています。",
             "The answer repeats the question.": "回答が質問を繰り返しているだけです。",
             "The answer repeats an earlier answer to another question.": "別の質問への以前の回答を繰り返しています。",
-            "The provider cut the answer off at its length limit.": "回答が長さの上限で途切れています。",
+            "The answer was cut off, by a length limit or a lost connection.": "回答が途中で切れています(長さの上限か、接続の切断)。",
             "The answer's last code block is never closed.": "最後のコードブロックが閉じられていません。",
             "The answer stops in the middle of a sentence.": "回答が文の途中で終わっています。",
             "The answer shares no word with the question or the conversation before it.": "回答に質問や直前の会話と共通する語がありません。",
