@@ -13,7 +13,7 @@ from tests.graph.kit import Numbered, config, scores
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import Stored, is_turn_open, resumes_turn
-from unsay.errors import ConflictError, ModelUnavailableError, NothingToUndoError, UnsayError
+from unsay.errors import ConflictError, ModelUnavailableError, NothingToResumeError, UnsayError
 from unsay.messages.annotations import DOCUMENT, notice
 
 QUESTION = HumanMessage("same", id="q")
@@ -185,7 +185,7 @@ MESSAGES: dict[str, AnyMessage] = {
 }
 """What the host writes."""
 
-CONFLICT, NOTHING = ConflictError, NothingToUndoError
+CONFLICT, NOTHING = ConflictError, NothingToResumeError
 """What a person's words are refused with."""
 
 Outcome = str | type[UnsayError]
