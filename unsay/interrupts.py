@@ -70,7 +70,7 @@ def refuse_undecided(snapshot: StateSnapshot) -> None:
     """Raise `ConflictError` if the thread of a LangGraph state waits for a person's decision."""
     if snapshot.interrupts:
         raise ConflictError(
-            "This thread waits for a person's decision, on rejected drafts or a budget: resume it with "
+            "This thread waits for a person's decision, on rejected drafts, a budget or a tool: resume it with "
             '"approve", "reject", or {"decisions": [...]}. Nothing was changed'
         )
 

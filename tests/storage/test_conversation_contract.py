@@ -5,6 +5,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 
 from tests.graph.kit import Numbered, said, scores
 from tests.storage.conftest import Opens
@@ -435,3 +438,28 @@ def test_a_host_builds_its_graph_over_it(database: Database) -> None:
             {"messages": [("user", "q1")]}, {"configurable": {"thread_id": "t"}}
         )
         assert ["q1"] == words(conversation)
+
+
+def sending_agent() -> Any:
+    """An agent that asks a person, and fails with an answer that is no mapping."""
+
+    def send(_: MessagesState) -> dict[str, Any]:
+        answer = interrupt({"question": "Send it?"})
+        return {"messages": [AIMessage("Sent." if answer["send"] else "Kept.")]}
+
+    return StateGraph(MessagesState).add_node("send", send).add_edge(START, "send").compile()
+
+
+def test_a_decision_that_an_agent_cannot_read_may_be_taken_again(talks: Talks) -> None:
+    """Its error is raised, the turn still waits, also in another process, and a right one counts."""
+    assert "decision" == talks(model=sending_agent()).say("Send it.").kind
+    for wrong in ("maybe", ["yes"]):
+        with pytest.raises(TypeError):
+            talks(model=sending_agent()).resume(wrong)
+    conversation = talks(model=sending_agent())
+    assert "Sent." == conversation.resume({"send": True}).text
+    assert "decision" == conversation.say("And again.").kind
+    with pytest.raises(TypeError):
+        list(conversation.stream_resumed("maybe"))
+    assert "Kept." == list(conversation.stream_resumed({"send": False}))[-1].text
+    assert ["Send it.", "And again."] == words(talks())

@@ -307,7 +307,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "There is no preset {}{}: write one of {}, or add it under `presets`": (
         "プリセット{}はありません{}。{} のいずれかを指定するか、`presets` に追加してください"
     ),
-    "This thread waits for a person's decision, on rejected drafts or a budget: {}. Nothing was changed": (
+    "This thread waits for a person's decision, on rejected drafts, a budget or a tool: {}. Nothing was changed": (
         "判断待ちのターンがあります。`unsay say --decide approve` か `--decide reject` で決めてください。何も変更していません"
     ),
     "A person must confirm that these calls are undone: {}. Nothing was changed: run the command on a terminal, where it asks about each of them": (

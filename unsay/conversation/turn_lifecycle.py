@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import START
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
+from unsay.conversation.decisions import check_decision, decided
 from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.slash_commands import (
     answer_command,
@@ -315,16 +316,14 @@ def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[An
     a decision is given and none is awaited; `ConflictError` if a decision is missing; `InputError`
     if a key of the decision is not text.
     """
-    # LangGraph searches such keys for the ids of interrupts.
-    if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
-        raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
+    check_decision(decision)
     snapshot = yield from thread.snapshot()
-    if decision is None and not (yield from _resume_stopped(thread, snapshot, None, None)):
+    if decision is not None:
+        return (yield from decided(thread, snapshot, decision))
+    if not (yield from _resume_stopped(thread, snapshot, None, None)):
         refuse_undecided(snapshot)
         raise NothingToResumeError("No turn of this thread was stopped; send a new message")
-    if decision is not None and not snapshot.interrupts:
-        raise NothingToResumeError("This thread waits for no decision; send a new message")
-    return None if decision is None else Command(resume=decision)
+    return None
 
 
 def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> Steps[Reply]:
