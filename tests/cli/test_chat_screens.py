@@ -21,6 +21,7 @@ from tests.cli.scripted_conversation import (
 )
 from tests.cli.tmux import Tmux
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
+from unsay import Conversation
 
 pytestmark = pytest.mark.full
 
@@ -131,7 +132,9 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
         pytest.param("d", [LISTS], id="drop"),
     ],
 )
-def test_ctrl_c_keeps_what_came(serve: Serve, tmp_path: Path, key: str, left: list[str]) -> None:
+def test_ctrl_c_keeps_what_came(
+    serve: Serve, tmp_path: Path, home: Path, key: str, left: list[str]
+) -> None:
     """The first words stay, the question is resumed, edited or dropped, the turn before stays."""
     server = serve(ANSWERS)
     with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
@@ -160,6 +163,9 @@ def test_ctrl_c_keeps_what_came(serve: Serve, tmp_path: Path, key: str, left: li
         assert all(f"{number}. 0.90  {words}" in screen for number, words in enumerate(left, 1))
         tmux.type("quit")
         assert 0 == tmux.code()
+    with Conversation.open(home / "unsay.db", thread="t") as stopped:
+        (kept,) = [e["data"]["text"] for e in stopped.events() if e["type"] == "planner_note"]
+    assert f"Stopped answer to “{NESTED}”: {ON_NESTED[:24]}" in kept
 
 
 def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(

@@ -1,7 +1,6 @@
 """The loop of `unsay chat`: read a message, show its answer, and continue after errors."""
 
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from unicodedata import normalize
@@ -22,7 +21,13 @@ from unsay.cli.status import status_of
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
-from unsay.errors import InputError, SessionEndedError, UnknownThreadError, UnsayError
+from unsay.errors import (
+    ConflictError,
+    InputError,
+    SessionEndedError,
+    UnknownThreadError,
+    UnsayError,
+)
 from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import first_questions, spoken
 from unsay.messages.content import preview, text_of
@@ -54,6 +59,9 @@ class Chat:
 
         self._sent: dict[str, tuple[str, Attached]] = {}
         """Words and files of each message that was sent with files."""
+
+        self._stopped_notes: list[str] = []
+        """What had arrived of stopped answers, until the event log takes it."""
 
         self._prefill = begun
         self._due: Reply | None = None
@@ -112,6 +120,19 @@ class Chat:
             if not self._interactive:
                 raise
             self._stopped()
+        self._keep_stopped()
+
+    def _keep_stopped(self) -> None:
+        """Keep what had arrived of stopped answers as notes in the event log.
+
+        While a turn waits, or there is no message, the log takes no notes: they are kept later.
+        """
+        while self._stopped_notes:
+            try:
+                self._conversation.note(self._stopped_notes[0])
+            except (ConflictError, UnknownThreadError):
+                return
+            del self._stopped_notes[0]
 
     def _fitted(self, line: str) -> str:
         return wrapped(clean(line), columns=columns()) if self._interactive else line
@@ -326,6 +347,8 @@ class Chat:
             if self._speaker.due() is None:
                 self._screen.note(words.complete)
             return
+        if draft:
+            self._stopped_notes.append(words.stopped_note.format(question=question, draft=draft))
         title = words.stop_title.format(question=preview(question, QUESTION_CHARS))
         texts = (words.stop_resume, words.stop_edit, words.stop_drop, words.stop_later)
         rows = [Row(text=text, key=text[0]) for text in texts]
@@ -333,7 +356,7 @@ class Chat:
         if chosen == 0:
             self._turn("/resume")
         elif chosen in (1, 2):
-            self._drop(question, draft)
+            self._drop()
             if chosen == 1:
                 self._put_back(question)
         else:
@@ -343,20 +366,15 @@ class Chat:
         words = self._screen.labels
         return words.list_numbers if is_dumb() else words.list_keys
 
-    def _drop(self, question: str, draft: str) -> None:
+    def _drop(self) -> None:
         """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
 
-        The `draft` is the part of the answer that had arrived. Unless it is empty, a note in the
-        event log keeps it together with the `question`. Raises what `Conversation.undo` raises.
+        Raises what `Conversation.undo` raises.
         """
         undone = self._conversation.undo()
         words = self._screen.labels
         # A retry or an edit that was stopped had replaced other messages.
         self._screen.note(words.dropped_new if undone.restored else words.dropped)
-        if draft:
-            text = words.stopped_note.format(question=question, draft=draft)
-            with suppress(UnknownThreadError):
-                self._conversation.note(text)
 
     def _show(self, event: Event) -> None:
         if event.reply is not None:
