@@ -165,7 +165,7 @@ def test_branches_lists_everything_that_was_removed(opened: Opening) -> None:
 
 
 def test_two_branches_compared(opened: Opening) -> None:
-    """What both begin with, what each has alone, their scores, topics and prices."""
+    """What both have, what each has alone, their scores, topics and prices."""
     conversation = opened(Paid(), scores(0.9, 0.7, 0.8, 1.0), detector=SHIFTS)
     for question in ("q1", "NEW: 天気", "q3"):
         conversation.say(question)
@@ -190,6 +190,16 @@ def test_two_branches_compared(opened: Opening) -> None:
     assert (33, 22) == (found.a.tokens.total, found.b.tokens.total)
     assert "human: NEW: パン" in str(found)
     assert "score mean 0.95, last 1.00" in str(found)
+
+
+def test_messages_behind_a_removed_turn_are_in_common(opened: Opening) -> None:
+    """Not only those that both branches begin with: the rest is what each has alone."""
+    conversation = three(opened)
+    fork = conversation.fork(thread="fork")
+    fork.remove(1)
+    found = fork.diff(conversation.thread_id)
+    assert (4, 6, 4) == (found.common, found.a.messages, found.b.messages)
+    assert (2, 0) == (len(found.a.only), len(found.b.only))
 
 
 def test_any_branch_can_be_compared(opened: Opening) -> None:

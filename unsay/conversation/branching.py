@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -108,7 +107,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The difference of two branches; `common` messages at the beginning are in both."""
+    """The difference of two branches; `common` is the number of messages that both have."""
 
     common: int
     a: Side
@@ -281,10 +280,8 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
         StorageError: The database failed, or stored data is missing or damaged.
     """
     first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
-    # `strict=False`: the shorter branch ends the common part.
-    pairs = zip(spoken(first.messages), spoken(second.messages), strict=False)
-    same = takewhile(lambda pair: key_of(pair[0]) == key_of(pair[1]), pairs)
-    return Diff(common=sum(1 for _ in same), a=_side(a, first, second), b=_side(b, second, first))
+    left, right = _side(a, first, second), _side(b, second, first)
+    return Diff(common=left.messages - len(left.only), a=left, b=right)
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
