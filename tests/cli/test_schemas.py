@@ -184,6 +184,8 @@ def test_the_doctor_of_a_good_place(run: Run, serve: Serve) -> None:
     ("name", "value", "check", "advice"),
     [
         ("UNSAY_MODEL", "", "model", "Set UNSAY_MODEL"),
+        ("UNSAY_MODEL", "anwserer", "model", "Set UNSAY_MODEL, such as: answerer, judge."),
+        ("UNSAY_JUDGE_MODEL", "jugde", "model", "Set UNSAY_JUDGE_MODEL, such as: answerer, judge."),
         ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1", "server", "is your server running?"),
         ("UNSAY_QUALITY_THRESHOLD", "2", "settings", "Correct the variable"),
         ("UNSAY_HOME", "/proc/none", "write", "--db or UNSAY_HOME"),

@@ -124,6 +124,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 reply = {**_head(body, "chat.completion"), "choices": [choice], "usage": USAGE}
                 self._send("application/json", [json.dumps(reply)])
 
+        def do_GET(self) -> None:
+            models = [{"id": name} for name in ("answerer", "judge")]
+            self._send("application/json", [json.dumps({"data": models})])
+
         def _send(self, kind: str, parts: Iterable[str]) -> None:
             self.send_response(200)
             self.send_header("content-type", kind)

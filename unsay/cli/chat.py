@@ -60,9 +60,7 @@ class Chat:
         self._sent: dict[str, tuple[str, Attached]] = {}
         """Words and files of each message that was sent with files."""
 
-        self._stopped_notes: list[str] = []
-        """What had arrived of stopped answers, until the event log takes it."""
-
+        self._stopped_notes: list[str] = []  # of answers, until the event log takes them
         self._prefill = begun
         self._due: Reply | None = None
         self._ordered: tuple[str, list[AnyMessage]] | None = None
@@ -123,10 +121,7 @@ class Chat:
         self._keep_stopped()
 
     def _keep_stopped(self) -> None:
-        """Keep what had arrived of stopped answers as notes in the event log.
-
-        While a turn waits, or there is no message, the log takes no notes: they are kept later.
-        """
+        """Put what had arrived of stopped answers into the event log, if no turn waits."""
         while self._stopped_notes:
             try:
                 self._conversation.note(self._stopped_notes[0])

@@ -6,8 +6,8 @@ import platform
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -123,11 +123,21 @@ def _model(settings: Settings, base: str) -> Iterator[Finding]:
             return
     if elsewhere:
         yield _fine("model", f"{named} (its provider's key and server are not checked)")
-        return
-    yield from _server(named.removeprefix("openai:"), base)
+    of_server = _models_of_server(settings)
+    if of_server or not elsewhere:
+        yield from _server(of_server, base)
 
 
-def _server(named: str, base: str) -> Iterator[Finding]:
+def _models_of_server(settings: Settings) -> list[tuple[str, str]]:
+    """Return the variable and the name of each configured model that the OpenAI server has."""
+    fields = ("model", "judge_model", "summarizer_model", "title_model", "fallback_model")
+    named = [(field, getattr(settings, field) or "") for field in fields]
+    named += [("judge_panel", name) for name in settings.judge_panel]
+    bare = [(f"UNSAY_{field.upper()}", name.removeprefix("openai:")) for field, name in named]
+    return [(variable, name) for variable, name in bare if name and ":" not in name]
+
+
+def _server(models: Sequence[tuple[str, str]], base: str) -> Iterator[Finding]:
     key = os.environ.get("OPENAI_API_KEY", "")
     own = base != OPENAI
     if key:
@@ -144,7 +154,7 @@ def _server(named: str, base: str) -> Iterator[Finding]:
         yield _bad("server", f"{base} cannot be reached: {error}", advice)
         return
     yield _answered(base, reply)
-    yield from _named(named, reply)
+    yield from _offered(models, reply)
     yield from _clock(reply)
 
 
@@ -160,18 +170,18 @@ def _answered(base: str, reply: httpx.Response) -> Finding:
     return _fine("server", f"{base} answers")
 
 
-def _named(named: str, reply: httpx.Response) -> Iterator[Finding]:
-    try:
+def _offered(models: Sequence[tuple[str, str]], reply: httpx.Response) -> Iterator[Finding]:
+    offered: set[str] | None = None
+    with suppress(ValueError, KeyError, TypeError):
         offered = {each["id"] for each in reply.json()["data"]}
-    except (ValueError, KeyError, TypeError):
-        if named:
-            yield _fine("model", f"{named} (the server does not list its models)")
-        return
-    if named in offered:
-        yield _fine("model", named)
-    elif named:
-        some = ", ".join(sorted(offered)[:5])
-        yield _bad("model", f"The server has no {named!r}.", f"Set UNSAY_MODEL, such as: {some}.")
+    for variable, name in models:
+        if offered is None:
+            yield _fine("model", f"{name} (the server does not list its models)")
+        elif name in offered:
+            yield _fine("model", name)
+        else:
+            some = ", ".join(sorted(offered)[:5])
+            yield _bad("model", f"The server has no {name!r}.", f"Set {variable}, such as: {some}.")
 
 
 def _clock(reply: httpx.Response) -> Iterator[Finding]:

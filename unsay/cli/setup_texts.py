@@ -58,7 +58,7 @@ SETUP_TEXTS: Mapping[str, str] = {
     "{} answers": "{} は応答しています",
     "{} (the server does not list its models)": "{}(サーバーはモデルの一覧を返しません)",
     "The server has no {}.": "サーバーにモデル{}がありません。",
-    "Set UNSAY_MODEL, such as: {}.": "UNSAY_MODEL を設定してください(例: {})。",
+    "Set {}, such as: {}.": "{} を設定してください(例: {})。",
     "Set the computer's clock: locks between computers and times of turns rely on it.": (
         "時計を合わせてください。コンピューター間のロックとターンの日時に使われます。"
     ),
