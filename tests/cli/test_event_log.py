@@ -42,7 +42,8 @@ def test_events(run: Run, database: Path) -> None:
     """Each has a line with its time, type, turn, run and words, the oldest first."""
     del database
     result = run("events")
-    lines = [line.split(maxsplit=5) for line in result.stdout.splitlines()]
+    title, *lines = [line.split(maxsplit=5) for line in result.stdout.splitlines()]
+    assert ["time", "event", "turn", "run", "text"] == title
     assert "thread talk\n" == result.stderr
     assert ["user_message", "1", LISTS] == [lines[0][2], lines[0][3], lines[0][5]]
     assert ["assistant_message", "1", ON_LISTS[:20]] == [*lines[1][2:4], lines[1][5][:20]]

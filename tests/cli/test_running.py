@@ -41,9 +41,10 @@ def test_runs(run: Run, database: Path) -> None:
     """Each has a line with its question, also when it was taken back, and its error below."""
     del database
     result = run("runs")
-    lines = result.stdout.splitlines()
+    title, *lines = result.stdout.splitlines()
     assert "thread talk\n" == result.stderr
-    assert [LISTS, NESTED, BROKEN] == [line[line.index(" s  ") + 4 :] for line in lines[:3]]
+    place = title.index("question")
+    assert [LISTS, NESTED, BROKEN] == [line[place:] for line in lines[:3]]
     assert ["completed", "completed", "failed"] == [line.split()[1] for line in lines[:3]]
     assert lines[3].startswith("    AssertionError: ")
     assert 4 == len(lines)
@@ -61,7 +62,7 @@ def test_runs_json(run: Run, database: Path) -> None:
 def test_runs_of_all_threads(run: Run, database: Path) -> None:
     """With --all each line ends in its thread."""
     del database
-    lines = run("runs", "--all", "--status", "completed").stdout.splitlines()
+    _, *lines = run("runs", "--all", "--status", "completed").stdout.splitlines()
     assert ["old", "talk", "talk"] == [line.split()[-1] for line in lines]
 
 
@@ -110,7 +111,7 @@ def test_a_damaged_event_log_hides_no_run(run: Run, database: Path) -> None:
         opened.store.delete(event_log_namespace("talk"), item.key)
     opened.close()
     result = run("runs", "--thread", "talk")
-    assert (0, 4) == (result.exit_code, len(result.stdout.splitlines()))
+    assert (0, 5) == (result.exit_code, len(result.stdout.splitlines()))  # with the header
     assert LISTS not in result.stdout
 
 
@@ -120,7 +121,7 @@ def test_a_run_that_nothing_came_of(run: Run, database: Path) -> None:
     now = "2026-01-31T09:00:00+00:00"
     drive(open_run(opened.store, "lost", "run-1", now=now))
     opened.close()
-    line = run("runs", "--thread", "lost").stdout
+    _, line = run("runs", "--thread", "lost").stdout.splitlines()
     assert ["run-1", "running", "prompted", "2026-01-31", "09:00:00", "–"] == line.split()
 
 

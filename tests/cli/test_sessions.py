@@ -47,6 +47,8 @@ def listed(run: Run, *arguments: str) -> list[str]:
         pytest.param(["--status", "active"], ["third", "second", "first"], id="newest first"),
         pytest.param(["--status", "ended"], [], id="status"),
         pytest.param(["--since", "2001-01-01T00:00:00Z"], ["third", "second", "first"], id="since"),
+        pytest.param(["--since", "2001-01-01"], ["third", "second", "first"], id="a date"),
+        pytest.param(["--until", "2001-01-01 09:00"], [], id="a local time"),
         pytest.param(["--until", "2001-01-01T00:00:00Z"], [], id="until"),
     ],
 )

@@ -4,19 +4,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 import click
 
+from unsay.cli.language import shell_language
 from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import call_text, show, usage_error
+from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import EventLogGapError, UnknownThreadError
 from unsay.events.transcript_replay import replay
 from unsay.history.runs import Run, list_runs
-from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
 from unsay.storage.base import Database, translated
 from unsay.storage.event_log import select
@@ -71,15 +73,27 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
 
 def _print_events(opened: Opened, page: Slice[Event]) -> None:
     turns = {turn.question_id: turn.number for turn in opened.conversation.timeline().turns}
-    width = max((cells_of(each["run_id"] or "–") for each in page.items), default=0)
-    for each in page.items:
-        number = turns.get(each["turn_id"]) if each["turn_id"] else None
-        head = (
-            f"{moment(each['at'])}  {each['type']:<17}  "
-            f"{'–' if number is None else number:>3}  {each['run_id'] or '–':<{width}}"
-        )
-        click.echo(line(head, words_of(each)))
+    cells = [
+        (moment(e["at"]), e["type"], str(turns.get(e["turn_id"] or "", "–")), e["run_id"] or "–")
+        for e in page.items
+    ]
+    _print_table(opened.labels.event_heads, cells, [words_of(each) for each in page.items])
     end_list(page.items, page.cursor, "No event matches.")
+
+
+def _print_table(
+    titles: str, cells: Sequence[tuple[str, ...]], tails: Sequence[str], below: Sequence[str] = ()
+) -> None:
+    """Print a header and rows, each with its text from `below`, if it has one; nothing without rows."""
+    if not cells:
+        return
+    *heads, last = titles.split("|")
+    title, *rows = aligned([heads, *cells])
+    click.echo(line(title, last))
+    for row, tail, text in zip_longest(rows, tails, below, fillvalue=""):
+        click.echo(line(row, tail))
+        if text:
+            click.echo(f"    {text}")
 
 
 def words_of(event: Event) -> str:
@@ -170,7 +184,9 @@ def runs(
             questions = _questions(opened, page.items)
         tails = [questions.get(run.turn_id, "") for run in page.items]
     objects = {"runs": list(map(asdict, page.items)), "cursor": page.cursor}
-    show(lambda: _print_runs(page, tails), as_json=as_json, **about, **objects)
+    words = Labels(shell_language())
+    titles = words.run_heads_of_all if everywhere else words.run_heads
+    show(lambda: _print_runs(page, tails, titles), as_json=as_json, **about, **objects)
 
 
 def _page(database: Database, asked: Mapping[str, Any]) -> Slice[Run]:
@@ -200,13 +216,10 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
     return {each["data"]["message"]["data"]["id"]: words_of(each) for each in asked}
 
 
-def _print_runs(page: Slice[Run], tails: Sequence[str]) -> None:
-    heads = aligned([_cells(each) for each in page.items])
-    for run, head, tail in zip(page.items, heads, tails, strict=True):
-        click.echo(line(head, tail))
-        if run.error:
-            fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
-            click.echo(f"    {one_line(run.error, fits)}")
+def _print_runs(page: Slice[Run], tails: Sequence[str], titles: str) -> None:
+    fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
+    errors = [one_line(each.error, fits) if each.error else "" for each in page.items]
+    _print_table(titles, [_cells(each) for each in page.items], tails, errors)
     end_list(page.items, page.cursor, "No run matches.")
 
 
@@ -215,5 +228,5 @@ def _cells(run: Run) -> tuple[str, ...]:
     took = "–"
     if run.ended_at is not None:
         ran = datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.started_at)
-        took = f"{ran.total_seconds():.1f} s"
+        took = f"{ran.total_seconds():.1f}"
     return (run.run_id, f"{run.status}{at_work}", moment(run.started_at), f"{took:>7}")

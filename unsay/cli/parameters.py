@@ -1,6 +1,7 @@
 """The options and arguments of each command."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, get_args
 
 import click
@@ -38,9 +39,24 @@ def _choice(
 
 def _started(what: str) -> tuple[click.Option, click.Option]:
     return (
-        _option("--since ISO", f"Only {what} started at this time or later."),
-        _option("--until ISO", f"Only {what} started before this time."),
+        _option(
+            "--since TIME",
+            f"Only {what} started at this time or later, such as 2026-01-31 or "
+            "2026-01-31T09:00; local time unless it has a zone.",
+            callback=_zoned,
+        ),
+        _option("--until TIME", f"Only {what} started before this time.", callback=_zoned),
     )
+
+
+def _zoned(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
+    """Return a time with its zone; what is not a time is returned unchanged, and refused later."""
+    del context, parameter
+    try:
+        moment = datetime.fromisoformat(given or "")
+    except ValueError:
+        return given
+    return given if moment.tzinfo else moment.astimezone().isoformat()
 
 
 def _pairs(
@@ -93,10 +109,7 @@ UNDOING = _option(
     multiple=True,
 )
 
-PLACE = (
-    click.Argument(["to"], metavar="[CHECKPOINT]", required=False),
-    _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
-)
+PLACE = click.Argument(["to"], metavar="[CHECKPOINT]", required=False)
 
 PINNED = (
     click.Argument(["message_id"], metavar="[ID]", required=False),
@@ -158,7 +171,8 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "checkpoint": (click.Argument(["name"], required=False), thread_option()),
     "task": (click.Argument(["name"]), thread_option()),
     "rollback": (
-        *PLACE,
+        PLACE,
+        _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
         _option("--preview", "Show what would be removed; change nothing."),
         UNDOING,
         thread_option(),
@@ -179,7 +193,10 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         *AGAIN,
     ),
     "fork": (
-        *PLACE,
+        PLACE,
+        _option(
+            "--turns N", "Leave out the last N turns instead of all after a checkpoint.", type=COUNT
+        ),
         _option("--as ID", "Id of the new conversation; default: a random id.", into="name"),
         thread_option(),
     ),

@@ -310,6 +310,11 @@ class Labels(Texts):
         "The calls of a tool with @reversible are undone if you name it: --tools MODULE:NAME",
         "@reversible を付けたツールの呼び出しは、--tools MODULE:NAME で指定すると取り消されます",
     )
+    event_heads: Text = Text("time|event|turn|run|text", "日時|イベント|ターン|実行|内容")
+    run_heads: Text = Text("run|status|started|seconds|question", "実行|状態|開始|秒数|質問")
+    run_heads_of_all: Text = Text(
+        "run|status|started|seconds|thread", "実行|状態|開始|秒数|スレッド"
+    )
     checkpoint_heads: Text = Text("id|name|turn|score|topic", "ID|名前|ターン|スコア|話題")
     compared_common: Text = Text("common: {messages}", "共通: {messages}")
     compared_side: Text = Text(
