@@ -50,11 +50,12 @@ class Decision:
     text: str = ""
 
 
-def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
+def ask_person(request: dict[str, Any], read: Callable[[Any], T], texts: Texts) -> T:
     """Interrupt the run to ask a person; return what `read` makes of the answer.
 
     The first call ends the run. When it is resumed, the node runs again from its start. If `read`
-    raises `InputError`, the person is asked again, with the error's text as the description.
+    raises `InputError`, the person is asked again, with the error's text in the language of `texts`
+    as the description.
     """
     # LangGraph replays the node from its start on resume and gives each `interrupt` its old answer,
     # so the loop reaches the open question again.
@@ -62,7 +63,8 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T]) -> T:
         try:
             return read(interrupt(request))
         except InputError as error:
-            actions = [{**e, "description": str(error)} for e in request["action_requests"]]
+            fault = texts.reason(str(error))
+            actions = [{**each, "description": fault} for each in request["action_requests"]]
             request = {**request, "action_requests": actions}
 
 

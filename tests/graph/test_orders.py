@@ -62,11 +62,33 @@ def test_the_report_of_tool_calls_is_in_the_language_of_the_removed_question() -
         """Book a seat."""
         return "booked"
 
-    call = ToolCalls(calls=[{"name": "book", "args": {"seat": "7C"}}], then="予約しました。")
-    graph = make(ScriptedChat(default=call), ScriptedJudge(), tools=[book])
+    def mail(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    made = [{"name": "book", "args": {"seat": "7C"}}, {"name": "mail", "args": {"to": "母"}}]
+    call = ToolCalls(calls=made, then="予約しました。")
+    graph = make(ScriptedChat(default=call), ScriptedJudge(), tools=[book, mail])
     say(graph, "席を予約してください。")
 
-    assert "取り消した処理: 座席7Cの予約。" in last(say(graph, "/undo"))
+    assert (
+        "1ターンを取り除きました。/redo で復元できます。取り消した処理: 座席7Cの予約。"
+        "取り消せなかった処理(有効なまま): mail(to='母')(取り消し方法が登録されていません)。"
+    ) == last(say(graph, "/undo"))
+
+
+def test_a_decision_that_cannot_be_read_is_asked_for_again_in_japanese() -> None:
+    """The fault takes the place of the question, in the language of the thread."""
+    graph = make(
+        ScriptedChat(default="車を買いましょう。"),
+        ScriptedJudge(default=0.2),
+        settings={"on_exhausted": "ask", "max_rollbacks": 0},
+    )
+    say(graph, "京都には何日必要ですか?")
+    state = graph.invoke(Command(resume="たぶん"), config())
+    (waiting,) = state["__interrupt__"]
+    shown = waiting.value["action_requests"][0]["description"]
+    assert shown.startswith("「たぶん」は判断として読み取れません。")
 
 
 def test_commands_and_notices_never_reach_a_model() -> None:

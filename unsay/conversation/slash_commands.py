@@ -258,7 +258,7 @@ def _moved_to(result: RollbackResult, template: str, texts: Texts) -> str:
     """Return the notice of a removal, a restore or a rollback, with what became of tool calls."""
     counts = {"turns": result.turns, "removed": result.removed, "restored": result.restored}
     text = template.format(where=result.at, changes=texts.changes(**counts))
-    return f"{text} {report_text(result.report, texts)}".strip()
+    return texts.sentences([text, report_text(result.report, texts)])
 
 
 def _can_undo(thread: ThreadHandle) -> Steps[bool]:
@@ -270,4 +270,4 @@ def _can_undo(thread: ThreadHandle) -> Steps[bool]:
 def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:
     """Return the notice of an undo (`undone`) or a redo, with what became of tool calls."""
     notice = step_notice(texts, result.change, undone=undone) if result.change else ""
-    return f"{notice} {report_text(result.report, texts)}".strip()
+    return texts.sentences([notice, report_text(result.report, texts)])

@@ -11,7 +11,6 @@ from unsay.conversation.tree import (
     SHOWN_BRANCHES,
     TurnRow,
     branch_text,
-    comma_in,
     counted_in,
     older_text,
     one_line,
@@ -132,7 +131,7 @@ class _Panel:
 
 def _result(row: TurnRow, texts: Texts) -> str:
     outcome = texts.picture_words[row.turn.outcome or "not_judged"]
-    return comma_in(texts).join([outcome, *row.notes])
+    return texts.listed([outcome, *row.notes])
 
 
 def scores(timeline: TimelineData) -> _Panel:

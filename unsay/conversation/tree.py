@@ -173,11 +173,6 @@ def counted_in(texts: Texts, number: int, noun: str) -> str:
     return counted(number, noun) if texts.language == "en" else f"{number}{_COUNTERS[noun]}"
 
 
-def comma_in(texts: Texts) -> str:
-    """Return what stands between the parts of a list in the language of the texts."""
-    return ", " if texts.language == "en" else "、"
-
-
 def _notes_of(turn: TimelineTurn, timeline: TimelineData, texts: Texts) -> list[str]:
     words = texts.tree_words
     notes = [_waiting(timeline, texts)] if turn.answer is None else []
@@ -201,7 +196,7 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
         counted_in(texts, len(timeline.checkpoints), "checkpoint"),
         counted_in(texts, sum(branch["size"] > 0 for branch in timeline.branches), "branch"),
     ]
-    name, counts = one_line(timeline.thread_id, 40), comma_in(texts).join(parts)
+    name, counts = one_line(timeline.thread_id, 40), texts.listed(parts)
     return texts.tree_words["thread"].format(thread=name, counts=counts)
 
 
@@ -217,7 +212,7 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
         else one_line(branch["reason"], cells)
     )
     size = counted_in(texts, branch["size"], "message")
-    head = f"{texts.branch_kinds.get(branch['kind'], branch['kind'])}{comma_in(texts)}{size}"
+    head = texts.listed([texts.branch_kinds.get(branch["kind"], branch["kind"]), size])
     return head + (f": {reason}" if reason else "")
 
 

@@ -280,7 +280,8 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     grant = yield from reserve()
     if grant.check.outcome != "ask":
         return grant
-    is_allowed = ask_person(spending_request(grant.check, request.texts), read_permission)
+    texts = request.texts
+    is_allowed = ask_person(spending_request(grant.check, texts), read_permission, texts)
     scope.emit("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
         over = "; ".join(map(str, grant.check.exceeded))

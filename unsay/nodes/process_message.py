@@ -206,7 +206,7 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     # The question may be gone, and the notice is in its language.
     texts = scope.texts([*messages, AIMessage(requested["text"])])
     answers = requested["answers"]
-    text = f"{requested['text']} {report_text(report, texts)}".strip()
+    text = texts.sentences([requested["text"], report_text(report, texts)])
     if commands := with_hand_offs(messages, answers):
         answers = commands
         text = with_waiting(text, state, texts)

@@ -204,7 +204,7 @@ def confirmed(
     texts = scope.texts(state["messages"])
     removed = [m for m in spoken(state["messages"]) if m.id in removed_ids]
     question = rollback_request(removed, request["reason"], best, texts)
-    agreed = ask_person(question, read_permission)
+    agreed = ask_person(question, read_permission, texts)
     scope.emit("decision", decision="approve" if agreed else "reject")
     return agreed
 

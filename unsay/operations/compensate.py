@@ -239,8 +239,10 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
             f"A person must confirm that these calls are undone: {names}. Nothing was changed: "
             "confirm each of them and try again"
         )
-    request = undo_request(calls, scope.texts(state.get("messages", [])))
-    return ask_person(request, lambda answer: read_approvals(answer, len(calls)))
+    texts = scope.texts(state.get("messages", []))
+    return ask_person(
+        undo_request(calls, texts), lambda answer: read_approvals(answer, len(calls)), texts
+    )
 
 
 def disown(messages: Sequence[AnyMessage], scope: Scope, origin: str) -> Steps[None]:

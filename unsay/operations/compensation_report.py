@@ -17,8 +17,8 @@ def report_text(report: Report, texts: Texts) -> str:
         (texts.effects_unknown, report.of("unknown")),
         (texts.effects_returned, report.of("returned")),
     )
-    return " ".join(
-        template.format(calls=", ".join(_outcome_text(each, texts) for each in outcomes))
+    return texts.sentences(
+        template.format(calls=texts.listed(_outcome_text(each, texts) for each in outcomes))
         for template, outcomes in parts
         if outcomes
     )
@@ -37,4 +37,5 @@ def _outcome_text(outcome: Outcome, texts: Texts) -> str:
     description, reason = outcome.compensation.description, outcome.reason
     if not reason or outcome.result in ("unknown", "returned"):
         return description
-    return f"{description} ({texts.rules.get(reason, reason)})"
+    gap = "" if texts.language == "ja" else " "
+    return f"{description}{gap}({texts.rules.get(reason, reason)})"

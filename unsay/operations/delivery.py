@@ -185,7 +185,7 @@ def ask_about_drafts(state: State, scope: Scope) -> Decision:
     """Return a person's decision about the turn's rejected drafts; an interrupt asks for it."""
     rejections, texts = state["turn"]["rejections"], scope.texts(state["messages"])
     best = best_rejection(state["turn"], scope.services)
-    return ask_person(person_request(rejections, best, texts), read_decision)
+    return ask_person(person_request(rejections, best, texts), read_decision, texts)
 
 
 def at_turn_start(state: State, scope: Scope) -> Steps[tuple[State, Update]]:

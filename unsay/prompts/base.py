@@ -1,7 +1,7 @@
 """A catalogue of texts: each entry is written in all languages in one place."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from string import Formatter
 from typing import Any, Generic, Self, TypeVar
@@ -141,6 +141,14 @@ class Catalogue:
             # language.
             if given is not entry.en and given is not entry.ja:
                 entry.check(given)
+
+    def sentences(self, parts: Iterable[str]) -> str:
+        """Return sentences as one text; empty ones are left out. Japanese has no space between them."""
+        return ("" if self.language == "ja" else " ").join(filter(None, parts))
+
+    def listed(self, items: Iterable[str]) -> str:
+        """Return items as a list within a sentence."""
+        return ("、" if self.language == "ja" else ", ").join(items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ class Texts(ReasonTexts):
     )
     ask_undo: Text = Text(
         "This removes the tool call {call} from the conversation. Also undo its effect?",
-        "この操作により、ツール呼び出し{call}が会話から取り除かれます。その実行結果も取り消しますか?",
+        "この操作により、ツール呼び出し「{call}」が会話から取り除かれます。その実行結果も取り消しますか?",
     )
     refused: Text = Text("{reason}. Nothing was changed.", "{reason}。何も変更していません。")
     not_in_chat: Text = Text(
@@ -336,7 +336,7 @@ class Texts(ReasonTexts):
             for name, count in counted.items()
             if count or name == "turns"
         ]
-        return ("" if self.language == "ja" else " ").join(parts)
+        return self.sentences(parts)
 
     def step_text(self, change: StepChange) -> str:
         """Return sentences about what undoing or redoing a step did; also if it changed nothing."""
@@ -353,7 +353,7 @@ class Texts(ReasonTexts):
             for name, count in counted.items()
             if count
         ]
-        return ("" if self.language == "ja" else " ").join(parts) or self.step_changes["nothing"]
+        return self.sentences(parts) or self.step_changes["nothing"]
 
     def with_read_tool(self) -> Self:
         """Return a copy whose shortened tool results name the tool that reads them in full."""

@@ -38,6 +38,18 @@ class ReasonTexts(PictureTexts):
             "{} is neither yes nor no: answer 'approve' or 'reject'": (
                 "{}は承認でも却下でもありません。approve(承認)か reject(却下)で答えてください"
             ),
+            "{} is no decision: resume with {}": (
+                "{}は判断として読み取れません。{} の形で再開してください"
+            ),
+            "A decision to {} needs the text, as in {}: {} has none": (
+                "{}には、{} のように文が必要です。{}には文がありません"
+            ),
+            "{} has {} decisions; give {}, one an action": (
+                "{}には判断が{}件あります。操作ごとに1件ずつ、合わせて{}件にしてください"
+            ),
+            "{}: approve or reject what is to be taken back": (
+                "{}は使えません。処理を取り消すなら approve、残すなら reject で答えてください"
+            ),
             "The command has no argument: write {}": "次の形で入力してください: {}",
             "There is no removed branch to restore in this conversation": (
                 "復元できるブランチはありません"

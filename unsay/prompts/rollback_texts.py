@@ -122,4 +122,4 @@ class RollbackTexts(ModelTexts):
         ]
         reasons = dict.fromkeys(each["reason"] for each in listed if each["reason"])
         parts += [self.removal_reason.format(reason=reason) for reason in reasons]
-        return ("" if self.language == "ja" else " ").join(parts)
+        return self.sentences(parts)
