@@ -68,7 +68,14 @@ def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
         result = run(*typed.split())
         assert result.stderr.startswith("スレッド t\nunsay: ")
         assert is_japanese(result.stderr.split("unsay: ")[1])
-    for typed in ("pin nope", "label =x", "replay --run run-x", "fork --thread t", "fork nope"):
+    for typed in (
+        "pin nope",
+        "label =x",
+        "replay --run run-x",
+        "replay --attempt 5",
+        "fork --thread t",
+        "fork nope",
+    ):
         assert is_japanese(run(*typed.split()).stderr.split("スレッド t\n")[-1])
     assert "条件に合うイベントはありません。" in run("events", "--run", "x").stderr
     assert "/" not in run("compact").stdout

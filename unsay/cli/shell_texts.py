@@ -251,6 +251,30 @@ SHELL_TEXTS: Mapping[str, str] = {
     "A postgresql:// URL needs more packages ({}): pip install 'unsay[postgres]'": (
         "postgresql:// のURLには追加のパッケージが必要です({}): pip install 'unsay[postgres]'"
     ),
+    "{} was written by a newer version of unsay (layout {}, this version reads {}): upgrade unsay. The database is unchanged": (
+        "{}は新しいバージョンの unsay で作成されています(形式{}、このバージョンは{})。unsay を更新してください。データベースは変更していません"
+    ),
+    "{} was written by an older version of unsay (layout {}, this version reads {}): give another path. The database is unchanged": (
+        "{}は古いバージョンの unsay で作成されています(形式{}、このバージョンは{})。別のファイルを指定してください。データベースは変更していません"
+    ),
+    "{} cannot be opened ({}): check that the server runs, and that host and port are right": (
+        "{}に接続できません({})。サーバーが動いているか、ホストとポートが正しいか確認してください"
+    ),
+    # Turns, branches and past requests.
+    "Turn {} has no attempt {}; there are {}": "ターン{}に試行{}はありません。試行は{}回です",
+    "No failed request of attempt {} is kept; {} lists the runs, and a turn that succeeded is replayed by its number": (
+        "試行{}に、不合格や失敗のリクエストは残っていません。{} で実行の一覧を表示できます。成功したターンは番号で指定してください"
+    ),
+    "The turn id {} was used for {}, so it cannot be used for {}: send the same words to get their answer, or give the new ones a new id. Nothing was stored": (
+        "ターンのID{}は{}に使用済みのため、{}には使えません。同じ文を送るか、別のIDを指定してください。何も保存していません"
+    ),
+    "The turn {} got no answer of its own, and other messages follow its question: send the message under a new id. Nothing was stored": (
+        "ターン{}には回答がなく、質問のあとに別のメッセージがあります。新しいIDで送ってください。何も保存していません"
+    ),
+    "Message {} is not in this branch": "メッセージ{}はこのブランチにありません",
+    "The messages {} do not end in an answer, and a question alone would wait for one: pick its answer too, or ask it again": (
+        "指定したメッセージ({})が回答で終わっていません。質問とその回答を一緒に指定するか、もう一度質問してください"
+    ),
     # Models, keys, budgets and settings.
     "There is no model to answer with: set UNSAY_MODEL to a model's name and OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model with {}; `unsay demo` needs neither": (
         "回答するモデルが指定されていません。UNSAY_MODEL にモデル名を、OPENAI_API_KEY にキーを設定してください(自分のサーバーなら、キーの代わりに OPENAI_BASE_URL にアドレス)。モデルは --model でも指定できます。`unsay demo` にはどちらも不要です"
@@ -276,6 +300,9 @@ SHELL_TEXTS: Mapping[str, str] = {
     ),
     "The model's provider failed ({}). {}": (
         "モデルの提供元でエラーが発生しました({})。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
+    ),
+    "The model's client cannot send these messages ({}). Remove what it names, such as an image or a file, or use a model that takes it. {}": (
+        "このモデルには送れない内容があります({})。示された画像やファイルなどを外すか、対応するモデルを使ってください。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
     ),
     "The provider refused the request ({}). Check the model's name, OPENAI_API_KEY and OPENAI_BASE_URL. {}": (
         "モデルの提供元がリクエストを拒否しました({})。モデル名、OPENAI_API_KEY、OPENAI_BASE_URL を確認してください。質問は残っています。同じ質問を送ると再開し、別の質問を送ると置き換わります"
