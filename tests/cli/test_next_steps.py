@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, DRAFTS, LISTS, NESTED, SCORES
 from unsay.conversation.conversation import Conversation
+from unsay.messages.content import preview
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 
@@ -101,9 +102,10 @@ def test_an_exceeded_soft_budget_is_called_exceeded(
 @pytest.mark.usefixtures("talk")
 def test_what_was_forgotten_names_how_to_restore_it(run: Run) -> None:
     """The id is that of `unsay restore`."""
-    hint = run("forget", "--turn", "1", "--thread", "t").stderr.splitlines()[-1]
-    assert "sends this to the model again" in hint
-    assert 0 == run("restore", hint.split("`")[1].split()[2], "--thread", "t").exit_code
+    row, hint = run("forget", "--turn", "1", "--thread", "t").stdout.splitlines()
+    assert f"“{preview(LISTS, 40)}”" in row
+    assert "`unsay restore ID` lets the model see it again." == hint
+    assert 0 == run("restore", row.split()[0], "--thread", "t").exit_code
     assert "Nothing has been forgotten." in run("forgotten", "t").stdout
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from langchain_core.messages import message_to_dict
+from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import note, usage_error
@@ -15,11 +16,11 @@ from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned, block, line
 from unsay.conversation.branching import LIVE, Branch, Diff, Side
 from unsay.conversation.results import Preview, RollbackResult
-from unsay.conversation.tree import counted_in, forgotten_line
+from unsay.conversation.tree import counted_in
 from unsay.errors import UnknownCheckpointError
 from unsay.messages.annotations import turn_numbers
 from unsay.messages.content import preview, text_of
-from unsay.operations.commands import score_text
+from unsay.operations.commands import forgotten_text, score_text
 from unsay.operations.compensation_report import report_text
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
@@ -272,8 +273,6 @@ def forget(
     else:
         entry = conversation.forget_tool_results(results_below, reason=reason)
     _show_forgotten(opened, [entry] if entry else [])
-    if entry and not opened.as_json:
-        note(opened.labels.forgotten_hint.format(id=entry["id"]))
 
 
 @on_thread()
@@ -282,13 +281,14 @@ def forgotten(opened: Opened) -> None:
 
 
 def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
-    opened.show(
-        lambda: (
-            "\n".join(forgotten_line(each, opened.labels) for each in entries)
-            or opened.labels.no_forgotten
-        ),
-        forgotten=entries,
-    )
+    def words() -> str:
+        conversation = opened.conversation
+        config: RunnableConfig = {"configurable": {"thread_id": opened.thread_id}}
+        state = conversation.graph.get_state(config).values
+        whole = {**state, "messages": conversation.messages(), "forgotten": entries}
+        return forgotten_text(whole, opened.labels)
+
+    opened.show(words, forgotten=entries)
 
 
 @on_thread()

@@ -11,7 +11,7 @@ from unsay.prompts.base import Table, Text
 from unsay.prompts.fields import Texts
 
 _COMMAND = re.compile(
-    rf"/((?:{'|'.join(each.name for each in SLASH_COMMANDS)})\b(?: \{{branch\}})?)"
+    rf"/((?:{'|'.join(each.name for each in SLASH_COMMANDS)})\b(?: (?:\{{branch\}}|ID\b))?)"
 )
 
 
@@ -249,10 +249,6 @@ class Labels(Texts):
     verified: Text = Text(
         "The event log is complete and unchanged, and replaying it gives exactly the stored messages. Events: {events}. Messages: {messages}.",
         "イベントログに欠落や改変はなく、再生結果は保存されたメッセージと完全に一致します。イベント{events}件、メッセージ{messages}件。",
-    )
-    forgotten_hint: Text = Text(
-        "`unsay restore {id}` sends this to the model again.",
-        "`unsay restore {id}` で再びモデルに送信できます。",
     )
     stored_answer: Text = Text(
         "This turn was removed from the conversation: this is the answer that it had.",

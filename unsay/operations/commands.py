@@ -236,7 +236,7 @@ def score_text(score: float | None) -> str:
     return "–" if score is None else f"{score:.2f}"
 
 
-def forgotten_text(state: State, texts: Texts) -> str:
+def forgotten_text(state: Mapping[str, Any], texts: Texts) -> str:
     """Return what is forgotten, one entry per line, newest last, or a text that says there is none.
 
     An entry is one message, several messages, a topic, or tool results. The last line names the
@@ -247,8 +247,8 @@ def forgotten_text(state: State, texts: Texts) -> str:
             id=each["id"],
             kind=texts.forgotten_kinds[each["kind"]],
             words=words_of(state, each),
-            reason=each["reason"],
         )
+        + (texts.forgotten_reason.format(reason=each["reason"]) if each["reason"] else "")
         for each in state.get("forgotten", [])
     ]
     return "\n".join([*lines, texts.forgotten_hint]) if lines else texts.no_forgotten

@@ -206,9 +206,8 @@ class Texts(ReasonTexts):
         "Topic “{label}” goes on; its messages are sent to the model again. /retry answers the last question with them, /undo reverses this.",
         "話題「{label}」の続きとして扱い、そのメッセージも再びモデルに送信します。直前の質問は /retry で回答し直せます。/undo で取り消せます。",
     )
-    forgotten_line: Text = Text(
-        "{id}  {kind}  “{words}”  {reason}", "{id}  {kind}  「{words}」  きっかけ: {reason}"
-    )
+    forgotten_line: Text = Text("{id}  {kind}  “{words}”", "{id}  {kind}  「{words}」")
+    forgotten_reason: Text = Text("  {reason}", "  理由: {reason}")
     no_forgotten: Text = Text("Nothing has been forgotten.", "送信対象外のメッセージはありません。")
 
     # Lessons and ratings.
