@@ -224,6 +224,25 @@ class TestDecisions:
         result = run("say", "--decide", "reject")
         assert "No answer was given" in result.stdout
 
+    @pytest.mark.parametrize("decision", ["approve", "edit:In my own words.", "reject"])
+    def test_a_decision_about_drafts_needs_no_model(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, decision: str
+    ) -> None:
+        """The person who decides may have no key; instructions for another draft need a model."""
+        monkeypatch.delenv("UNSAY_MODEL")
+        assert 0 == run("say", "--decide", decision).exit_code
+        assert 3 == run("say", "--decide", decision).exit_code
+
+    def test_instructions_without_a_model_are_kept(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The error says what is missing, and `--resume` follows them."""
+        with monkeypatch.context() as patch:
+            patch.delenv("UNSAY_MODEL")
+            result = run("say", "--decide", "no cars, please")
+            assert (1, True) == (result.exit_code, "There is no model" in result.stderr)
+        assert f"{ON_NESTED}\n" == run("say", "--resume").stdout
+
     def test_json_holds_the_request(self, run: Run, home: Path) -> None:
         """Programs get LangChain's own human-in-the-loop request."""
         del home

@@ -114,7 +114,8 @@ def say(
     attached = load_files(files)
     if words is not None:
         words = attached.text(words)
-    with speaking(db, thread, begins=text is not None, **options) as speaker:
+    begins, decides = text is not None, decide is not None
+    with speaking(db, thread, begins=begins, decides=decides, **options) as speaker:
         if words is None:
             _resume(speaker, decide, as_json=as_json)
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, aclosing, closing, contextmanager
+from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.effects import drive
-from unsay.errors import InputError
+from unsay.errors import InputError, MissingModelError
 from unsay.graph.builder import make_services
 from unsay.history.threads import load_pending_input
 from unsay.interrupts import yes_or_no
@@ -173,6 +173,7 @@ def speaking(
     thread: str | None,
     *,
     begins: bool,
+    decides: bool = False,
     tools: Sequence[str] = (),
     mcp: str | None = None,
     **named: str | None,
@@ -183,6 +184,7 @@ def speaking(
         db: The database, as in `location`. Without `begins` it must exist.
         thread: The thread's id. `None` is the newest thread, or with `begins` a new one.
         begins: Whether the database and the thread may be new.
+        decides: Whether a person's decision resumes the thread; it may need no model.
         tools: Values of `--tools`.
         mcp: The value of `--mcp`.
         **named: `model`, `judge_model` and `system`, which replace configured ones unless `None`.
@@ -191,14 +193,16 @@ def speaking(
         ConfigurationError: A setting, a tool or the database's URL cannot be used.
         InputError: A tool, a server's tools or the thread's id cannot be used.
         MissingExtraError: `mcp` is given, and the extra is not installed.
-        MissingModelError: There is no model; nothing was created.
+        MissingModelError: There is no model, without `decides`; nothing was created.
         NotFoundError: Without `begins`, the named database file does not exist.
         UnknownThreadError: Without `begins`, there is no thread yet.
         StorageError: The database cannot be opened.
     """
     settings = settings_of(named)
     # Before the database is opened: without a model none is created.
-    model = make_services(settings=settings).model
+    model = None
+    with suppress(MissingModelError) if decides else nullcontext():
+        model = make_services(settings=settings).model
     models: dict[str, Any] = {"model": model, "settings": settings}
     with ExitStack() as stack:
         # The verdict of a panel does not say that one of its judges failed.
