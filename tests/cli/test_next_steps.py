@@ -52,6 +52,7 @@ def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, typed: li
         (["say", "hello", "there"], "A TEXT of several words needs quotes."),
         (["edit", "1", "hello", "there"], "A TEXT of several words needs quotes."),
         (["say", "-really"], "A TEXT that begins with a dash comes after --."),
+        (["--db", "my.db", "threads"], "Options come after the command."),
         (["say"], "TEXT (- reads standard input)"),
         (["say", "hi", "--tools", "sys:maxsize"], "neither a tool nor a function"),
         (["say", "hi", "--tools", "mine.py:add"], "leave out .py"),

@@ -108,7 +108,7 @@ def test_an_automatic_rollback_is_restored_before_what_follows(*, store: bool, n
     [
         ("/restore", "There is no removed branch to restore"),
         ("/restore branch-zzz", "/branches lists its 0 branches"),
-        ("/restore nope", "/branches lists the branches"),
+        ("/restore nope", "/branches, /timeline and /forgotten list the branches"),
     ],
 )
 def test_a_refused_restore_changes_nothing(typed: str, expected: str) -> None:

@@ -171,6 +171,8 @@ def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -
         parts.append(translate("A thread is named with --thread ID."))
     if isinstance(error, click.NoSuchOption) and _takes(error.ctx, "text"):
         parts.append(translate("A TEXT that begins with a dash comes after --."))
+    if isinstance(error, click.NoSuchOption) and isinstance(error.ctx.command, click.Group):
+        parts.append(translate("Options come after the command."))
     parts.append(translate(f"Try '{error.ctx.command_path} --help'."))
     return " ".join(parts).replace("。 ", "。")
 

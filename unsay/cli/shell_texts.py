@@ -67,6 +67,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Got unexpected extra argument ({}).": "余分な引数があります({})。",
     "Got unexpected extra arguments ({}).": "余分な引数があります({})。",
     "A thread is named with --thread ID.": "スレッドは --thread ID で指定します。",
+    "Options come after the command.": "オプションはコマンドの後に指定してください。",
     "A TEXT of several words needs quotes.": "空白を含む文は引用符で囲んでください。",
     "A TEXT that begins with a dash comes after --.": (
         "- で始まる文は、-- の後に指定してください。"

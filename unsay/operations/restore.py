@@ -93,8 +93,9 @@ def restore(
             "its branch to add a copy at the end"
         )
     raise UnknownBranchError(
-        f"No branch, compacted topic or removed message has the id {what!r}; branches() lists the "
-        "branches, timeline() the topics"
+        f"No branch, compacted topic or removed message has the id {what!r}, and nothing that is "
+        "forgotten; branches(), timeline() and forgotten() list the branches, the topics and what is "
+        "forgotten"
     )
 
 

@@ -57,8 +57,8 @@ class ReasonTexts(PictureTexts):
             "This thread has no branch {}; {} lists its {} branches": (
                 "ブランチ{}はありません。{} で一覧を表示できます"
             ),
-            "No branch, compacted topic or removed message has the id {}; {} lists the branches, {} the topics": (
-                "{}というIDのブランチ、話題、取り除いたメッセージはありません。{} でブランチの一覧を表示できます"
+            "No branch, compacted topic or removed message has the id {}, and nothing that is forgotten; {}, {} and {} list the branches, the topics and what is forgotten": (
+                "{}というIDのブランチ、話題、取り除いたメッセージ、送信対象外のメッセージはありません。{} でブランチ、{} で話題、{} で送信対象外の一覧を表示できます"
             ),
             "{} is the beginning of {} branch ids; give more of the id": (
                 "{}で始まるブランチのIDが{}件あります。IDをもう少し長く入力してください"
