@@ -118,6 +118,7 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
         tmux.expect("running legs · 1 s")
         Path("release").write_text("now")
         screen = tmux.expect("judging the answer · 1 s")
+        assert "called legs({" in screen
         assert ON_LISTS in flat(screen)
         verdict.set()
         screen = tmux.expect("score 0.90")
@@ -205,7 +206,7 @@ def test_a_picker_shows_what_would_go(serve: Serve, tmp_path: Path) -> None:
         tmux.press("Escape", "Escape")
         screen = tmux.expect("Would roll back to")
         assert "checkpoint start, after turn 1" in screen
-        assert f"❯ before turn 2 “{NESTED}”" in screen
+        assert f"❯ before turn 2 0.90 “{NESTED}”" in screen
         assert "Turns: 1. Messages: 2." in screen
         tmux.press("Escape")
         tmux.expect("> half a question")

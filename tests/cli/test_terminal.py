@@ -154,7 +154,7 @@ def test_chat_completes_commands(serve: Serve) -> None:
         terminal.type("\t")
         terminal.expect("yoto")
         terminal.type("\r")
-        terminal.expect("Rolled back to checkpoint kyoto")
+        terminal.expect("is at checkpoint kyoto already")
         terminal.type("/exit\r")
         assert 0 == terminal.wait()
 

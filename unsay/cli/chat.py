@@ -218,8 +218,8 @@ class Chat:
             self._speaker.resume(decision, self._show)
             self._show_removed()
             return
-        self._ordered = None
         if command is None:
+            self._ordered = None
             self._screen.labels = self._speaker.labels(line)
             self._screen.begin()
             images = list(self._files.images.values())
@@ -230,11 +230,7 @@ class Chat:
             self._obey(command, line)
 
     def _obey(self, command: Command, line: str) -> None:
-        """Carry out a slash command.
-
-        If an undo or rollback removes a question, its words are put into the prompt. Raises what
-        `Speaker.say` raises; `run` shows it.
-        """
+        """Carry out a slash command; raises the errors of `Speaker.say`, which `run` shows."""
         named = command["argument"] if command["verb"] == "help" else ""
         if named and not self._as_json and (own := self._own_help(named)):
             click.echo(own)

@@ -31,8 +31,10 @@ def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
         order = str(len(answered) - index)
         if order not in names:  # a checkpoint of that name would be taken instead
             question = preview(with_file_names(turn.question), QUESTION_CHARS)
-            text = words.back_turn.format(turn=turn.number, question=question)
-            places.append((f"{text}  {score_text(turn.score)}", order))
+            # The score comes first: a narrow terminal cuts the end off.
+            score = score_text(turn.score)
+            row = words.back_turn.format(turn=turn.number, score=score, question=question)
+            places.append((row, order))
         places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
     return places
 

@@ -21,7 +21,7 @@ from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
 from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line
-from unsay.messages.content import cells_of, with_file_names
+from unsay.messages.content import cells_of, preview, with_file_names
 from unsay.operations.commands import score_text
 
 NOTE_INDENT = 2
@@ -29,6 +29,9 @@ NOTE_INDENT = 2
 # How many turns of an opened thread are shown, and how many lines of an answer.
 LAST_TURNS = 3
 ANSWER_ROWS = 12
+
+# How much of a tool's arguments is shown, and of an error of it.
+CALL_CHARS = 200
 
 # First argument of the log records of a failure that a turn shows in words.
 SHOWN_FAILURE = "judge_failed"
@@ -107,6 +110,8 @@ class Screen:
             "topic": self._topic,
             "compaction": lambda event: self._fill(self.labels.summarized, event.data),
             "verdict": self._verdict,
+            "tool_call": self._tool_call,
+            "tool_result": self._tool_result,
             "messages_removed": lambda _: self.note(self.labels.question_removed),
             "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
             "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
@@ -274,6 +279,15 @@ class Screen:
         is_over = event.data["usage"] > 1
         words = self.labels.budget_exceeded if is_over else self.labels.budget_warning
         self.note(words.format(text=text))
+
+    def _tool_call(self, event: Event) -> None:
+        call = call_text(event.data["name"], event.data["args"])
+        self.note(self.labels.called.format(call=preview(call, CALL_CHARS)))
+
+    def _tool_result(self, event: Event) -> None:
+        if event.data["status"] == "error":
+            reason = preview(event.data["text"], CALL_CHARS)
+            self.note(self.labels.call_failed.format(name=event.data["name"], reason=reason))
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":

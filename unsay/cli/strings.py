@@ -151,6 +151,10 @@ class Labels(Texts):
     asking: Text = Text("waiting for the model", "モデルの応答を待っています")
     judging: Text = Text("judging the answer", "回答を評価しています")
     running_tool: Text = Text("running {name}", "{name} を実行しています")
+    called: Text = Text("called {call}", "ツールを呼び出しました: {call}")
+    call_failed: Text = Text(
+        "{name} failed: {reason}", "ツール {name} でエラーが発生しました: {reason}"
+    )
     earlier_turns: Text = Text("earlier turns: {count}", "これより前: {count}ターン")
     summary_failed: Text = Text(
         "the summarizer failed ({error}); using a local summary, also in the next turns",
@@ -225,7 +229,9 @@ class Labels(Texts):
         "番号を入力して Enter を押してください。Enter だけで取り消します。",
     )
     back_title: Text = Text("Roll back to", "どこに戻りますか?")
-    back_turn: Text = Text("before turn {turn}  “{question}”", "ターン{turn}の前  「{question}」")
+    back_turn: Text = Text(
+        "before turn {turn}  {score}  “{question}”", "ターン{turn}の前  {score}  「{question}」"
+    )
     back_checkpoint: Text = Text(
         "checkpoint {name}, after turn {turn}", "チェックポイント {name}(ターン{turn}の後)"
     )
