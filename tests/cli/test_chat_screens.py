@@ -235,6 +235,24 @@ def test_a_rejected_draft_is_struck_out(serve: Serve, tmp_path: Path) -> None:
     assert "rejected, score 0.10: It is worth 0.1." in flat(re.sub(r"\x1b\[[\d;]*m", "", screen))
 
 
+def test_a_rejected_draft_is_struck_out_though_the_judge_nearly_uses_the_budget(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The warning before the verdict is shown behind the reason: the draft is still the last text."""
+    serve(DRAFTS, SCORES)
+    given = {"UNSAY_SESSION_BUDGET_TOKENS": "20000", "UNSAY_BUDGET_WARNING": "0.0001"}
+    with Tmux(tmp_path, "chat", environment={**given, "UNSAY_BUDGET_MODE": "soft"}) as tmux:
+        tmux.expect(READY)
+        tmux.type(NESTED)
+        tmux.expect("score 0.90")
+        screen = tmux.screen(colors=True)
+    styled = re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)
+    struck = " ".join(part for style, part in styled if "9" in style.split(";"))
+    assert flat(CARS) in flat(struck)
+    plain = flat(re.sub(r"\x1b\[[\d;]*m", "", screen))
+    assert re.search(r"rejected, score 0.10: It is worth 0.1. the budget is nearly used up", plain)
+
+
 def test_without_a_passing_draft_the_screen_says_what_was_restored(
     serve: Serve, tmp_path: Path
 ) -> None:

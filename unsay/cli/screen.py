@@ -36,6 +36,11 @@ CALL_CHARS = 200
 # First argument of the log records of a failure that a turn shows in words.
 SHOWN_FAILURE = "judge_failed"
 
+# Events whose notes wait while a draft is judged: behind one, it could not be struck out.
+HELD = frozenset(
+    {"budget_warning", "compaction", "context_warning", "summary_failed", "topic", "verdict"}
+)
+
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -100,6 +105,9 @@ class Screen:
         self._is_last = False
         """Whether the draft is the last text on the screen, so that it can be drawn again."""
 
+        self._held: list[Event] | None = None
+        """Events to show after the verdict; `None` while nothing is judged."""
+
         self._message_id: str | None = None
         self._wrap = Wrap(columns=columns())
         self._shown: Mapping[str, Callable[[Event], None]] = {
@@ -132,6 +140,7 @@ class Screen:
 
     def ask(self) -> None:
         """Say from the next `tick` on that the program waits for the model."""
+        self._held = None
         self._spinner.start(self.labels.asking)
 
     def tick(self) -> None:
@@ -139,15 +148,33 @@ class Screen:
         self._spinner.tick()
 
     def show(self, event: Event) -> None:
-        """Show one event; kinds that say nothing new to a person are left out."""
+        """Show one event; kinds that say nothing new to a person are left out.
+
+        While a draft is judged, those in `HELD` wait until it is rejected or delivered.
+        """
         self._spinner.clear()
+        if self._held is not None and event.kind in HELD:
+            self._held.append(event)
+            return
+        if event.kind == "judging" and self._held is None:
+            self._held = []
+        is_rejection = event.kind == "draft_rejected"
+        if not is_rejection and (event.reply is not None or event.kind in self._shown):
+            self._show_held()
         if event.reply is not None:
             self._spinner.start("")
             self.reply(event.reply)
             return
         if handler := self._shown.get(event.kind):
             handler(event)
+        if is_rejection:
+            self._show_held()
         self._spinner.start(self._activity_after(event))
+
+    def _show_held(self) -> None:
+        held, self._held = self._held or [], None
+        for event in held:
+            self._shown[event.kind](event)
 
     def _activity_after(self, event: Event) -> str:
         """Return what the program does after an event; empty while words of an answer arrive.
