@@ -185,10 +185,7 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
     decisions = given if isinstance(given, list) else [given] * count
     if len(decisions) != count:
         raise InputError(f"{answer!r} has {len(decisions)} decisions; give {count}, one an action")
-    kinds = [read_decision(each).kind for each in decisions]
-    if set(kinds) - {"approve", "reject"}:
-        raise InputError(f"{answer!r}: approve or reject what is to be taken back")
-    return [kind == "approve" for kind in kinds]
+    return [read_permission(each) for each in decisions]
 
 
 def yes_or_no(text: str) -> Literal["approve", "reject"] | None:

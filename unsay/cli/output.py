@@ -27,7 +27,7 @@ EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, Co
 
 _UNDECIDED = 'resume it with "approve", "reject", or {"decisions": [...]}'
 _STOPPED = "resume it, say something else, or undo it first"
-_UNCONFIRMED = "confirm each of them and try again"
+_UNCONFIRMED = "call it with confirm=…, a function that returns for each of them whether to undo it"
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "chat": {
         _UNDECIDED: "enter approve or reject",

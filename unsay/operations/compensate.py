@@ -237,7 +237,7 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
         names = ", ".join(each.description for each in calls)
         raise ConfirmationNeededError(
             f"A person must confirm that these calls are undone: {names}. Nothing was changed: "
-            "confirm each of them and try again"
+            "call it with confirm=…, a function that returns for each of them whether to undo it"
         )
     texts = scope.texts(state.get("messages", []))
     return ask_person(

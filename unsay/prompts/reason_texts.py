@@ -47,8 +47,8 @@ class ReasonTexts(PictureTexts):
             "{} has {} decisions; give {}, one an action": (
                 "{}には判断が{}件あります。操作ごとに1件ずつ、合わせて{}件にしてください"
             ),
-            "{}: approve or reject what is to be taken back": (
-                "{}は使えません。処理を取り消すなら approve、残すなら reject で答えてください"
+            "A person must confirm that these calls are undone: {}. Nothing was changed: {}": (
+                "次の呼び出しの取り消しには確認が必要です: {}。何も変更していません"
             ),
             "The command has no argument: write {}": "次の形で入力してください: {}",
             "There is no removed branch to restore in this conversation": (
