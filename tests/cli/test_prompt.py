@@ -101,12 +101,14 @@ def test_a_line_can_be_edited(tmp_path: Path) -> None:
     ("typed", "sent"),
     [
         pytest.param("/undo\r", "/undo", id="a command replaces it"),
+        pytest.param("exit\r", "exit", id="nor does a word that leaves"),
+        pytest.param(" exit\r", "What is Kyoto? exit", id="a word of the question"),
         pytest.param("\r", "What is Kyoto?", id="sent again"),
         pytest.param(" Or 1/2?\r", "What is Kyoto? Or 1/2?", id="changed"),
     ],
 )
 def test_a_removed_question_does_not_begin_a_command(tmp_path: Path, typed: str, sent: str) -> None:
-    """A person who types /undo twice sends no question that ends in /undo."""
+    """A person who types /undo twice, or `exit` after it, sends no question that ends in this."""
     with keyboard(tmp_path) as (keys, reader):
         reader.given_back = "What is Kyoto?"
         keys.send_text(typed)

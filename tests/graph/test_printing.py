@@ -48,6 +48,15 @@ def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
     assert str(reply).startswith("This call would exceed the budget. Raise the limit and allow it?")
 
 
+def test_why_an_empty_draft_failed_is_in_the_language_of_the_question() -> None:
+    """Lists of branches show the reason as it was stored."""
+    model = ScriptedChat(replies={"京都": ["", "二日です。"]})
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+        opened.say("京都には何日いればいいですか?")
+        (rejected,) = [each for each in opened.branches() if each.kind == "draft"]
+    assert "モデルが何も返しませんでした。" == rejected.reason
+
+
 def test_a_question_that_waits_is_in_the_tree() -> None:
     """Also while it is stored beside the transcript, as during its first model call or after a crash."""
     begun, go = Event(), Event()

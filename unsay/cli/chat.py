@@ -3,7 +3,6 @@
 import sys
 from dataclasses import replace
 from functools import partial
-from unicodedata import normalize
 
 import click
 from langchain_core.messages import AnyMessage
@@ -14,7 +13,7 @@ from unsay.cli.output import exit_code_of, note, print_json, show_error, version
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, leaves
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.status import status_of
@@ -34,9 +33,6 @@ from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import answered_turns, parse_command
 from unsay.state import Command
-
-# Words that leave the chat, as in other programs; the model is not sent them.
-LEAVING = frozenset({"exit", "quit", "終了"})
 
 QUESTION_CHARS = 60
 
@@ -183,8 +179,7 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            # A Japanese keyboard types "ｅｘｉｔ" as well.
-            if normalize("NFKC", line).lower() in LEAVING or _verb_of(line) == "exit":
+            if leaves(line) or _verb_of(line) == "exit":
                 return None
             if line:
                 return line

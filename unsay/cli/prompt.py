@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from select import select
+from unicodedata import normalize
 
 import click
 from prompt_toolkit import PromptSession
@@ -27,8 +28,16 @@ PROMPT = "> "
 ROLLBACK = "/rollback"
 TAKES_CHECKPOINT = f"{ROLLBACK} "
 
+# Words that leave the chat, as in other programs; the model is not sent them.
+LEAVING = frozenset({"exit", "quit", "終了"})
+
 # A dumb terminal sends a paste line by line; lines that follow within this time belong to it.
 PASTE_SECONDS = 0.05
+
+
+def leaves(line: str) -> bool:
+    """Return whether a line is a word that leaves the chat, also in full-width letters."""
+    return normalize("NFKC", line).strip().lower() in LEAVING
 
 
 class Commands(Completer):
@@ -118,7 +127,7 @@ class Keyboard:
     ) -> None:
         self.typed = ""
         self.given_back = ""
-        """A removed question that is put into the prompt; a slash typed after it replaces it."""
+        """A removed question in the prompt; a slash, or a word that leaves, typed after it replaces it."""
 
         self._completer = Commands(
             described_commands(language), lambda: checkpoint_names(conversation)
@@ -141,7 +150,9 @@ class Keyboard:
         """
         self.typed, self._completer.choices = "", choices
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
-        return self._session.prompt(asked, default=prefill)
+        text = self._session.prompt(asked, default=prefill)
+        added = text.removeprefix(self.given_back)
+        return added if leaves(added) and not added[:1].isspace() else text
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
