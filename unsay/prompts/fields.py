@@ -207,7 +207,7 @@ class Texts(ReasonTexts):
         "話題「{label}」の続きとして扱い、そのメッセージも再びモデルに送信します。直前の質問は /retry で回答し直せます。/undo で取り消せます。",
     )
     forgotten_line: Text = Text("{id}  {kind}  “{words}”", "{id}  {kind}  「{words}」")
-    forgotten_reason: Text = Text("  {reason}", "  理由: {reason}")
+    forgotten_reason: Text = Text("  {reason}", "  外した理由: {reason}")
     no_forgotten: Text = Text("Nothing has been forgotten.", "送信対象外のメッセージはありません。")
 
     # Lessons and ratings.
