@@ -85,13 +85,16 @@ def _meant(
 ) -> str:
     """Return what the caller may have meant, for the end of an error; empty if that is not known.
 
-    The text names a list for a single item, the number for one that was given as text, or the texts
-    for documents of LangChain. If a value was given by position and fits exactly one other
-    parameter, the text names that parameter.
+    The text names the number that was given as text, the id of an object, such as a checkpoint, a
+    list for a single item, or the texts for documents of LangChain. If a value was given by
+    position and fits exactly one other parameter, the text names that parameter.
     """
     if isinstance(value, str) and value.isdecimal() and _takes(int(value), annotations[name]):
         return f" (did you mean {name}={int(value)}?)"
     items = value if isinstance(value, list | tuple) else [value]
+    key = value.get("id") if isinstance(value, Mapping) else getattr(value, "id", None)
+    if isinstance(key, str) and _takes(key, annotations[name]):
+        return f"; give its id: {name}={key!r}"
     if any(hasattr(each, "page_content") for each in items):
         return "; give the texts: [each.page_content for each in …]"
     if fits([value], annotations[name]) and not fits(object(), annotations[name]):

@@ -49,6 +49,8 @@ UnsayError
     └── ToolStepsError            the model called tools more often than allowed
 """
 
+from collections.abc import Sequence
+
 
 class UnsayError(Exception):
     """Base class of all errors that unsay raises on purpose."""
@@ -154,7 +156,11 @@ class BudgetExceededError(ConflictError):
 
 
 class BudgetDeclinedError(BudgetExceededError):
-    """A person refused a call over the budget; the model was not called."""
+    """A person refused a call over the budgets named in `settings`; the model was not called."""
+
+    def __init__(self, message: str, *, settings: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.settings = tuple(settings)
 
 
 class CheckpointExistsError(ConflictError):

@@ -521,6 +521,7 @@ def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None
     question, told = state["messages"]
     assert ("First question, please?", True) == (question.content, is_notice(told))
     assert told.content.startswith("No answer was given: the call would exceed the budget")
+    assert "raise the budget (session_budget_tokens)" in told.content
     assert ([], []) == (model.inputs, drive(load_usage_account(store, "t"))["holds"])
     assert "exceed_budget" == decision(run(graph, "First question, please?"))
 

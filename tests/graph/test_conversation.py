@@ -191,6 +191,17 @@ def test_a_thread_that_does_not_exist(tmp_path: Path, verb: Any) -> None:
         assert [] == list_threads(conversation.graph.store)
 
 
+def test_a_thread_that_has_only_labels_can_be_shown(tmp_path: Path) -> None:
+    """A host can show a thread that it made for a user, whose commands it limits."""
+    with opened(tmp_path, thread="new", commands=["undo"]) as conversation:
+        conversation.label(user="ann")
+        assert ((), None) == (conversation.timeline().turns, conversation.timeline().pending)
+        assert ((), []) == (conversation.checkpoints(), conversation.events())
+        with pytest.raises(NothingToUndoError):
+            conversation.undo()
+        assert {"user": "ann"} == conversation.label().labels
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\x00b"])
 def test_a_thread_id_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     """A thread needs a printable id."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from unsay import (
     AsyncConversation,
@@ -299,6 +299,16 @@ def opened() -> Conversation:
             lambda: opened().edit("2", "Hi"),  # type: ignore[arg-type]
             r"turn must be int, got '2' \(did you mean turn=2\?\)",
             id="a number as text",
+        ),
+        pytest.param(
+            lambda: opened().rollback({"id": "cp-1", "turn": 1}),  # type: ignore[arg-type]
+            r"got \{'id': 'cp-1', 'turn': 1\}; give its id: to='cp-1'",
+            id="a whole checkpoint for its id",
+        ),
+        pytest.param(
+            lambda: opened().pin(AIMessage("Hello!", id="7")),  # type: ignore[arg-type]
+            r"give its id: message_id='7'",
+            id="a whole message for its id",
         ),
         pytest.param(
             lambda: opened().say("Hi", documents=[Document("One text.")]),  # type: ignore[list-item]

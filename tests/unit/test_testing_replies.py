@@ -290,6 +290,10 @@ def test_calls_are_recorded_over_bound_copies() -> None:
         pytest.param(lambda: ToolCalls(calls=[]), id="no calls"),
         pytest.param(lambda: Delay(seconds=-1, reply=""), id="negative delay"),
         pytest.param(lambda: Delay(seconds=float("nan"), reply=""), id="no delay"),
+        pytest.param(
+            lambda: ToolCalls(calls=[{"name": "look"}], then=["One.", "Two."]),  # type: ignore[arg-type]
+            id="a list of attempts for the reply to a result",
+        ),
         pytest.param(lambda: Fault(error=OSError, after_tokens=1), id="fault past the text"),
         pytest.param(lambda: Fault(error=OSError, after_tokens=-1), id="fault before the text"),
     ],

@@ -219,6 +219,11 @@ def extend(
     return with_times(account, times, place) if times else account
 
 
+def exceeded_settings(result: Check) -> list[str]:
+    """Return the names of the settings whose limits are exceeded, each once; maybe none."""
+    return sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
+
+
 def demand(result: Check) -> None:
     """Raise a `BudgetExceededError` with each exceeded limit if the check refused the call.
 
@@ -226,10 +231,9 @@ def demand(result: Check) -> None:
     """
     if result.outcome != "refused":
         return
-    names = sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
     raise BudgetExceededError(
         f"The model was not asked: {'; '.join(map(str, result.exceeded))}. Raise "
-        f"{' and '.join(names)}, set budget_mode to 'ask' or 'soft', or begin a new "
+        f"{' and '.join(exceeded_settings(result))}, set budget_mode to 'ask' or 'soft', or begin a new "
         f"{result.exceeded[0].layer}"
     )
 

@@ -320,8 +320,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "The model was not asked: {}. Raise {}, set budget_mode to 'ask' or 'soft', or begin a new {}": (
         "モデルに質問していません: {}。{} を増やすか、budget_mode を ask か soft に設定してください"
     ),
-    "The model was not called: {}, and a person declined. The question is kept: raise the budget, then send it again": (
-        "モデルを呼び出していません: {}。許可されませんでした。質問は残っています。予算を増やしてから、もう一度送ってください"
+    "A person declined to exceed {}: raise it, then ask again": (
+        "{}を超える呼び出しは承認されませんでした。この設定を増やしてから、もう一度質問してください"
     ),
     "The model returned an empty answer in {} attempts: ask again in other words, or choose another model": (
         "モデルの回答が{}回とも空でした。言い方を変えて質問するか、別のモデルを選んでください"

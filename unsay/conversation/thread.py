@@ -220,13 +220,16 @@ class ThreadHandle:
     def known(self) -> Steps[State]:
         """Return the state, without offloaded messages, which stay in the store.
 
-        Raises `UnknownThreadError` if nothing was stored in the thread yet.
+        Without messages the state is empty if the thread is listed, such as for its labels. Raises
+        `UnknownThreadError` if nothing was stored in the thread yet.
         """
         snapshot = yield from self.snapshot()
         if not any(
             snapshot.values.get(key)
             for key in ("messages", "turn", "event_log", "operations", "redo")
         ):
+            if (yield from find_session(*self.address)) is not None:
+                return State(messages=[])
             raise UnknownThreadError(
                 f"There is no thread {self.thread_id!r} in {self.database.path!r} yet: it begins with "
                 "its first message; Registry.sessions() lists all threads"

@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable, RunnableBinding
 from langgraph.errors import GraphBubbleUp
 
 from unsay.budget.accounts import AccountKey
-from unsay.budget.limits import Limits, delay_ms, limits_of, pressure
+from unsay.budget.limits import Limits, delay_ms, exceeded_settings, limits_of, pressure
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
@@ -284,10 +284,10 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     is_allowed = ask_person(spending_request(grant.check, texts), read_permission, texts)
     scope.emit("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
-        over = "; ".join(map(str, grant.check.exceeded))
+        names = exceeded_settings(grant.check)
         raise BudgetDeclinedError(
-            f"The model was not called: {over}, and a person declined. "
-            "The question is kept: raise the budget, then send it again"
+            f"A person declined to exceed {' and '.join(names)}: raise it, then ask again",
+            settings=names,
         )
     return (yield from reserve(may_exceed=True))
 

@@ -94,7 +94,8 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     try:
         draft, carried = yield from make_draft(attempt, kept)
     except BudgetDeclinedError as declined:
-        request = RollbackRequest(kind="decline", to=None, reason=str(declined))
+        names = ", ".join(declined.settings)
+        request = RollbackRequest(kind="decline", to=None, reason=names)
         return Update(rollback_request=request, should_rollback=True)
     verdict = kept.verdict if kept else None
     if verdict is None:

@@ -239,7 +239,7 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     """
     restored, update = yield from delivery.at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
-    text = texts.declined
+    text = texts.declined.format(settings=request["reason"])
     if request["kind"] == "ask":
         text = texts.no_answer
         update["branches"] = delivery.keep_rejected(restored, scope, ())

@@ -59,8 +59,8 @@ class Texts(ReasonTexts):
         "質問「{words}」は回答待ちのままです。同じ質問をもう一度送ると再開します。別のメッセージを送ることもできます。",
     )
     declined: Text = Text(
-        "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget: the setting session_budget_tokens, or another of its kind.",
-        "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算の設定(session_budget_tokens など)を増やしてください。",
+        "No answer was given: the call would exceed the budget and was declined. Ask again, or raise the budget ({settings}).",
+        "予算を超える呼び出しが許可されなかったため、回答はありません。もう一度質問するか、予算の設定({settings})を増やしてください。",
     )
     no_answer: Text = Text(
         "No answer was given. Later answers are not sent the question; to have it answered, ask it again.",

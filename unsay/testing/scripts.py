@@ -49,6 +49,11 @@ class ToolCalls:
     def __post_init__(self) -> None:
         if not self.calls:
             raise ConfigurationError(f"calls={self.calls!r}: name at least one tool to call")
+        if isinstance(self.then, list | tuple):
+            raise ConfigurationError(
+                f"then={self.then!r}: give one reply. The list with one reply for each attempt is the "
+                "whole reply: [ToolCalls(…, then=first), second]; the tool does not run again"
+            )
 
 
 @configurable
