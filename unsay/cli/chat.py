@@ -13,7 +13,7 @@ from unsay.cli.output import exit_code_of, note, print_json, show_error, version
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, leaves
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.status import status_of
@@ -179,7 +179,7 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            if leaves(line) or _verb_of(line) == "exit":
+            if ends_chat(line) or _verb_of(line) == "exit":
                 return None
             if line:
                 return line

@@ -35,9 +35,9 @@ LEAVING = frozenset({"exit", "quit", "終了"})
 PASTE_SECONDS = 0.05
 
 
-def leaves(line: str) -> bool:
-    """Return whether a line is a word that leaves the chat, also in full-width letters."""
-    return normalize("NFKC", line).strip().lower() in LEAVING
+def ends_chat(text: str) -> bool:
+    """Return whether a text is a word that leaves the chat, also in full-width letters."""
+    return normalize("NFKC", text).strip().lower() in LEAVING
 
 
 class Commands(Completer):
@@ -152,7 +152,7 @@ class Keyboard:
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
         text = self._session.prompt(asked, default=prefill)
         added = text.removeprefix(self.given_back)
-        return added if leaves(added) and not added[:1].isspace() else text
+        return added if ends_chat(added) and not added[:1].isspace() else text
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
