@@ -202,7 +202,7 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         if any(cost is not None for cost in costs) and not self.prices:
             raise ValueError(
                 "a budget of cost needs the prices of a million tokens of each model: add prices = "
-                '{"gpt-4.1-mini" = {input = …, output = …}}'
+                '{"gpt-4.1-mini" = {input = …, output = …}} to unsay.toml, or set UNSAY_PRICES in JSON'
             )
         # Those of languages are not compared: only an answer that passes becomes a checkpoint, and
         # what Japanese answers need must not keep English ones from becoming checkpoints.
