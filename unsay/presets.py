@@ -78,11 +78,14 @@ UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
 _FLAG = TypeAdapter(bool)
 
 TYPO = 0.8
-# In a context, which may have keys of a host's own.
-SLIP = 0.9
-HOSTS_OWN = frozenset({"checkpoint_ns", "command", "label", "models", "price", "streams", "topic"})
 """Least likeness of a misspelt setting. One wrong letter is above it for every setting; variables
 that an orchestrator makes (`UNSAY_SERVICE_HOST`, `UNSAY_PORT`) are below it. Own measurement."""
+
+SLIP = 0.9
+"""Least likeness of a misspelt key of a run's context, which may have keys of a host's own."""
+
+HOSTS_OWN = frozenset({"checkpoint_ns", "command", "label", "models", "price", "streams", "topic"})
+"""Keys that a host may give a run's context, although they resemble settings."""
 
 
 def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, interrupt
 
 from tests.graph.kit import Numbered, config, scores
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.verbs import ConversationVerbs, Verb
 from unsay.errors import ConflictError
+from unsay.graph import build_graph
 from unsay.messages.annotations import DOCUMENT
 
 ASKING = {"on_exhausted": "ask", "max_rollbacks": 0}
@@ -173,3 +178,80 @@ def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
         assert conversation.pins() == conversation.forgotten() == ()
 
         assert waiting.text == conversation.resume("approve").text
+
+
+# A decision that the agent cannot read
+
+
+def asking_agent() -> Any:
+    """An agent that asks a person twice, and fails with an answer that is no mapping."""
+
+    def ask(_: MessagesState) -> dict[str, Any]:
+        first = interrupt("first?")["say"]
+        second = interrupt("second?")["say"]
+        return {"messages": [AIMessage(f"{first}, then {second}.")]}
+
+    return StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile()
+
+
+# The decisions, of which the agent can read all but "?".
+DECISIONS = {
+    "first wrong": ["?", "A", "B"],
+    "second wrong": ["A", "?", "B"],
+    "both wrong": ["?", "A", "?", "?", "B"],
+}
+
+
+@pytest.mark.parametrize("texts", DECISIONS.values(), ids=DECISIONS)
+def test_each_question_of_an_agent_gets_its_own_decision(tmp_path: Path, texts: list[str]) -> None:
+    """A decision with which the agent failed is dropped, and those before it stay."""
+    with Conversation.open(tmp_path / "a.db", thread="t", model=asking_agent()) as conversation:
+        conversation.say("Send it.")
+
+        for text in texts[:-1]:
+            if text == "?":
+                with pytest.raises(TypeError):
+                    conversation.resume(text)
+            else:
+                assert {"value": "second?"} == conversation.resume({"say": text}).request
+
+        assert "A, then B." == conversation.resume({"say": "B"}).text
+
+
+@pytest.mark.parametrize("texts", DECISIONS.values(), ids=DECISIONS)
+@pytest.mark.parametrize("turns", [0, 30])
+def test_each_question_gets_its_own_decision_in_a_hosts_graph(turns: int, texts: list[str]) -> None:
+    """A thread with many states is no exception."""
+    place: Any = {"configurable": {"thread_id": "t"}}
+    options: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
+    numbered = build_graph(Numbered(), settings={"judging": "off"}, **options)
+    for turn in range(turns):
+        numbered.invoke({"messages": [("user", f"q{turn}")]}, place)
+    graph = build_graph(asking_agent(), settings={"judging": "off"}, **options)
+    graph.invoke({"messages": [("user", "Send it.")]}, place)
+
+    for text in texts[:-1]:
+        if text == "?":
+            with pytest.raises(TypeError):
+                graph.invoke(Command(resume=text), place)
+        else:
+            asked = graph.invoke(Command(resume={"say": text}), place)
+            assert ["second?"] == [each.value for each in asked["__interrupt__"]]
+
+    ended = graph.invoke(Command(resume={"say": "B"}), place)
+    assert "A, then B." == ended["messages"][-1].text
+
+
+async def test_each_question_gets_its_own_decision_on_an_event_loop() -> None:
+    """The same with `ainvoke`."""
+    place: Any = {"configurable": {"thread_id": "t"}}
+    options: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
+    graph = build_graph(asking_agent(), settings={"judging": "off"}, **options)
+    await graph.ainvoke({"messages": [("user", "Send it.")]}, place)
+    await graph.ainvoke(Command(resume={"say": "A"}), place)
+
+    with pytest.raises(TypeError):
+        await graph.ainvoke(Command(resume="?"), place)
+
+    ended = await graph.ainvoke(Command(resume={"say": "B"}), place)
+    assert "A, then B." == ended["messages"][-1].text

@@ -25,6 +25,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 from unsay.arguments import check_text
 from unsay.effects import Call, Steps
 from unsay.errors import InputError, UnknownCheckpointError
+from unsay.graph.failed_decisions import drop_failed_decision
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
@@ -176,6 +177,9 @@ def begin_run(
     yield from rejoin(place)
     if not (_decides(entry.value) or _asks(entry.value)):
         yield from _refuse_if_undecided(place)
+    if entry.value is not None and _decides(entry.value):
+        newest = yield from place.snapshot(place.newest())
+        yield from drop_failed_decision(place.saver, newest)
     target = yield from _target(place)
     options, asks = dict(entry.options), isinstance(entry.value, Mapping)
     wanted = options.get("durability")

@@ -211,8 +211,8 @@ def label_of(question: str) -> str:
     """Return a label for a question: its first sentence from the first content word to the last.
 
     A Japanese verb, adjective or question word at its end is left out; a verb that is alone is taken
-    to the sentence's end. A number before the first word, and both brackets of a pair, belong to it. If no sentence has a content word, the label is the question. It is shortened to
-    `LABEL_CHARS`.
+    to the sentence's end. A number before the first word, and both brackets of a pair, belong to it.
+    If no sentence has a content word, the label is the question. It is shortened to `LABEL_CHARS`.
 
     >>> label_of("Please tell me about Python list comprehensions.")
     'Python list comprehensions'

@@ -143,7 +143,7 @@ def newest_language(messages: list[AnyMessage], otherwise: Language = "en") -> L
         # "ＯＫ", typed with a Japanese keyboard, is "OK".
         text = normalize("NFKC", without_files(text)).strip()
         # Digits, signs, a name or pasted code say nothing about the language.
-        if not text.startswith(("/", "／")) and re.search(r"[^\W\d_]{2}", text):
+        if not text.startswith("/") and re.search(r"[^\W\d_]{2}", text):
             words = re.findall("[a-z]{2,}", text.lower())
             foreign = re.search(r"[^\W\d_a-zA-Z]", text)
             is_sentence = len(words) >= _SENTENCE and "\n" not in text

@@ -129,7 +129,8 @@ def _load_messages(
 ) -> Steps[DatabaseCorruptError | None]:
     """Load what a command or a host's rollback needs; return the error if it is damaged, else `None`.
 
-    Without both, load offloaded messages that a front end sent again, or else offload the oldest messages of a transcript that is too long (`live_messages`).
+    Without both, load offloaded messages that a front end sent again, or else offload the oldest
+    messages of a transcript that is too long (`live_messages`).
     """
     if command is None and not draft.state.get("should_rollback"):
         loaded = yield from load_resent(draft.state, scope)

@@ -240,9 +240,8 @@ def repair_interrupted(
     if not entry.interrupted:
         return Update()
     turn = state["turn"]
-    if turn["rejections"] and state.get(
-        "rollback_request"
-    ):  # nobody decided about the newest draft
+    # Nobody decided about the newest draft.
+    if turn["rejections"] and state.get("rollback_request"):
         state = {**state, "branches": keep_newest_draft(state, scope)}
     if undone:
         asked = [state["messages"][index].id or "" for index in entry.interrupted]

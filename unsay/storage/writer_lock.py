@@ -98,7 +98,8 @@ class WriterLock:
         """Wait for the right to write, in this process and then among processes, and return it.
 
         Raises `ThreadBusyError` after `wait_seconds`, or if the caller is part of the turn that has
-        it, or reads its stream. A background thread renews the lease; without that it ends after `lease_seconds`.
+        it, or reads its stream. A background thread renews the lease; without that it ends after
+        `lease_seconds`.
         """
         if self.hold is not None and self.hold in AROUND.get():
             raise ThreadBusyError(INSIDE.format(thread_id=thread_id))
