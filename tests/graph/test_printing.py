@@ -219,6 +219,21 @@ def test_a_status_and_a_summary_print(conversation: Conversation) -> None:
     assert str(Omission(why="topic", message_ids=("a",))) == "1 message (topic)"
 
 
+def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
+    """As its timeline and its rollbacks do; a budget's line too."""
+    settings = {"session_budget_tokens": 9_000}
+    model = ScriptedChat(default="二日あれば足ります。")
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(), settings=settings
+    ) as opened:
+        opened.say("京都には何日いればいいですか。")
+        tokens, status = str(opened.tokens()), str(opened.status())
+    assert status.startswith("話題: ")
+    for text in (tokens, status):
+        assert re.search(r"^コンテキスト", text, re.MULTILINE)
+        assert not re.search("Context|Topic|Used|budget", text)
+
+
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
     registry = Registry(conversation._handle.database.store)

@@ -259,7 +259,8 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
     undone_steps = redoable(state, pending)
     if not undone_steps:
         raise NothingToRedoError(
-            "There is nothing to redo: nothing was undone, or a later message or step replaced it"
+            "There is nothing to redo: nothing was undone, a later message or step replaced it, or "
+            "it was a question without an answer, which a restore brings back"
         )
     return undone_steps[-1]
 

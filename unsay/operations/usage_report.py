@@ -17,10 +17,13 @@ from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
 from unsay.operations.rollback import readable_branches
-from unsay.prompts.fields import ENGLISH, Texts
+from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
+from unsay.types import Language
+
+_TEXTS = by_language()
 
 # Percent from which a share is shown without a decimal.
 ROUND_FROM = 9.95
@@ -28,28 +31,37 @@ ROUND_FROM = 9.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """A thread's newest context (`None` before a call), the tokens spent, and each budget's use."""
+    """A thread's newest context (`None` before a call), the tokens spent, and each budget's use.
+
+    It prints as text in the `language` of the thread.
+    """
 
     window: CallContext | None
     spent: Spent
     gauges: tuple[Gauge, ...]
+    language: Language = "en"
 
     def __str__(self) -> str:
-        return usage_text(self, ENGLISH)
+        return usage_text(self, _TEXTS[self.language])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A thread at a glance: its topic, its newest context (`None` before a call), its budgets."""
+    """A thread at a glance: its topic, its newest context (`None` before a call), its budgets.
+
+    It prints as text in the `language` of the thread.
+    """
 
     topic: str
     window: CallContext | None
     gauges: tuple[Gauge, ...]
+    language: Language = "en"
 
     def __str__(self) -> str:
-        topic = f"Topic: {self.topic}" if self.topic else ""
-        budgets = _table([_gauge_row(gauge, ENGLISH) for gauge in self.gauges])
-        return "\n".join(filter(None, (topic, window_head(self.window, ENGLISH), budgets)))
+        texts, label = _TEXTS[self.language], "話題" if self.language == "ja" else "Topic"
+        topic = f"{label}: {self.topic}" if self.topic else ""
+        budgets = _table([_gauge_row(gauge, texts) for gauge in self.gauges])
+        return "\n".join(filter(None, (topic, window_head(self.window, texts), budgets)))
 
 
 def status_of(state: State, scope: Scope) -> Steps[Status]:
@@ -59,7 +71,8 @@ def status_of(state: State, scope: Scope) -> Steps[Status]:
     `DatabaseCorruptError` if it is damaged.
     """
     window, gauges = _newest_context(state), (yield from _gauges(state, scope))
-    return Status(topic=state.get("current_topic", ""), window=window, gauges=gauges)
+    language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
+    return Status(topic=topic, window=window, gauges=gauges, language=language)
 
 
 def _newest_context(state: State) -> CallContext | None:
@@ -116,8 +129,9 @@ def usage_of(
         summaries=tokens_in(tallies, "summary"),
         titles=tokens_in(tallies, "title"),
     )
-    window = _newest_context(state)
-    return Usage(window=window, spent=spent, gauges=(yield from _gauges(state, scope)))
+    window, gauges = _newest_context(state), (yield from _gauges(state, scope))
+    language = scope.language(state.get("messages", []))
+    return Usage(window=window, spent=spent, gauges=gauges, language=language)
 
 
 def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:

@@ -83,8 +83,9 @@ class ReasonTexts(PictureTexts):
                 "話題{}は要約されていません。そのメッセージはすでにモデルに送信されています"
             ),
             "There is no step left to undo in this conversation": "元に戻せる操作はもうありません",
-            "There is nothing to redo: nothing was undone, or a later message or step replaced it": (
-                "やり直せる操作はありません"
+            "There is nothing to redo: nothing was undone, a later message or step replaced it, or "
+            "it was a question without an answer, which a restore brings back": (
+                "やり直せる操作はありません。取り消した質問に回答がまだなければ、復元で戻せます"
             ),
             "There is no lesson {}; {} lists all lessons": (
                 "注意点{}はありません。{} で一覧を表示できます"
