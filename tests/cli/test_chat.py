@@ -326,6 +326,19 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
     assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
 
 
+def test_files_of_a_message_that_is_refused(run: Run, serve: Serve, home: Path) -> None:
+    """They go with the next message, and no file goes twice."""
+    server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
+    Path("notes.txt").write_text("The spider is called Amy.\n")
+    Path("unsay.toml").write_text("max_message_chars = 200\n")
+    asked = f"{'long ' * 50}\nWhat do the notes say?\n{LISTS}\n"
+    result = run("chat", "--file", "notes.txt", input=asked)
+    assert 2 == result.stderr.count("attached to the next message: notes.txt")
+    asked_of = server.asked_of("answerer")
+    assert "Amy" in asked_of[0].question
+    assert "Amy" not in asked_of[-1].question
+
+
 def test_files_of_the_same_name(tmp_path: Path) -> None:
     """Both files are attached; the second goes by its path."""
     paths = [tmp_path / folder / "notes.txt" for folder in ("old", "new")]

@@ -139,8 +139,7 @@ class Chat:
             if isinstance(self._reader, Keyboard):
                 note(wrapped(words.keys, columns=columns()))
             self._show_last_turns()
-        if self._files.names:
-            note(words.attached.format(names=", ".join(self._files.names)))
+        self._attach(self._files)
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
         elif question := self._speaker.stopped_question():
@@ -217,8 +216,7 @@ class Chat:
             self._ordered = None
             self._screen.labels = self._speaker.labels(line)
             self._screen.begin()
-            images = list(self._files.images.values())
-            self._speaker.say(readable(self._with_files(line)), self._show, images=images)
+            self._ask(line)
         elif line == ROLLBACK and self._interactive and not self._as_json:
             self._pick_place()
         else:
@@ -269,6 +267,16 @@ class Chat:
     def _own_help(self, only: str = "") -> str:
         return chat_help(self._screen.labels.language, by_chat=True, only=only)
 
+    def _ask(self, line: str) -> None:
+        """Send a message and its files; the files of a refused message go with the next one."""
+        files, text = self._files, readable(self._with_files(line))
+        try:
+            self._speaker.say(text, self._show, images=list(files.images.values()))
+        except UnsayError:
+            if self._speaker.stopped_question() != text:  # it was not stored
+                self._attach(files)
+            raise
+
     def _with_files(self, line: str) -> str:
         if not self._files.names:
             return line
@@ -286,6 +294,9 @@ class Chat:
             self._prefill = self._reader.given_back = asked
         elif asked and self._interactive:  # a plain prompt cannot hold them
             note(self._fitted(self._screen.labels.asked.format(question=asked)))
+        self._attach(files)
+
+    def _attach(self, files: Attached) -> None:
         if files.names:
             self._files = files
             note(self._screen.labels.attached.format(names=", ".join(files.names)))
