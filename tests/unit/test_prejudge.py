@@ -110,6 +110,11 @@ DECIDED = {
         "A list comprehension builds a list in one expression. It is often short.\n\n## Examples",
         "truncation",
     ),
+    "stops at the first word of a paragraph": (
+        LIST_QUESTION,
+        "A list comprehension builds a list in one expression. It is often short.\n\nAnd the",
+        "truncation",
+    ),
     "unclosed formula": (
         "三角形の面積の公式を説明してください。",
         "三角形の面積は底辺と高さの積の半分です。式で書くと次のようになります。\n\n\\[ S = \\frac{1}{2",
@@ -142,6 +147,22 @@ HINTED = {
     "short and broken off": (
         "What is a decorator?",
         "A function that takes another and then the",
+        "truncation",
+    ),
+    "letter that ends with its closing": (
+        "いただいた品について、家族からのお礼の手紙を書いてください。",
+        "拝啓\n\n先日は結構な品をお送りいただき、誠にありがとうございました。家族一同でおいしくいただきました。\n\n敬具",
+        "truncation",
+    ),
+    "letter that the user signs": (
+        "Write a letter to thank Mrs Miller.",
+        "Dear Mrs Miller,\n\nThank you very much for the lovely parcel. The jam was finished within"
+        " two days.\n\nWith kind regards,",
+        "truncation",
+    ),
+    "source in its own line": (
+        "京都の見どころを教えてください。",
+        "初日は東山から歩き始めるとよいでしょう。二日目は嵐山へ行き、川沿いを散歩してください。\n\n出典: 京都市",
         "truncation",
     ),
 }

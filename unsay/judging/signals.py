@@ -18,6 +18,7 @@ from unsay.judging.vocabulary import (
     SHORTEST_WIDTH,
     is_casual,
     is_short,
+    may_sign_off,
     normal,
     overlap,
     sentences,
@@ -284,7 +285,7 @@ def _truncation(exchange: Exchange) -> Signal | None:
         reason = "The answer's last code block is never closed."
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
         reason = "The answer stops in the middle of a sentence."
-        certain = not is_short(exchange.answer)
+        certain = not (is_short(exchange.answer) or may_sign_off(exchange.answer))
     else:
         return None
     return Signal(name="truncation", certain=certain, score=0.4, reason=reason)

@@ -320,13 +320,32 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     if not lines or width(answer) < DANGLING_WIDTH:
         return False
     last = lines[-1]
-    formula = any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
-    if last.count("**") % 2 or _UNFINISHED.search(last) or formula:
+    if _is_open(last, answer):
         return True
     dangles = _DANGLING.search(last[-_TAIL:].lower()) is not None
     if not dangles and (_ends(last) or width(answer) < enough):
         return False
     return _others_end(last, lines[:-1], otherwise=dangles or len(sentences(last)) > 1)
+
+
+def may_sign_off(answer: str) -> bool:
+    """Return whether the last line may be the signature, date or source of a finished text.
+
+    Such a line is narrower than `DANGLING_WIDTH`, follows other lines, and is no heading, list
+    item, open bold text or line that ends in a word such as `the`. `stops_short` cannot tell it
+    from a sentence that has just begun.
+    """
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    if len(lines) < 2 or width(lines[-1]) >= DANGLING_WIDTH:
+        return False
+    last = lines[-1].rstrip(",、，")
+    item = ITEM.match(last) is not None
+    return not item and not _is_open(last, answer) and _DANGLING.search(last.lower()) is None
+
+
+def _is_open(last: str, answer: str) -> bool:
+    formula = any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
+    return bool(formula or last.count("**") % 2 or _UNFINISHED.search(last))
 
 
 def _others_end(last: str, before: list[str], *, otherwise: bool) -> bool:
