@@ -308,6 +308,9 @@ def test_a_chat_offers_recent_threads_and_shows_the_last_turns(
         assert f"> {LISTS}" in screen
         assert ON_LISTS in flat(screen)
         tmux.expect("topic “list comprehension” · Context: ")
+    # The list belongs to no conversation, so its language is that of the terminal.
+    with Tmux(tmp_path, "chat", environment={"LANG": "ja_JP.UTF-8"}) as tmux:
+        assert "❯ 新しい会話" in tmux.expect("どの会話を開きますか")
 
 
 def test_a_question_typed_into_the_list_of_threads(serve: Serve, tmp_path: Path) -> None:

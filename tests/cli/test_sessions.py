@@ -222,8 +222,13 @@ def test_purge(run: Run, database: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("typed", "code", "left"),
-    [("n", 1, ["third", "second", "first"]), ("y", 0, ["third", "second"])],
-    ids=["no", "yes"],
+    [
+        ("n", 1, ["third", "second", "first"]),
+        ("y", 0, ["third", "second"]),
+        ("はい", 0, ["third", "second"]),
+        ("maybe\r", 1, ["third", "second", "first"]),
+    ],
+    ids=["no", "yes", "japanese yes", "neither"],
 )
 def test_purge_asks_on_a_terminal(
     run: Run, database: Path, typed: str, code: int, left: list[str]

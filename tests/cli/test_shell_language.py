@@ -47,6 +47,32 @@ def test_errors_are_japanese(run: Run, typed: str) -> None:
 
 
 @pytest.mark.usefixtures("japanese")
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("session_budget_token = 1", "「session_budget_tokens」のことですか?"),
+        ("zzz = 1", "`unsay settings` で一覧を表示できます"),
+    ],
+    ids=["misspelt", "unknown"],
+)
+def test_a_setting_that_does_not_exist_is_refused_in_japanese(
+    run: Run, line: str, advice: str
+) -> None:
+    """The whole error is Japanese, and says what to do."""
+    Path("unsay.toml").write_text(line, encoding="utf-8")
+    error = run("settings").stderr
+    assert f"設定 {line.split(maxsplit=1)[0]} はありません" in error
+    assert advice in error
+    assert "such" not in error
+
+
+def test_why_the_judge_was_skipped_is_in_the_language_of_the_chat() -> None:
+    """A Japanese chat shows a reason of an English question, such as "undo", in Japanese."""
+    japanese = Labels("ja")
+    assert japanese.judge_skipped == japanese.reason(Labels("en").judge_skipped)
+
+
+@pytest.mark.usefixtures("japanese")
 def test_an_error_of_a_module_is_quoted(
     run: Run, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

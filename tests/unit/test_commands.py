@@ -55,7 +55,7 @@ from unsay.types import CommandName, Language
         pytest.param("/rolback cp-1", "suggest", "/rollback cp-1", id="mistyped with argument"),
         pytest.param("/udno", "suggest", "/undo", id="turned letters"),
         pytest.param("/undoit", "suggest", "/undo", id="a longer word"),
-        pytest.param("/undo please", "suggest", "/undo", id="an argument too many"),
+        pytest.param("/undo please", "alone", "/undo", id="an argument too many"),
         pytest.param("/rollback a\nand then?", "alone", "/rollback", id="two lines"),
         pytest.param("What now?\n/undo", "alone", "/undo", id="after a question"),
         pytest.param("What now? /undo", "alone", "/undo", id="behind a question"),

@@ -11,7 +11,7 @@ import click
 
 from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich, paste_in_one_piece
-from unsay.cli.language import chosen_language, clear_loading, in_shell_language, show_loading
+from unsay.cli.language import clear_loading, in_shell_language, shell_language, show_loading
 from unsay.cli.loading import load_files
 from unsay.cli.opened_thread import existing_database
 from unsay.cli.output import note, print_json, usage_error, versioned
@@ -24,7 +24,6 @@ from unsay.conversation.results import Event, Reply
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
-from unsay.messages.content import language_of
 from unsay.storage.base import translated
 
 # How many recent threads a chat offers.
@@ -67,7 +66,7 @@ def _chosen_thread(db: str | None) -> tuple[str | None, str]:
     recent = [each for each in entries if each.status == "active"][:RECENT]
     if not recent:
         return None, ""
-    words = Labels(chosen_language() or language_of(recent[0].title))
+    words = Labels(shell_language())
     rows = [Row(text=words.thread_new)]
     for each in recent:
         row = words.thread_row.format(

@@ -19,6 +19,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.conversation.thread import Confirm
 from unsay.errors import UnknownThreadError
 from unsay.history.threads import list_threads
+from unsay.interrupts import yes_or_no
 from unsay.messages.content import newest_language
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
@@ -86,7 +87,7 @@ class Opened:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         words = self.labels
-        return lambda call: click.confirm(words.ask_undo.format(call=call.description), err=True)
+        return lambda call: is_confirmed(words.ask_undo.format(call=call.description))
 
     @property
     def labels(self) -> Labels:
@@ -174,3 +175,24 @@ def language_of_thread(conversation: Conversation, words: str | None = None) -> 
             messages = [AIMessage(branch.words) for branch in conversation.branches()]
     asked = [] if words is None else [HumanMessage(words)]
     return newest_language([*messages, *asked], otherwise=shell_language())
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask a yes-or-no question on standard error and return the answer; Enter means no.
+
+    The answer may be Japanese, such as はい. Any other word repeats the question. Ctrl-C raises
+    `click.Abort`.
+    """
+
+    def decision(typed: str) -> bool:
+        read = yes_or_no(typed)
+        if read is None:
+            raise click.BadParameter(in_shell_language("Type y or n."))
+        return read == "approve"
+
+    # `click.confirm` takes English words only.
+    return bool(
+        click.prompt(
+            f"{question} [y/N]", default="n", show_default=False, value_proc=decision, err=True
+        )
+    )

@@ -117,6 +117,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "A purge cannot be undone: confirm it with --yes.": (
         "削除は取り消せません。--yes を付けて実行してください。"
     ),
+    "Type y or n.": "y(はい)か n(いいえ)を入力してください。",
     "Give a checkpoint ({}) or a number of turns ({}), not both": (
         "チェックポイント({})かターン数({})のどちらか一方を指定してください"
     ),
@@ -331,6 +332,12 @@ SHELL_TEXTS: Mapping[str, str] = {
         "環境変数{}に対応する設定はありません。{}のことですか?"
     ),
     "These settings cannot be used: {}": "設定に使えない値があります: {}",
+    "These settings cannot be used: {}: there is no such setting (did you mean {}?) (from {})": (
+        "設定 {} はありません。{}のことですか? ({}の指定)"
+    ),
+    "These settings cannot be used: {}: there is no such setting (`unsay settings` lists them) (from {})": (
+        "設定 {} はありません。`unsay settings` で一覧を表示できます({}の指定)"
+    ),
     "The file {} cannot be read: {}": "ファイル{}を読み込めません: {}",
     "There is no preset {}{}: write one of {}, or add it under `presets`": (
         "プリセット{}はありません{}。{} のいずれかを指定するか、`presets` に追加してください"

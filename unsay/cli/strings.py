@@ -19,7 +19,10 @@ _COMMAND = re.compile(
 class Labels(Texts):
     """The texts of the command line, and all others for a person, in one language."""
 
-    refusals: Table = Table({}, {**Texts.refusals.ja, **SHELL_TEXTS})  # type: ignore[attr-defined]
+    refusals: Table = Table(
+        {},
+        {**Texts.refusals.ja, **SHELL_TEXTS, Texts.judge_skipped.en: Texts.judge_skipped.ja},  # type: ignore[attr-defined]
+    )
 
     # A turn in the terminal.
     score: Text = Text("score {score}", "スコア {score}")

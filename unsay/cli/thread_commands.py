@@ -10,7 +10,7 @@ import click
 from unsay.cli.chat_history import forget_thread
 from unsay.cli.language import chosen_language, in_shell_language, shell_language
 from unsay.cli.list_commands import nothing_text
-from unsay.cli.opened_thread import Opened, listed_database, on_thread
+from unsay.cli.opened_thread import Opened, is_confirmed, listed_database, on_thread
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
@@ -157,7 +157,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
             raise usage_error("A purge cannot be undone: confirm it with --yes.")
         turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
         question = words.purge.format(thread=thread, turns=turns, title=title)
-        if not click.confirm(question, err=True):
+        if not is_confirmed(question):
             note(words.not_purged.format(thread=thread))
             click.get_current_context().exit(1)
     counts = asdict(opened.conversation.purge())

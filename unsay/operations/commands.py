@@ -86,6 +86,8 @@ def _parse_line(line: str) -> Command | None:
     argument = (parts[2] or "").strip()
     if typed in NOT_IN_GRAPH or (typed in VERBS and (VERBS[typed] or not argument)):
         return Command(verb=typed, argument=argument)
+    if typed in VERBS:  # a command that takes no text
+        return Command(verb=ALONE, argument=f"/{typed}")
     word = typed.rstrip("?!.。、")
     near = get_close_matches(word, _KNOWN, n=1, cutoff=RESEMBLES)
     if not near or not (word.isascii() and word.isalpha()):
