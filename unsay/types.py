@@ -232,6 +232,7 @@ class Operation(TypedDict):
     base: str | None  # the messages after it replaced those of `branches`; `None`: the beginning
     branches: list[str]
     ids: NotRequired[list[str]]  # only these replaced them; of a `remove`, the messages taken out
+    asked: NotRequired[list[str]]  # of a `restore`: the messages put back that wait for an answer
     topic: NotRequired[str]  # the earlier one that an `expand` put into contexts again
     forgotten: NotRequired[list[Forgotten]]  # of a `forget`: new
     remembered: NotRequired[list[Forgotten]]  # what `forgotten` replaced

@@ -399,3 +399,55 @@ def test_all_questions_of_the_first_removed_turn_are_given_back(database: Databa
     conversation.say("and this")
 
     assert "four\nand this" == conversation.rollback(turns=1).question
+
+
+@pytest.mark.parametrize("form", ["method", "command", "graph"])
+def test_an_undo_takes_back_a_restored_question_that_waits(database: Database, form: str) -> None:
+    """The restore put the question there, so its undo removes it, and the redo brings it back."""
+    conversation = waiting(database)
+    send = {
+        "method": lambda verb: getattr(conversation, verb)(),
+        "command": lambda verb: conversation.say(f"/{verb}"),
+        "graph": lambda verb: say(conversation.graph, f"/{verb}"),
+    }[form]
+
+    send("undo")
+    undone = questions(conversation)
+    send("redo")
+    redone = questions(conversation)
+    send("undo")
+
+    assert ["one", "two", "three"] == undone == questions(conversation)
+    assert ["one", "two", "three", "four"] == redone
+
+
+def test_an_undo_of_a_restore_keeps_a_question_that_waited_before(database: Database) -> None:
+    """In a host's graph a restore keeps that question, and only what it put back leaves."""
+    conversation = opened(database)
+    conversation.say("one")
+    conversation.say("two")
+    conversation.rollback(turns=1)
+    conversation.add([("user", "and this")])
+
+    say(conversation.graph, "/restore")
+    restored = questions(conversation)
+    say(conversation.graph, "/undo")
+
+    assert ["one", "two", "and this"] == restored
+    assert ["one", "and this"] == questions(conversation)
+
+
+@pytest.mark.parametrize("form", ["method", "command"])
+def test_an_undo_of_a_rollback_keeps_the_question_that_the_rollback_kept(
+    database: Database, form: str
+) -> None:
+    """The chat rolled back, and the undo may come from code or the command line."""
+    conversation = waiting(database)
+    conversation.say("/rollback 1")
+
+    if form == "method":
+        conversation.undo()
+    else:
+        conversation.say("/undo")
+
+    assert ["one", "two", "three", "four"] == questions(conversation)

@@ -176,10 +176,13 @@ def rollback(
 def _kept(thread: ThreadHandle, state: State) -> tuple[str, ...]:
     """Return the ids of messages without an answer that a rollback, an undo or a redo keeps.
 
-    A slash command keeps all but the question of a stopped turn; a method such as `undo`, none.
+    A slash command keeps those of `_waiting`; a method such as `rollback`, none.
     """
-    if thread.order is None:
-        return ()
+    return () if thread.order is None else _waiting(state)
+
+
+def _waiting(state: State) -> tuple[str, ...]:
+    """Return the ids of messages without an answer, except the question of a stopped turn."""
     messages, turn = state["messages"], state.get("turn")
     stopped = turn["pending"] if turn is not None and not turn["done"] else []
     waiting = messages[find_pending(messages, turn).start :]
@@ -243,7 +246,9 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         "operations": operations,
     }
     scope = thread.scope(confirm)
-    waiting = _kept(thread, state)
+    # A question that waits behind a rollback was there before it, or came after it.
+    rolled_back = operations and operations[-1]["kind"] == "rollback"
+    waiting = _waiting(state) if rolled_back else _kept(thread, state)
     update: Update = {**archived, **(yield from undo_last(state, scope, waiting, "undo"))}
     change = change_made(state["messages"], update, operations[-1], undone=True)
     result = yield from settle(thread, state, scope, update, waiting, event="undo")

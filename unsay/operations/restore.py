@@ -18,6 +18,7 @@ from unsay.messages.boundaries import safe_split, steps
 from unsay.operations.compensate import disown
 from unsay.operations.host_changes import is_replaced
 from unsay.operations.offload import load_all
+from unsay.operations.pending import unanswered_ids
 from unsay.operations.pin import move_pins
 from unsay.operations.rollback import (
     OPERATIONS,
@@ -153,7 +154,9 @@ def _put_back(
     label = Label(kind="restore", reason=branch["id"], created_at=scope.now())
     change = replace_tail(live, base, [branch], label=label, keep=pending)
     removed = [change.branch["id"]] if change.branch["messages"] else []
-    step = Operation(kind="restore", base=base, branches=removed)
+    waiting = unanswered_ids({"messages": change.live.messages})
+    asked = [name for name in waiting if name in missing]
+    step = Operation(kind="restore", base=base, branches=removed, asked=asked)
     return _with_branch(state, scope, change, step, branch)
 
 

@@ -299,8 +299,8 @@ def _reversed(
 ) -> Steps[Reversed]:
     """Return how to undo a step or, with the label `redo`, to repeat it.
 
-    The update removes what the step added and puts back what it removed; `pending` messages stay.
-    The removed messages are kept as branches. Raises `ConflictError` if a branch is not
+    The update removes what the step added and puts back what it removed; `pending` messages that it
+    did not add stay. The removed messages are kept as branches. Raises `ConflictError` if a branch is not
     kept, the step's place is not in the state, or too much would be pinned or forgotten;
     `DatabaseCorruptError` if a branch is damaged.
     """
@@ -320,8 +320,10 @@ def _reversed(
         changes += put_in(changes[-1].live if changes else live, branches, label)
         inverse["ids"] = [m.id or "" for branch in branches for m in branch["messages"]]
     else:
+        # A question that the step itself put back leaves, although it waits.
+        keep = [name for name in pending if name not in step.get("asked", ())]
         # Each rollback of a turn goes back farther: the newest branch is the oldest part.
-        tail = replace_tail(live, step["base"], branches[::-1], label=label, keep=pending)
+        tail = replace_tail(live, step["base"], branches[::-1], label=label, keep=keep)
         changes = [tail]
     back = {branch["id"] for branch in branches if not branch["drafts"]}
     refs = [ref for ref in old if ref["id"] not in back]
