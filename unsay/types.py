@@ -9,6 +9,17 @@ from unsay.verdicts import Judge
 
 SCHEMA_VERSION = 2  # of the JSON objects that the command line prints
 
+
+class Printed:
+    """Base class of results that a notebook shows as their text, as `print` does."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude
+        return {"text/plain": str(self)}
+
+
 Language = Literal["en", "ja"]
 BranchKind = Literal[
     "draft",

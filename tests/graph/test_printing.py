@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -232,6 +233,30 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
     for text in (tokens, status):
         assert re.search(r"^コンテキスト", text, re.MULTILINE)
         assert not re.search("Context|Topic|Used|budget", text)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param(lambda opened: opened.tokens(), id="tokens"),
+        pytest.param(lambda opened: opened.status(), id="status"),
+        pytest.param(lambda opened: opened.preview("start"), id="preview"),
+        pytest.param(lambda opened: opened.rollback("start"), id="rollback"),
+        pytest.param(lambda opened: opened.branches(), id="branches"),
+        pytest.param(lambda opened: opened.checkpoints(), id="checkpoints"),
+        pytest.param(lambda opened: opened.runs(), id="runs"),
+        pytest.param(lambda opened: opened.context(2), id="context"),
+        pytest.param(lambda opened: opened.replay(turn=2), id="replay"),
+        pytest.param(lambda opened: opened.bisect(), id="bisect"),
+        pytest.param(
+            lambda opened: Registry(opened._handle.database.store).sessions(), id="sessions"
+        ),
+    ],
+)
+def test_a_notebook_shows_the_text_of_a_result(conversation: Conversation, result: Any) -> None:
+    """Without pictures a cell shows what `print` does, not classes with all their fields."""
+    shown = result(conversation)
+    assert {"text/plain": str(shown)} == DisplayFormatter().format(shown)[0]
 
 
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:

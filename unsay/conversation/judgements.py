@@ -26,6 +26,7 @@ from unsay.operations.lessons import Lesson
 from unsay.operations.pending import unanswered_ids
 from unsay.operations.ratings import Rating, rate_answer, rating_of
 from unsay.state import State
+from unsay.types import Printed
 from unsay.verdicts import Exchange, Verdict
 
 SHOWN_EXCHANGES = 10
@@ -46,7 +47,7 @@ class JudgedTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bisection:
+class Bisection(Printed):
     """The first turn from which a thread fails.
 
     Attributes:

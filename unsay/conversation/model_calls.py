@@ -31,7 +31,7 @@ from unsay.operations.commands import score_text
 from unsay.operations.offload import Earlier
 from unsay.runtime import Scope
 from unsay.state import State
-from unsay.types import StoredBranch
+from unsay.types import Printed, StoredBranch
 from unsay.verdicts import Exchange
 
 PENDING = "pending"  # place of a draft that a person has not decided about yet
@@ -64,7 +64,7 @@ class TurnCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnCalls:
+class TurnCalls(Printed):
     """All stored model calls of a turn, by attempt and call; `Conversation.context` returns it."""
 
     turn: int
@@ -211,7 +211,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Printed):
     """One attempt's request, its answer, and another model's answer to it.
 
     Attributes:

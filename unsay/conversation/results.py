@@ -14,7 +14,7 @@ from unsay.operations.commands import checkpoints_text, score_text
 from unsay.operations.compensation_report import report_text, stays_in_effect
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
-from unsay.types import Checkpoint, TopicChange
+from unsay.types import Checkpoint, Printed, TopicChange
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackResult:
+class RollbackResult(Printed):
     """What a rollback, an undo, or another change did to the transcript; prints as text.
 
     Attributes:
@@ -161,7 +161,7 @@ class RollbackResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Printed):
     """What a rollback would remove, oldest first; prints as text.
 
     `at` says in words where the transcript would end. `turns` is the number of answered turns,
@@ -215,6 +215,11 @@ class Rows(tuple[T, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(_row, self)) or "Nothing here."
+
+    def _repr_pretty_(self, printer: Any, cycle: object) -> None:
+        # IPython asks a tuple for this method, and not for `_repr_mimebundle_`.
+        del cycle
+        printer.text(str(self))
 
 
 def _row(item: Any) -> str:

@@ -24,7 +24,7 @@ from unsay.storage.pagination import (
     scan,
     window,
 )
-from unsay.types import RunPhase, RunStatus
+from unsay.types import Printed, RunPhase, RunStatus
 
 ERROR_CHARS = 2_000
 
@@ -200,7 +200,7 @@ runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, "runs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
+class RunPage(Printed):
     """One page of a list of runs; `cursor` is for the next page, `None` on the last."""
 
     runs: tuple[Run, ...]

@@ -33,6 +33,7 @@ from unsay.storage.pagination import (
     scan,
     window,
 )
+from unsay.types import Printed
 
 LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def list_threads(store: BaseStore) -> list[ThreadInfo]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPage:
+class SessionPage(Printed):
     """One page of sessions; `cursor` is for the next page, `None` on the last."""
 
     sessions: tuple[ThreadInfo, ...]

@@ -21,7 +21,7 @@ from unsay.prompts.fields import Texts, by_language
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
-from unsay.types import Language
+from unsay.types import Language, Printed
 
 _TEXTS = by_language()
 
@@ -30,7 +30,7 @@ ROUND_FROM = 9.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Printed):
     """A thread's newest context (`None` before a call), the tokens spent, and each budget's use.
 
     It prints as text in the `language` of the thread.
@@ -46,7 +46,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Printed):
     """A thread at a glance: its topic, its newest context (`None` before a call), its budgets.
 
     It prints as text in the `language` of the thread.
