@@ -567,7 +567,9 @@ def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> Non
         assert "0 of 50,000 (0 %), counts from the next call" in str(added.tokens())
         added.say("And in Nara?")
         (first,) = added.tokens().gauges
-    assert first.since is not None
+        assert first.since is not None
+        moment = first.since[:16].replace("T", " ")
+        assert f"calls with a budget since {moment}" in str(added.tokens())
     both = {"session_budget_tokens": 50_000, "session_budget_cost": 3.0, "prices": prices}
     with opened(**both) as second:
         tokens, cost = second.tokens().gauges
@@ -575,7 +577,5 @@ def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> Non
         second.say("神戸には何泊しますか?")
         tokens, cost = second.status().gauges
         assert first.since == tokens.since < (cost.since or "")
-        moment = first.since[:16].replace("T", " ")
-        assert f"calls with a budget since {moment}" in str(second.tokens())
-        shown = second.say("/tokens").text
-        assert f"{moment}以降に予算付きで行った呼び出し" in shown
+        for shown in (str(second.tokens()), second.say("/tokens").text):
+            assert f"{moment}以降に予算付きで行った呼び出し" in shown

@@ -321,8 +321,8 @@ SHELL_TEXTS: Mapping[str, str] = {
     "The model was not asked: {}. Raise {}, set budget_mode to 'ask' or 'soft', or begin a new {}": (
         "モデルに質問していません: {}。{} を増やすか、budget_mode を ask か soft に設定してください"
     ),
-    "A person declined to exceed {}: raise it, then ask again": (
-        "{}を超える呼び出しは承認されませんでした。この設定を増やしてから、もう一度質問してください"
+    "A person declined the call: {}. Raise {}, then ask again": (
+        "呼び出しは承認されませんでした: {}。{}を増やしてから、もう一度質問してください"
     ),
     "The model returned an empty answer in {} attempts: ask again in other words, or choose another model": (
         "モデルの回答が{}回とも空でした。言い方を変えて質問するか、別のモデルを選んでください"

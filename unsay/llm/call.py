@@ -284,9 +284,9 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     is_allowed = ask_person(spending_request(grant.check, texts), read_permission, texts)
     scope.emit("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
-        names = exceeded_settings(grant.check)
+        over, names = "; ".join(map(str, grant.check.exceeded)), exceeded_settings(grant.check)
         raise BudgetDeclinedError(
-            f"A person declined to exceed {' and '.join(names)}: raise it, then ask again",
+            f"A person declined the call: {over}. Raise {' and '.join(names)}, then ask again",
             settings=names,
         )
     return (yield from reserve(may_exceed=True))
