@@ -339,7 +339,7 @@ class Scope:
         self.warn(event, error=log_failure(event, self.thread_id, error))
 
     def warn(self, event: str, **text: str) -> None:
-        """Stream an event with one text, such as an error, and keep it as a note in the event log."""
+        """Stream an event with one text, such as an error; a run keeps it as a note in the event log."""
         self.emit(event, **text)
         self.step_log.later_events.append(planner_note(f"{event}: {' '.join(text.values())}"))
 

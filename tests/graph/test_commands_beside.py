@@ -451,3 +451,20 @@ def test_an_undo_of_a_rollback_keeps_the_question_that_the_rollback_kept(
         conversation.say("/undo")
 
     assert ["one", "two", "three", "four"] == questions(conversation)
+
+
+def test_a_second_command_beside_a_waiting_question_has_a_notice_of_its_own(
+    database: Database,
+) -> None:
+    """In a host's graph it does not replace the first one's, and the next question is answered."""
+    conversation = waiting(database)
+
+    texts = [
+        [text_of(m) for m in say(conversation.graph, text)["messages"][6:]]
+        for text in ("/checkpoints", "/undo", "five")
+    ]
+
+    assert ["four", "/checkpoints"] == texts[0][:2]
+    assert ["/checkpoints", texts[0][2], "/undo"] == texts[1][:3]
+    assert [4, 6] == [len(texts[1]), len(texts[2])]
+    assert texts[2][-1].startswith("This is draft")

@@ -213,7 +213,8 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
         text = with_waiting(text, state, texts)
     # The id follows from the turn: a step that runs again after a crash replaces its own notice.
     last = messages[-1].id if messages else ""
-    name = commands[0] if commands else turn["question_id"] or last
+    # The newest command: beside a waiting question earlier ones have their notices already.
+    name = commands[-1] if commands else turn["question_id"] or last
     message = notice(text, f"notice-{name}-{turn['number']}", answers)
     scope.emit("notice", text=text, message_id=message.id)
     if is_beside_turn(state):
