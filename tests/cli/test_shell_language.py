@@ -66,6 +66,16 @@ def test_a_setting_that_does_not_exist_is_refused_in_japanese(
     assert "such" not in error
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"), [("tree", "timeline"), ("ls", "threads"), ("export", "timeline --json")]
+)
+def test_a_word_of_another_program_names_the_command(run: Run, word: str, meant: str) -> None:
+    """Nothing runs: the error suggests what does the same, not what is spelled alike."""
+    result = run(word)
+    assert 2 == result.exit_code
+    assert f"No such command '{word}'. Did you mean '{meant}'?" in result.stderr
+
+
 def test_why_the_judge_was_skipped_is_in_the_language_of_the_chat() -> None:
     """A Japanese chat shows a reason of an English question, such as "undo", in Japanese."""
     japanese = Labels("ja")

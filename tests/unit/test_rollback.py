@@ -352,7 +352,8 @@ def test_a_note_says_what_a_node_did(limit: int, kept: int) -> None:
         pytest.param(None, "the start of the conversation", id="start"),
         pytest.param("a1", "checkpoint lunch", id="a named checkpoint"),
         pytest.param("a2", f"checkpoint {annotation('a2')['id']}", id="an unnamed checkpoint"),
-        pytest.param("a3", "“Answer 3.”", id="a message"),
+        pytest.param("a3", "the answer to “Question 3?”", id="an answer"),
+        pytest.param("q3", "“Question 3?”", id="a question"),
         pytest.param("gone", "“”", id="a message that is gone"),
     ],
 )

@@ -23,6 +23,15 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
 
 
+FAMILIAR = {
+    **dict.fromkeys(("tree", "status", "log", "history", "show"), "timeline"),
+    **dict.fromkeys(("list", "ls"), "threads"),
+    **dict.fromkeys(("delete", "rm"), "purge"),
+    "export": "timeline --json",
+}
+"""What other programs call a command of unsay; the error of such a word names the command."""
+
+
 class LazyGroup(click.Group):
     """The group `unsay`: it imports a command's module when the command runs."""
 
@@ -55,6 +64,18 @@ class LazyGroup(click.Group):
             report = import_module("unsay.cli.output").report
             code = report(error, as_json="--json" in options)
         sys.exit(code or 0)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command's name, the command and the other arguments, as Click does.
+
+        An unknown command raises `click.UsageError`, which suggests the one that is meant.
+        """
+        meant = FAMILIAR.get(args[0])
+        if meant and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups; Click calls this for `--help`."""

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
@@ -29,8 +30,8 @@ from unsay.history.branch import (
 )
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.history.parts import as_one, put_in, take_out
-from unsay.messages.annotations import answers_by_turn, in_turns, spoken
-from unsay.messages.content import preview, text_of
+from unsay.messages.annotations import answers_by_turn, in_turns, is_question, spoken
+from unsay.messages.content import preview, text_of, without_files
 from unsay.operations.record_events import log_rollback
 from unsay.operations.reversal import (
     VALUE_STEPS,
@@ -361,14 +362,22 @@ def show_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Up
 
 
 def place_name(state: State, base: str | None, texts: Texts) -> str:
-    """Return words for the place after message `base`: a checkpoint, a quotation, or the start."""
+    """Return words for the place after message `base`: a checkpoint, an answer, or the start.
+
+    An answer is named by its question, which a person remembers. Other messages are quoted.
+    """
     if base is None:
         return texts.at_start
     for checkpoint in state.get("checkpoints", []):
         if checkpoint["message_id"] == base:
             return texts.at_checkpoint.format(name=checkpoint["name"] or checkpoint["id"])
-    text = next((text_of(m) for m in state["messages"] if m.id == base), "")
-    return texts.at_message.format(words=preview(text, 40))
+    upto = [*takewhile(lambda m: m.id != base, state["messages"])]
+    message = next(iter(state["messages"][len(upto) :]), None)
+    question = next((m for m in reversed(upto) if is_question(m)), None)
+    if message is None or message.type == "human" or question is None:
+        words = text_of(message) if message else ""
+        return texts.at_message.format(words=preview(words, 40))
+    return texts.at_answer.format(words=preview(without_files(text_of(question)), 40))
 
 
 def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:

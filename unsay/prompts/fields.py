@@ -76,7 +76,7 @@ class Texts(ReasonTexts):
     )
     restored: Text = Text(
         "Now at {where}. {changes} /undo reverses this.",
-        "{where}に移りました。{changes}/undo で取り消せます。",
+        "{where}まで復元しました。{changes}/undo で取り消せます。",
     )
     undone: Text = Text("{changes} /redo restores it.", "{changes}/redo で復元できます。")
     undone_restored: Text = Text(
@@ -148,6 +148,7 @@ class Texts(ReasonTexts):
     )
     at_start: Text = Text("the start of the conversation", "会話の先頭")
     at_checkpoint: Text = Text("checkpoint {name}", "チェックポイント「{name}」")
+    at_answer: Text = Text("the answer to “{words}”", "「{words}」への回答")
     at_message: Text = Text("“{words}”", "「{words}」")
     effects_undone: Text = Text("Undone: {calls}.", "取り消した処理: {calls}。")
     effects_left: Text = Text(
