@@ -441,22 +441,27 @@ def test_a_host_builds_its_graph_over_it(database: Database) -> None:
 
 
 def sending_agent() -> Any:
-    """An agent that asks a person, and fails with an answer that is no mapping."""
+    """An agent that asks a person, maybe twice, and fails with an answer that is no mapping."""
 
     def send(_: MessagesState) -> dict[str, Any]:
         answer = interrupt({"question": "Send it?"})
+        if "more" in answer:
+            answer = interrupt({"question": "Send it with more?"})
         return {"messages": [AIMessage("Sent." if answer["send"] else "Kept.")]}
 
     return StateGraph(MessagesState).add_node("send", send).add_edge(START, "send").compile()
 
 
 def test_a_decision_that_an_agent_cannot_read_may_be_taken_again(talks: Talks) -> None:
-    """Its error is raised, the turn still waits, also in another process, and a right one counts."""
+    """Its error is raised, the turn still waits, also in another process; earlier right ones count."""
     assert "decision" == talks(model=sending_agent()).say("Send it.").kind
     for wrong in ("maybe", ["yes"]):
         with pytest.raises(TypeError):
             talks(model=sending_agent()).resume(wrong)
     conversation = talks(model=sending_agent())
+    assert "decision" == conversation.resume({"more": True}).kind
+    with pytest.raises(TypeError):
+        conversation.resume(["yes"])
     assert "Sent." == conversation.resume({"send": True}).text
     assert "decision" == conversation.say("And again.").kind
     with pytest.raises(TypeError):
