@@ -335,7 +335,7 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
     )
     conversation.say("How many legs does a spider have?")
     with pytest.raises(
-        BudgetExceededError, match=r"task budget: 1000 used, \d+ for this call, limit 1300 tokens"
+        BudgetExceededError, match=r"task budget: 1,000 used, \d+ for this call, limit 1,300 tokens"
     ):
         conversation.say("And how many has a fly?")
     conversation.say("NEW: how is the weather?")

@@ -153,7 +153,8 @@ def test_a_usage_account_continues_where_it_was() -> None:
     before, after = drive(load_usage_account(store, "t")), opened(store)
 
     with pytest.raises(
-        BudgetExceededError, match=r"session budget: 900 used, 101 for this call, limit 1000 tokens"
+        BudgetExceededError,
+        match=r"session budget: 900 used, 101 for this call, limit 1,000 tokens",
     ):
         drive(after.reserve(HARD, Amount(tokens=101), key="other", place=PLACE))
     drive(after.settle(Amount(tokens=900), key="k", place=PLACE))

@@ -103,7 +103,7 @@ class Gauge:
 
     def __str__(self) -> str:
         if self.unit == "tokens":
-            used, asked, limit = f"{self.used}", f"{self.asked}", f"{self.limit} tokens"
+            used, asked, limit = f"{self.used:,}", f"{self.asked:,}", f"{self.limit:,} tokens"
         else:
             used, asked, limit = (f"{n / MICROS:g}" for n in (self.used, self.asked, self.limit))
         return f"{self.layer} budget: {used} used, {asked} for this call, limit {limit}"

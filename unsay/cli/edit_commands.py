@@ -182,7 +182,8 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple
         where = words.branch_turn.format(turn=turns[branch.base])
     own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
     kind = words.branch_kinds.get(branch.kind, branch.kind)
-    return branch.id, kind, where, own, words.branch_tokens.format(total=branch.tokens.total)
+    spent = words.branch_tokens.format(total=f"{branch.tokens.total:,}")
+    return branch.id, kind, where, own, spent
 
 
 @on_thread()
@@ -199,9 +200,9 @@ def _diff_text(made: Diff, words: Labels) -> str:
     rows = [words.compared_common.format(messages=counted_in(words, made.common, "message"))]
     for side in (made.a, made.b):
         tokens = {
-            "total": side.tokens.total,
-            "input": side.tokens.input,
-            "output": side.tokens.output,
+            "total": f"{side.tokens.total:,}",
+            "input": f"{side.tokens.input:,}",
+            "output": f"{side.tokens.output:,}",
         }
         messages = counted_in(words, side.messages, "message")
         mean, last = score_text(side.mean_score), score_text(side.last_score)

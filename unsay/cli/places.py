@@ -49,7 +49,8 @@ def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
     First the place and the counts. Then, where there are any, the questions (indented),
     checkpoints, tool calls and effects that cannot be undone.
     """
-    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **asdict(seen.tokens)}
+    tokens = {name: f"{count:,}" for name, count in asdict(seen.tokens).items()}
+    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
     yield words.preview.format(where=seen.at)
     yield words.preview_removed.format(**counts)
     for question in seen.questions:

@@ -8,8 +8,8 @@ from unsay.prompts.picture_texts import PictureTexts
 
 # A budget and a call, as `Gauge` prints them.
 _GAUGE = re.compile(
-    r"(session|task|agent) budget: ([\d.e-]+) used, ([\d.e-]+) for this call, "
-    r"limit (\d+(?:\.\d+)?(?:e-\d+)?)( tokens)?"
+    r"(session|task|agent) budget: ([\d,.e-]+) used, ([\d,.e-]+) for this call, "
+    r"limit (\d+(?:,\d{3})*(?:\.\d+)?(?:e-\d+)?)( tokens)?"
 )
 _JAPANESE = {
     "session": "セッション",
