@@ -534,8 +534,7 @@ def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> Non
     assert -signal.SIGKILL == killed.returncode, killed.stderr
     conversation = opened()
     left = pages(conversation)
-    with pytest.raises(UnknownThreadError):
-        conversation.events()
+    assert [] == list(conversation.events())
     conversation.say("q1")
 
     assert 1 == left

@@ -106,9 +106,9 @@ def test_a_name_that_is_no_command_is_refused_at_once(commands: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        pytest.param("/rolback", "/rollback", id="mistyped"),
-        pytest.param("／rolback 1", "/rollback 1", id="mistyped and wide"),
-        pytest.param("/undo please", "/undo", id="a word too many"),
+        pytest.param("/rolback", "Did you mean /rollback?", id="mistyped"),
+        pytest.param("／rolback 1", "Did you mean /rollback 1?", id="mistyped and wide"),
+        pytest.param("/undo please", "Send /undo as a message of its own", id="a word too many"),
     ],
 )
 def test_a_mistyped_command_is_not_paid_for(text: str, meant: str, parts: Parts) -> None:
@@ -119,7 +119,7 @@ def test_a_mistyped_command_is_not_paid_for(text: str, meant: str, parts: Parts)
 
     state = say(graph, text)
 
-    assert f"Did you mean {meant}?" in answered(state)
+    assert meant in answered(state)
     assert before == state["messages"][:-2]
     assert 2 == len(model.inputs)
 
