@@ -22,7 +22,6 @@ from unsay.errors import (
     EventConflictError,
     EventLogGapError,
     InputError,
-    UnknownThreadError,
     UnknownToolResultError,
 )
 from unsay.events.event_types import Stamp, make_event, planner_note

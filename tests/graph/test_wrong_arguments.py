@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,6 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
     """The check belongs to the verb, so async code gets the same errors."""
 
     async def main() -> None:
-        database = open_database(":memory:")
         registry = AsyncRegistry.open(database)
         async with AsyncConversation.open(database, thread="trip", model=model) as conversation:
             for verb, wrong in (
@@ -125,7 +124,8 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
             with pytest.raises(InputError, match=r"stream_resumed: .*'decison'"):
                 conversation.stream_resumed(decison="approve")  # type: ignore[call-arg]
 
-    asyncio.run(main())
+    with closing(open_database(":memory:")) as database:
+        asyncio.run(main())
 
 
 @pytest.mark.parametrize("option", ["path_or_url", "thread", "context", "settings", "tools"])

@@ -232,6 +232,7 @@ def opened() -> Conversation:
     return conversation
 
 
+@pytest.mark.usefixtures("closes_databases")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -343,6 +344,7 @@ def test_says_what_to_pass(call: Callable[[], Any], message: str) -> None:
         call()
 
 
+@pytest.mark.usefixtures("closes_databases")
 @pytest.mark.parametrize(("verb", "option"), [("forget", "turns"), ("pin", "turn")])
 def test_a_turn_in_place_of_an_id(verb: str, option: str) -> None:
     """The error names the argument that takes a turn."""
