@@ -326,6 +326,23 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
     assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        pytest.param("go back", 1, id="English"),
+        pytest.param("さっきの回答はなかったことにして。", 1, id="Japanese"),
+        pytest.param("How do I go back to Kyoto?", 0, id="a question"),
+        pytest.param("取り消し線の書き方は?", 0, id="a Japanese question"),
+    ],
+)
+def test_a_wish_to_go_back_in_words(run: Run, serve: Serve, text: str, named: int) -> None:
+    """The message is answered like any other, and a note names the commands that go back."""
+    serve({**ANSWERS, text[:12]: "That is as it was."})
+    result = run("chat", input=f"{text}\n")
+    assert named == result.stderr.count("/undo")
+    assert 0 == run("chat", "--json", input=f"{text}\n").stderr.count("/undo")
+
+
 def test_files_of_a_message_that_is_refused(run: Run, serve: Serve, home: Path) -> None:
     """They go with the next message, and no file goes twice."""
     server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})

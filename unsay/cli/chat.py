@@ -13,7 +13,7 @@ from unsay.cli.output import exit_code_of, note, print_json, show_error, version
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
 from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat, verb_of, wants_back
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.status import status_of
@@ -178,7 +178,7 @@ class Chat:
                 note(self._screen.labels.leave)
                 line = ""
             self._prefill = ""
-            if ends_chat(line) or _verb_of(line) == "exit":
+            if ends_chat(line) or verb_of(line) == "exit":
                 return None
             if line:
                 return line
@@ -206,7 +206,7 @@ class Chat:
         if self._due and command is None and not self._is_decision(line, self._due):
             note(self._fitted(self._asked_for(self._due)))
             return
-        if _verb_of(line) == "resume" or (deciding and command is None):
+        if verb_of(line) == "resume" or (deciding and command is None):
             decision = decision_of(line) if command is None else None
             self._screen.begin()
             self._speaker.resume(decision, self._show)
@@ -276,6 +276,8 @@ class Chat:
             if self._speaker.stopped_question() != text:  # it was not stored
                 self._attach(files)
             raise
+        if wants_back(line) and not self._as_json:
+            self._screen.note(self._screen.labels.back_hint)
 
     def _with_files(self, line: str) -> str:
         if not self._files.names:
@@ -391,9 +393,3 @@ class Chat:
     def _is_decision(self, line: str, due: Reply) -> bool:
         """Return whether a line decides; `edit:` without a text does not."""
         return line != "edit:" if is_about_draft(due) else yes_or_no(line) is not None
-
-
-def _verb_of(line: str) -> str:
-    """Return the verb of a slash command, with or without further words; empty for a message."""
-    command = parse_command(line)
-    return "" if command is None else command["verb"]

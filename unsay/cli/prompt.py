@@ -1,5 +1,6 @@
 """Reading messages from a terminal: several lines, a history, completion and a bottom line."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
 from unsay.errors import UnsayError
 from unsay.operations.command_table import SLASH_COMMANDS
+from unsay.operations.commands import parse_command
 from unsay.types import Language
 
 PROMPT = "> "
@@ -31,6 +33,12 @@ TAKES_CHECKPOINT = f"{ROLLBACK} "
 # Words that leave the chat, as in other programs; the model is not sent them.
 LEAVING = frozenset({"exit", "quit", "終了"})
 
+# Short messages that ask in words for what only a command does; the model can only pretend.
+_WANTS_BACK = re.compile(
+    r"(please )?(undo|redo|roll ?back|go back|take (it|that|this) back)( [^?]{0,40})?"
+    r"|[^?]{0,20}(戻って|戻して|取り消し|なかったことに)[^?]{0,10}"
+)
+
 # A dumb terminal sends a paste line by line; lines that follow within this time belong to it.
 PASTE_SECONDS = 0.05
 
@@ -38,6 +46,23 @@ PASTE_SECONDS = 0.05
 def ends_chat(text: str) -> bool:
     """Return whether a text is a word that leaves the chat, also in full-width letters."""
     return normalize("NFKC", text).strip().lower() in LEAVING
+
+
+def wants_back(text: str) -> bool:
+    """Return whether a message asks in words to undo a turn or to go back, in one short line.
+
+    >>> wants_back("Go back to the second question, please.")
+    True
+    >>> wants_back("一つ前に戻して")
+    True
+    """
+    return bool(_WANTS_BACK.fullmatch(normalize("NFKC", text).strip(" .!。").lower()))
+
+
+def verb_of(line: str) -> str:
+    """Return the verb of a line that is a command; empty for another line."""
+    command = parse_command(line)
+    return "" if command is None else command["verb"]
 
 
 class Commands(Completer):

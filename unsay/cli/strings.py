@@ -239,6 +239,10 @@ class Labels(Texts):
         "checkpoint {name}, after turn {turn}", "チェックポイント {name}(ターン{turn}の後)"
     )
     back_nothing: Text = Text("There is no turn to go back to.", "戻れるターンはまだありません。")
+    back_hint: Text = Text(
+        "Words alone take nothing back: /undo removes the last turn, /rollback N the last N turns.",
+        "言葉だけでは元に戻りません。/undo は直前のターン、/rollback N は最後のNターンを取り除きます。",
+    )
     thread_title: Text = Text("Which conversation?", "どの会話を開きますか?")
     thread_new: Text = Text("a new conversation", "新しい会話")
     thread_row: Text = Text(
