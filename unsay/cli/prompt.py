@@ -59,9 +59,9 @@ def wants_back(text: str) -> bool:
     return bool(_WANTS_BACK.fullmatch(normalize("NFKC", text).strip(" .!。").lower()))
 
 
-def verb_of(line: str) -> str:
-    """Return the verb of a line that is a command; empty for another line."""
-    command = parse_command(line)
+def verb_of(text: str) -> str:
+    """Return the verb of a text that is a command; empty for another text."""
+    command = parse_command(text)
     return "" if command is None else command["verb"]
 
 

@@ -246,9 +246,12 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
         "operations": operations,
     }
     scope = thread.scope(confirm)
-    # A question that waits behind a rollback was there before it, or came after it.
-    rolled_back = operations and operations[-1]["kind"] == "rollback"
-    waiting = _waiting(state) if rolled_back else _kept(thread, state)
+    waiting = _kept(thread, state)
+    if operations and operations[-1]["kind"] == "rollback":
+        # A question that waits behind a rollback was there before it, or came after it.
+        live = live_branch(state)
+        behind = live.messages[live.index_of(operations[-1]["base"]) + 1 :]
+        waiting = tuple(m.id for m in behind if m.id in _waiting(state))
     update: Update = {**archived, **(yield from undo_last(state, scope, waiting, "undo"))}
     change = change_made(state["messages"], update, operations[-1], undone=True)
     result = yield from settle(thread, state, scope, update, waiting, event="undo")
@@ -274,7 +277,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     scope = thread.scope(confirm)
     waiting = _kept(thread, state)
     update = yield from redo_last(state, scope, waiting, "redo")
-    change = change_made(state["messages"], update, last_undone(state, waiting), undone=False)
+    change = change_made(state["messages"], update, last_undone(state), undone=False)
     result = yield from settle(thread, state, scope, update, waiting, event="redo")
     return replace(result, change=change)
 
