@@ -206,29 +206,21 @@ def test_a_person_rolls_back_to_a_step_and_goes_on_from_there(step: int) -> None
     validate(conversation.messages())
 
 
-@pytest.mark.parametrize("by", ["method", "slash command"])
-def test_undo_and_redo_go_through_a_rollback_to_a_step(by: str) -> None:
+def test_undo_and_redo_go_through_a_rollback_to_a_step() -> None:
     """Each undo takes back one deed: what was asked then, then the rollback."""
     conversation = opened(Desk())
-
-    def order(verb: str) -> None:
-        if by == "method":
-            getattr(conversation, verb)()
-        else:
-            conversation.say(f"/{verb}")
-
     first = conversation.messages()
     conversation.rollback(conversation.checkpoints()[0]["id"])
     second = conversation.messages()
     conversation.say("Go on, please.")
     third = conversation.messages()
 
-    order("undo")
+    conversation.undo()
     assert second == conversation.messages()
-    order("undo")
+    conversation.undo()
     assert first == conversation.messages()
-    order("redo")
-    order("redo")
+    conversation.redo()
+    conversation.redo()
     assert [m.id for m in third] == [m.id for m in conversation.messages()]
 
 

@@ -570,7 +570,7 @@ def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: b
     before, steps = state, min(back, len(state["operations"]))
     for _ in range(steps):
         state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
-    assert steps == len(redoable(state))
+    assert steps == len(redoable(state, ["p"]))
     for _ in range(steps):
         state = after(state, drive(redo_last(state, here, ["p"], "/redo")))
 
@@ -588,9 +588,9 @@ def test_what_was_undone_is_redone_only_where_it_was() -> None:
     undone = after(state, drive(undo_last(state, here, [], "undo")))
     went_on: State = {**undone, "messages": [*undone["messages"], AIMessage("Put in.", id="x")]}
 
-    assert (1, 0) == (len(redoable(undone)), len(redoable(went_on)))
+    assert (1, 0) == (len(redoable(undone, [])), len(redoable(went_on, [])))
     with pytest.raises(NothingToRedoError):
-        last_undone(went_on)
+        last_undone(went_on, [])
 
 
 def test_steps_that_were_undone_are_bounded() -> None:

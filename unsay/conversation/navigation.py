@@ -277,7 +277,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     scope = thread.scope(confirm)
     waiting = _kept(thread, state)
     update = yield from redo_last(state, scope, waiting, "redo")
-    change = change_made(state["messages"], update, last_undone(state), undone=False)
+    change = change_made(state["messages"], update, last_undone(state, waiting), undone=False)
     result = yield from settle(thread, state, scope, update, waiting, event="redo")
     return replace(result, change=change)
 

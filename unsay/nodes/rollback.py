@@ -198,7 +198,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
         return refused(state, texts, error)
-    done = state["operations"][-1] if undoes else last_undone(state)
+    done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
     change = change_made(state["messages"], update, done, undone=undoes)
     left = turns_after(state, update)
     text = step_notice(texts, change, undone=undoes)

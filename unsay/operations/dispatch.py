@@ -172,7 +172,7 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     if kind == "undo":
         last_operation(state.get("operations", []))
     elif kind == "redo":
-        last_undone(state)
+        last_undone(state, order.pending)
     elif kind == "retry":
         if any(m.id in order.pending for m in questions_waiting(state["messages"])):
             raise ConflictError("A question waits for its answer: send another message first")

@@ -225,7 +225,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     """
     operations = state.get("operations", [])
     step = last_operation(operations)
-    undone_steps = redoable(state)
+    undone_steps = redoable(state, pending)
     label = Label(kind="undo", reason=reason, created_at=scope.now())
     taken_back = yield from _reversed(state, scope, step, label, pending)
     change, update = taken_back.change, taken_back.update
@@ -234,7 +234,7 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     removed = spoken(change.branch["messages"])
     # Only an answered turn can be redone.
     if step["kind"] != "turn" or (removed and removed[-1].type != "human"):
-        undone = Undone(**taken_back.inverse, at=_end(change.live.messages))
+        undone = Undone(**taken_back.inverse, at=_end(change.live.messages, pending))
         update["redo"] = [*undone_steps, undone][-OPERATIONS:]
     return update
 
@@ -246,18 +246,18 @@ def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
     `NothingToRedoError` if there is no such step, `ConflictError` if it is no longer possible (such as
     when a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
     """
-    step = last_undone(state)
+    step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
     repeated = yield from _reversed(state, scope, step, label, pending)
     update = repeated.update
     update.update(with_step(state, repeated.inverse))
-    update["redo"] = redoable(state)[:-1]
+    update["redo"] = redoable(state, pending)[:-1]
     return update
 
 
-def last_undone(state: State) -> Undone:
+def last_undone(state: State, pending: Sequence[str]) -> Undone:
     """Return the step that a redo repeats; raise `NothingToRedoError` if none is left."""
-    undone_steps = redoable(state)
+    undone_steps = redoable(state, pending)
     if not undone_steps:
         raise NothingToRedoError(
             "There is nothing to redo: nothing was undone, a later message or step replaced it, or "
@@ -266,23 +266,24 @@ def last_undone(state: State) -> Undone:
     return undone_steps[-1]
 
 
-def redoable(state: State) -> list[Undone]:
+def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
     """Return the undone steps, newest last; empty if the transcript changed since the last undo.
 
-    Questions that wait for an answer do not count as a change.
+    Messages whose ids are in `pending` wait for an answer, and do not count as a change.
     """
     undone = state.get("redo", [])
     # A new turn moves the end of the transcript, so what was undone before cannot be redone.
-    end = _end(state.get("messages", ()))
+    end = _end(state.get("messages", ()), pending)
     return list(undone) if undone and undone[-1]["at"] == end else []
 
 
-def _end(messages: Sequence[AnyMessage]) -> str | None:
-    """Return the id of the last message that is no question; `None` if there is none.
+def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
+    """Return the id of the last message that is not pending; `None` if there is none.
 
-    Questions at the end wait for an answer, so they do not count.
+    Questions at the end wait for an answer, so they do not count, as if they were in `pending`.
     """
-    return next((m.id for m in reversed(in_turns(messages)) if m.type != "human"), None)
+    ended = [m for m in in_turns(messages) if m.id not in pending]
+    return next((m.id for m in reversed(ended) if m.type != "human"), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
