@@ -80,6 +80,7 @@ def test_a_removed_turn_that_is_sent_again_is_named(run: Run, serve: Serve) -> N
     assert "was removed from the conversation" in removed.stderr
 
 
+@pytest.mark.full
 def test_a_decision_on_a_budget_is_yes_or_no(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_what_was_forgotten_names_how_to_restore_it(run: Run) -> None:
     assert "Nothing has been forgotten." in run("forgotten", "t").stdout
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("talk")
 def test_lists_and_differences_are_japanese(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoints have a header in the language; so has a difference."""

@@ -100,6 +100,8 @@ def test_a_tool_that_asks_first_needs_a_terminal(run: Run, home: Path) -> None:
     assert 1 == len(found(run, "timeline", "t")["turns"])
 
 
+@pytest.mark.full
+@pytest.mark.full
 @pytest.mark.parametrize(("answer", "stays"), [("y", False), ("n", True)], ids=["yes", "no"])
 def test_a_tool_that_asks_first_on_a_terminal(home: Path, answer: str, stays: bool) -> None:  # noqa: FBT001
     """A person decides about each call."""
