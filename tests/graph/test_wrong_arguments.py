@@ -38,6 +38,8 @@ WRONG = (
     object(),
     len,
 )
+
+pytestmark = pytest.mark.full
 RIGHT = {
     "text": "Hello?",
     "messages": [("user", "Hello?")],
