@@ -250,8 +250,9 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     if operations and operations[-1]["kind"] == "rollback":
         # A question that waits behind a rollback was there before it, or came after it.
         live = live_branch(state)
-        behind = live.messages[live.index_of(operations[-1]["base"]) + 1 :]
-        waiting = tuple(m.id for m in behind if m.id in _waiting(state))
+        start = live.index_of(operations[-1]["base"]) + 1
+        behind = {message.id for message in live.messages[start:]}
+        waiting = tuple(name for name in _waiting(state) if name in behind)
     update: Update = {**archived, **(yield from undo_last(state, scope, waiting, "undo"))}
     change = change_made(state["messages"], update, operations[-1], undone=True)
     result = yield from settle(thread, state, scope, update, waiting, event="undo")
