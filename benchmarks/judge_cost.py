@@ -13,7 +13,6 @@ from report import Figure, Figures, Hit, mean_of, share_in
 
 from unsay import Conversation
 from unsay.errors import EmptyAnswerError
-from unsay.generation.judge import OWN_SHARE
 from unsay.messages.content import text_of
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
@@ -21,6 +20,7 @@ from unsay.tokens.counter import TokenCounter
 VERDICT = '{"score": 0.9, "consistency": 1.0, "reason": "It answers the question.", "advice": "", "blamed": []}'
 """A verdict as a judge writes it."""
 
+LOW_SHARE = 0.2  # of the answers' tokens, with which the judge skips plainly good answers
 TALKS = 6  # conversations that are played with corrupted answers
 TURNS = 50  # turns of each
 EVERY = 4  # of which every fourth is corrupted, from the first that may be skipped on
@@ -47,7 +47,7 @@ def cost_figures(cases: Sequence[Case], lengths: Sequence[int]) -> Figures:
     """Return the share of judge tokens over answering tokens, and the share of skipped turns."""
     figures: dict[str, Figure] = {}
     for length in lengths:
-        share, skipped = judged_share(cases, length, judge_share=OWN_SHARE)
+        share, skipped = judged_share(cases, length, judge_share=LOW_SHARE)
         whole, _ = judged_share(cases, length, judge_share=1)
         figures[f"judge_share_{length}"] = Figure(value=share, items=length)
         figures[f"skipped_share_{length}"] = Figure(value=skipped, items=length)
@@ -95,7 +95,7 @@ def played(cases: Sequence[Case], numbers: Sequence[int]) -> list[tuple[str, boo
     names, found = list(CORRUPTIONS), []
     judge = Model({})
     chat = Model(replies := {})
-    with opened(chat, judge, judge_share=OWN_SHARE) as conversation:
+    with opened(chat, judge, judge_share=LOW_SHARE) as conversation:
         for place, number in enumerate(numbers):
             question, answer, kind = asked(number, cases), cases[number].exchange.answer, ""
             if place >= JUDGED and place % EVERY == 0:

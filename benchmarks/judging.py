@@ -25,7 +25,7 @@ notices an answer that it fails by itself, or about which it gives the judge a h
 - `good_under_half`: share of them that score under 0.5, decided or not.
 
 With `--turns N …` (50 and 100; none without a number) conversations of the file's own questions and
-answers are played, with scripted models and the default settings:
+answers are played, with scripted models and `judge_share` 0.2:
 
 - `judge_share_N`: tokens of the judge over those of the answers; `skipped_share_N` is the share of
   turns that it skips, and `judge_share_N_unskipped` the cost with `judge_share` 1, which skips none.
@@ -53,8 +53,8 @@ from answers import CORRUPTIONS, Case, cases, padded
 from judge_cost import cost_figures, played_figures
 from report import Figure, Figures, Hit, mean_of, resampled, run, share_in, shown
 
-from unsay.judging.changed_facts import changed_facts
 from unsay.judging.heuristics import is_plainly_good, prejudge
+from unsay.judging.signals import changed_facts
 from unsay.judging.vocabulary import is_short
 from unsay.verdicts import Exchange, PreVerdict
 

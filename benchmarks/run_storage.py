@@ -181,19 +181,25 @@ def used_bytes(database: str) -> int | None:
 
 
 def commits_in(database: str) -> int | None:
-    """How many transactions a file's log holds, which was empty before; `None` without a log.
+    """How many transactions a file's log holds, which was empty before; `None` without a log."""
+    log = Path(f"{database}-wal")
+    return journal(log)[0] if log.exists() else None
+
+
+def journal(log: Path) -> tuple[int, int]:
+    """The transactions and the bytes of frames in a write-ahead log, which was empty before.
 
     Source: sqlite.org/fileformat2.html, 4.1 (a frame that ends a transaction names the file's size).
     """
-    log = Path(f"{database}-wal")
-    if not log.exists():
-        return None
     data = log.read_bytes()
+    if not data:
+        return 0, 0
     (size,) = struct.unpack_from(">I", data, 8)
     frames = range(32, len(data), 24 + size)
     assert len(frames) < _WAL_PAGES
     present = [at for at in frames if data[at + 8 : at + 16] == data[16:24]]
-    return sum(struct.unpack_from(">I", data, at + 4) != (0,) for at in present)
+    commits = sum(struct.unpack_from(">I", data, at + 4) != (0,) for at in present)
+    return commits, len(present) * (24 + size)
 
 
 def read(database: str, turns: int) -> dict[str, Any]:

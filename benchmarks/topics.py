@@ -37,7 +37,7 @@ from report import Figure, Figures, loaded, resampled, run, share_in, shown, unr
 from unsay.effects import drive
 from unsay.judging.topic_detector import LexicalDetector, likeliest_return
 from unsay.judging.topic_reading import read
-from unsay.retrieval.topic_ranking import nearest_in_meaning
+from unsay.operations.topic_change import nearest_in_meaning
 from unsay.topic_shift import TopicMemory, TopicShift
 
 PUBLISHED = {

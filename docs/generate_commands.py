@@ -20,8 +20,10 @@ which also makes `/help`, the completion in the chat and `unsay --help`.
 
 A message with one of these commands alone on its line is carried out and never sent to a model.
 `/resume` and `/exit` exist in `unsay chat` only; a program that calls the graph has the others.
-A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?". A command with other
-text, on a line of its own or behind a sentence, is not carried out: a notice asks to send it alone. A path such as `/etc/hosts` is a question. `//undo …` is a message: the model is sent it with one slash.
+A full-width slash counts as one. A line that is almost a command is answered with "Did you mean …?", and so is every text
+whose first word is a slash and letters of any script (`/clear`, `/model gpt`): there is no such command, and the model is sent nothing. A command with other
+text, on a line of its own or behind a sentence, is not carried out: a notice asks to send it alone. Other texts with a slash, such as `/etc/hosts is wrong` or
+`/24 subnets`, are questions. Two slashes send a text with one: the model is sent `//clear …` as `/clear …`.
 
 Commands are not part of the conversation. `Conversation.say`, the chat and the command line write neither a command nor its notice to the
 transcript. Typed into another page of the same graph, both are messages there, because that page shows its messages; counts, titles,
@@ -31,6 +33,7 @@ together with a command stays, and the notice says that it waits for the next me
 
 `build_graph(commands=…)`, the setting `commands` (`UNSAY_COMMANDS`) and the context of a run say which commands users may send:
 `"all"`, `"none"`, or a list of names without the slash. Another command is answered, not carried out, and not sent to a model.
+With `"none"` a word with a slash that is no command (`/weather Kyoto`) is a question, for hosts with commands of their own.
 A caller that may send a run's context may allow commands in it. On a server, set or check the context there.
 """
 

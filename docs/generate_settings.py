@@ -26,6 +26,7 @@ EXAMPLES: Mapping[str, Any] = {
     "title_model": "gpt-5-nano",
     "judging": "local",
     "judge_format": "text",
+    "judge_scale": [1, 5],
     "quality_threshold": 0.6,
     "consistency_threshold": 0.5,
     "quality_thresholds": {"ja": 0.4},
@@ -189,6 +190,8 @@ def span(described: Mapping[str, Any]) -> str:
     if "enum" in described:
         return ", ".join(f"`{each}`" for each in described["enum"])
     if described["type"] == "array":
+        if "prefixItems" in described:
+            return f"pair of {span(described['prefixItems'][0])}s"
         items = described["items"]
         pair = items.get("prefixItems")
         return f"list of pairs: {', '.join(map(span, pair))}" if pair else f"list of {span(items)}"

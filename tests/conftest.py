@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from unsay.storage.sqlite_connection import Connection
+from unsay.storage.sqlite import Connection
 
 FOREIGN = ("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
 EXAMPLES = {"default": 12, "full": 60, "nightly": 3000}

@@ -19,7 +19,7 @@ from langgraph.prebuilt import ToolNode
 from pydantic import PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict, get_type_hints
 
-from unsay.messages.annotations import KEY, annotate, annotation_of
+from unsay.messages.annotations import annotate, annotation_of, without
 from unsay.model_factory import change_inner, inner_of, is_chat_model, is_graph
 from unsay.tools import also_blocking
 
@@ -70,8 +70,11 @@ def _with_channels(graph: Any) -> Any:
     builder = copy.copy(graph.builder)
     given, returned = _schemas(graph)
     # Both schemas in one; a class made here, since each agent has its own.
-    both: Any = TypedDict("AgentChannels", {**_hints(returned), **_hints(given)})  # type: ignore[misc]
-    channels = {**builder.schemas[returned], **builder.schemas[given]}
+    counters = _counters(graph)
+    types = {**counters, **_hints(returned), **_hints(given)}
+    both: Any = TypedDict("AgentChannels", types)  # type: ignore[misc]
+    channels = {name: builder.channels[name] for name in counters}
+    channels |= {**builder.schemas[returned], **builder.schemas[given]}
     builder.input_schema, builder.schemas = both, {**builder.schemas, both: channels}
     changed = {
         "builder": builder,
@@ -110,12 +113,20 @@ def _schemas(graph: Any) -> tuple[type[Any], type[Any]]:
     return graph.builder.input_schema, graph.builder.output_schema
 
 
+def input_names(model: object) -> set[str]:
+    """Return the names of an agent's input channels, without `messages`; empty if it is no agent."""
+    graph: Any = inner_of(model) if isinstance(model, Runnable) else model
+    return set(_hints(graph.builder.input_schema)) - {"messages"} if _is_agent(graph) else set()
+
+
 def _kept(graph: Any) -> dict[str, Any]:
     """Return the types, by name, of the agent's channels that are stored with an answer.
 
-    They are those of its input and output, without `messages`, ephemeral and untracked ones.
+    They are those of its input and output, and its counters, without `messages`, ephemeral and
+    untracked ones.
     """
-    types = {name: each for schema in _schemas(graph) for name, each in _hints(schema).items()}
+    schemas = (_hints(schema) for schema in _schemas(graph))
+    types = {name: each for hints in (_counters(graph), *schemas) for name, each in hints.items()}
     passing = (EphemeralValue, UntrackedValue)
     return {
         name: types[name]
@@ -123,6 +134,16 @@ def _kept(graph: Any) -> dict[str, Any]:
         if name != "messages" and not isinstance(graph.channels.get(name, passing), passing)
         if name in graph.channels
     }
+
+
+def _counters(graph: Any) -> dict[str, Any]:
+    """Return the types, by name, of the agent's channels for numbers, such as those of limits by thread.
+
+    Other private channels may refer to messages by their places, which differ in each context.
+    """
+    hints = _hints(graph.builder.state_schema)
+    numbers = (int, float, dict[str, int], dict[str, float])
+    return {name: kind for name, kind in hints.items() if kind in numbers}
 
 
 def _hints(schema: Any) -> dict[str, Any]:
@@ -243,10 +264,4 @@ def structured_value(value: Any) -> Any:
 
 def without_state(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the messages without the stored states; an agent is sent them in this form."""
-    return [_without_state(each) if agent_state(each) else each for each in messages]
-
-
-def _without_state(message: AnyMessage) -> AnyMessage:
-    noted = {name: each for name, each in annotation_of(message).items() if name != NAME}
-    metadata = {**message.response_metadata, KEY: noted}
-    return message.model_copy(update={"response_metadata": metadata})
+    return [without(each, NAME) for each in messages]

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from types import UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
 
@@ -34,11 +34,12 @@ def check_call(
     the function's name; empty is its own. Text with a lone surrogate raises `InputError`, because it
     cannot be stored.
     """
-    signature, verb = inspect.signature(function), label or function.__name__
-    parameters = list(signature.parameters.values())[bound:]
+    verb = label or function.__name__
+    signature = _signature(function, bound)
+    parameters = list(signature.parameters.values())
     annotations = {each.name: each.annotation for each in parameters}
     try:
-        given = signature.replace(parameters=parameters).bind(*args, **kwargs).arguments
+        given = signature.bind(*args, **kwargs).arguments
     except TypeError as problem:
         _refuse_settings(kwargs, annotations, verb, error)
         names = ", ".join(map(_in_call, parameters)) or "no arguments"
@@ -66,6 +67,12 @@ def check_call(
                 f"{verb}: {name} must be {described(annotations[name])}, got {shown(value)}{meant}"
             )
         check_text(value, f"{verb}: {name}")
+
+
+@cache
+def _signature(function: Callable[..., Any], bound: bool) -> inspect.Signature:  # noqa: FBT001
+    signature = inspect.signature(function)
+    return signature.replace(parameters=list(signature.parameters.values())[bound:])
 
 
 def _refuse_settings(
@@ -119,9 +126,7 @@ def _in_call(parameter: inspect.Parameter) -> str:
     """Return a parameter as it looks in a call, with its default if it has one."""
     if parameter.default is not parameter.empty:
         return f"{parameter.name}={parameter.default!r}"
-    return (
-        f"{parameter.name}=…" if parameter.kind is parameter.KEYWORD_ONLY else str(parameter.name)
-    )
+    return f"{parameter.name}=…" if parameter.kind is parameter.KEYWORD_ONLY else parameter.name
 
 
 def described(annotation: Any) -> str:
@@ -176,6 +181,14 @@ def inner_function(function: Callable[..., Any]) -> Any:
     return function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004
 
 
+def check_whole_number(holder: str, name: str, value: object, *, least: int) -> None:
+    """Raise `ConfigurationError` unless a value of the `holder` is an integer from `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(
+            f"{holder} cannot have {name} {value!r}: write a whole number from {least}"
+        )
+
+
 def check_text(value: Any, name: str) -> None:
     """Raise `InputError` if a text has a lone surrogate, which cannot be stored.
 
@@ -197,40 +210,35 @@ def check_text(value: Any, name: str) -> None:
 
 def configured(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function: wrong names or types of its arguments raise `ConfigurationError`."""
-
-    @wraps(function)
-    def checking(*args: P.args, **kwargs: P.kwargs) -> T:
-        check_call(function, args, kwargs, bound=False, error=ConfigurationError)
-        return function(*args, **kwargs)
-
-    return checking
+    return checked(function, bound=False, error=ConfigurationError)
 
 
 def configurable(cls: type[T]) -> type[T]:
     """Decorate a dataclass so that wrong names and types of its fields raise `ConfigurationError`."""
-    make = cls.__init__
-
-    @wraps(make)
-    def checking(self: T, *args: Any, **kwargs: Any) -> None:
-        check_call(make, args, kwargs, label=cls.__name__, error=ConfigurationError)
-        make(self, *args, **kwargs)
-
-    cls.__init__ = checking  # type: ignore[method-assign, assignment]
+    make = checked(cls.__init__, label=cls.__name__, error=ConfigurationError)
+    cls.__init__ = make  # type: ignore[method-assign]
     return cls
 
 
-def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method: calls with wrong names or types of arguments raise `InputError`.
+def checked(
+    function: Callable[P, T],
+    *,
+    label: str = "",
+    bound: bool = True,
+    error: type[UnsayError] = InputError,
+) -> Callable[P, T]:
+    """Decorate a method: calls with wrong names or types of arguments raise `error`.
 
-    The call itself raises it, also for an async method or a generator.
+    The call itself raises it, also for an async method or a generator. The options are those of
+    `check_call`.
     """
 
     @wraps(function)
-    def method(*args: P.args, **kwargs: P.kwargs) -> T:
-        check_call(function, args[1:], kwargs)
+    def checking(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_call(function, args[bound:], kwargs, label=label, bound=bound, error=error)
         return function(*args, **kwargs)
 
-    return method
+    return checking
 
 
 def fits(value: Any, annotation: Any) -> bool:

@@ -8,12 +8,12 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 # Time that a cancelled call gets to clean up; one that swallows its cancellation is then left.
 CLEANUP_SECONDS = 1.0
@@ -45,6 +45,21 @@ class Call:
             awaitable=partial(awaitable, *args, **kwargs),
         )
 
+    @classmethod
+    def listing(
+        cls,
+        blocking: Callable[P, Iterator[Any]],
+        awaitable: Callable[P, AsyncIterator[Any]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> "Call":
+        """Return a call that lists what a generator and its async twin yield for the given arguments."""
+
+        async def awaited() -> list[Any]:
+            return [each async for each in awaitable(*args, **kwargs)]
+
+        return cls(blocking=lambda: list(blocking(*args, **kwargs)), awaitable=awaited)
+
 
 def off_loop(work: Callable[[], Any]) -> Call:
     """Return a `Call` of blocking work; on an event loop the work runs in a Python thread."""
@@ -71,7 +86,7 @@ def user_call(
     async def awaitable() -> Any:
         if is_async(function):
             return await function(*args)
-        result = await asyncio.wrap_future(_in_thread(lambda: function(*args)))
+        result = await asyncio.wrap_future(in_thread(lambda: function(*args)))
         return await result if inspect.isawaitable(result) else result
 
     return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
@@ -107,7 +122,7 @@ def run_on_own_loop(awaited: Awaitable[T]) -> T:
     async def wait() -> T:
         return await awaited
 
-    return _in_thread(lambda: asyncio.run(wait())).result()
+    return in_thread(lambda: asyncio.run(wait())).result()
 
 
 Steps = Generator[Call, Any, T]
@@ -125,20 +140,17 @@ def drive(steps: Steps[T]) -> T:
     An error of a call is raised inside the step, at its `yield`. So is what stops the process, such as Ctrl-C:
     the calls with which the step cleans up are still made.
     """
-    result: Any = None
-    error: BaseException | None = None
+    go_on: Callable[[], Call] = partial(next, steps)
     try:
         while True:
-            call = steps.send(result) if error is None else steps.throw(error)
-            result, error = None, None
+            call = go_on()
             # Only the call is guarded: an error of the step itself must leave this function.
             try:
-                result = _bounded(call)
+                go_on = partial(steps.send, _bounded(call))
             except BaseException as raised:  # noqa: BLE001 - handed to the step, which decides
-                error = raised
+                go_on = partial(steps.throw, raised)
     except StopIteration as stop:
-        value: T = stop.value
-        return value
+        return cast("T", stop.value)
     finally:
         steps.close()  # runs the cleanup of a step that was stopped between two calls
 
@@ -149,19 +161,16 @@ async def adrive(steps: Steps[T]) -> T:
     An error of a call is raised inside the step, at its `yield`. So is a cancellation:
     the calls with which the step cleans up are still made.
     """
-    result: Any = None
-    error: BaseException | None = None
+    go_on: Callable[[], Call] = partial(next, steps)
     try:
         while True:
-            call = steps.send(result) if error is None else steps.throw(error)
-            result, error = None, None
+            call = go_on()
             try:
-                result = await _awaited(call)
+                go_on = partial(steps.send, await _awaited(call))
             except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - handed to the step, which decides
-                error = raised
+                go_on = partial(steps.throw, raised)
     except StopIteration as stop:
-        value: T = stop.value
-        return value
+        return cast("T", stop.value)
     finally:
         steps.close()
 
@@ -173,7 +182,7 @@ def _bounded(call: Call) -> Any:
     """
     if call.timeout_seconds is None:
         return call.blocking()
-    future = _in_thread(call.blocking)
+    future = in_thread(call.blocking)
     try:
         return future.result(timeout=call.timeout_seconds)
     except TimeoutError:
@@ -208,7 +217,7 @@ def _silent(seconds: float) -> TimeoutError:
     return TimeoutError(f"silent for {seconds:g} s")
 
 
-def _in_thread(work: Callable[[], T]) -> Future[T]:
+def in_thread(work: Callable[[], T]) -> Future[T]:
     """Start work in a new Python thread, with the caller's context variables; return its future."""
     future: Future[T] = Future()
     # A running future cannot be cancelled: otherwise a task that stops waiting would cancel it.

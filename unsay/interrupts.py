@@ -97,20 +97,13 @@ def rollback_request(
 
     It shows the `reason` and the draft `best`, which a refusal delivers; `None` without a draft.
     """
-    args: dict[str, Any] = {
-        "turns": len(answers_by_turn(removed)),
-        "messages": [message.id for message in removed],
-        "reason": reason,
-    }
+    turns = len(answers_by_turn(removed))
+    args = {"turns": turns, "messages": [message.id for message in removed], "reason": reason}
+    ask = texts.ask_rollback
     if best is not None:
         args |= {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    counts = {"turns": args["turns"], "messages": len(removed)}
-    if best is None:
-        description = texts.ask_rollback.format(**counts, reason=reason)
-    elif removed:
-        description = texts.ask_rollback_draft.format(**counts, reason=reason)
-    else:
-        description = texts.ask_another_draft.format(reason=reason)
+        ask = texts.ask_rollback_draft if removed else texts.ask_another_draft
+    description = ask.format(turns=turns, messages=len(removed), reason=reason)
     return _request([_action("roll_back", args, description)], ["approve", "reject"])
 
 
@@ -118,7 +111,8 @@ def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     """Return the request that asks a person whether a call may exceed a budget."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     limits = texts.budgets("; ".join(map(str, over.exceeded)))
-    description = texts.ask_budget.format(limits=limits)
+    raised = ", ".join(f"{each.amount(each.raised)} ({each.setting})" for each in over.exceeded)
+    description = texts.ask_budget.format(raised=raised, limits=limits)
     return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
 
 
@@ -216,5 +210,4 @@ def _text(decision: Mapping[str, Any]) -> str:
             value = value[key]
     if isinstance(value, Mapping):
         value = value.get("args", value.get("message", ""))
-        return _text(value) if isinstance(value, Mapping) else str(value or "")
-    return str(value or "")
+    return _text(value) if isinstance(value, Mapping) else str(value or "")

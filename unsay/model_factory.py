@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
 from os import environ
@@ -103,7 +104,29 @@ def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, 
     # Each client has its own way to say that it lacks a key.
     except Exception as error:
         raise MissingModelError(f"Model {name!r} cannot be used: {error}") from error
-    return cast("BaseChatModel", model)
+    return _without_quota_retries(cast("BaseChatModel", model))
+
+
+def _without_quota_retries(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return a model, whose client of OpenAI, if it has one, does not retry on an exhausted quota."""
+    for name, hook in (("root_client", _end_retries), ("root_async_client", _end_async_retries)):
+        client = getattr(getattr(model, name, None), "_client", None)
+        # Some clients share one HTTP client, which then has the hook already.
+        if client is not None and hook not in client.event_hooks["response"]:
+            client.event_hooks["response"].append(hook)
+    return model
+
+
+def _end_retries(response: Any) -> None:
+    if response.status_code == 429 and b"insufficient_quota" in response.read():
+        # Source: openai 3.54, `_should_retry`: this header decides.
+        response.headers["x-should-retry"] = "false"
+
+
+async def _end_async_retries(response: Any) -> None:
+    if response.status_code == 429:
+        await response.aread()
+        _end_retries(response)
 
 
 def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
@@ -130,7 +153,7 @@ def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
         **({} if key else {"api_key": "not-needed"}),
         **extra,
     )
-    return chat_model
+    return _without_quota_retries(chat_model)
 
 
 def refuse_class(value: object, name: str) -> None:
@@ -180,10 +203,8 @@ def inner_of(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
             runnable = runnable.first
         elif isinstance(runnable, RunnableWithFallbacks):
             runnable = runnable.runnable
-        elif isinstance(runnable, DynamicRunnable):
+        elif isinstance(runnable, DynamicRunnable | _Changed):
             runnable = runnable.default
-        elif isinstance(runnable, _Changed):
-            runnable = runnable.configurable
         elif isinstance(runnable, RunnableParallel) and len(runnable.steps__) == 1:
             (runnable,) = runnable.steps__.values()
         else:
@@ -218,10 +239,8 @@ def is_chat_model(runnable: object) -> bool:
         return is_chat_model(runnable.bound)
     if isinstance(runnable, RunnableWithFallbacks):
         return all(is_chat_model(each) for each in (runnable.runnable, *runnable.fallbacks))
-    if isinstance(runnable, DynamicRunnable):
+    if isinstance(runnable, DynamicRunnable | _Changed):
         return is_chat_model(runnable.default)
-    if isinstance(runnable, _Changed):
-        return is_chat_model(runnable.configurable)
     # The configurable model of `init_chat_model` is not a `BaseChatModel`.
     kind, methods = type(runnable), ("bind_tools", "with_structured_output")
     return isinstance(runnable, BaseChatModel) or all(hasattr(kind, each) for each in methods)
@@ -254,7 +273,7 @@ def change_inner(
         return _Changed(runnable, change)
     if isinstance(runnable, _Changed):
         earlier = runnable.change
-        return _Changed(runnable.configurable, lambda model: change_inner(earlier(model), change))
+        return _Changed(runnable.default, lambda model: change_inner(earlier(model), change))
     return change(runnable)
 
 
@@ -298,27 +317,24 @@ def _bind(runnable: Runnable[Any, Any], kwargs: Mapping[str, Any]) -> Runnable[A
     return runnable.bind(**kwargs)
 
 
+@dataclass(eq=False, repr=False)
 class _Changed(Runnable[Any, Any]):
     """A configurable model that `change_inner` changed.
 
     Each call makes the model from the call's configuration and changes it.
     """
 
-    def __init__(
-        self,
-        configurable: DynamicRunnable[Any, Any],
-        change: Callable[[Any], Runnable[Any, Any]],
-    ) -> None:
-        self.configurable, self.change = configurable, change
+    default: DynamicRunnable[Any, Any]  # the configurable model
+    change: Callable[[Any], Runnable[Any, Any]]
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Return the reply of the model that the configuration chooses."""
-        model, config = self.configurable.prepare(config)
+        model, config = self.default.prepare(config)
         return change_inner(model, self.change).invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Return the reply of the model that the configuration chooses, on an event loop."""
-        model, config = self.configurable.prepare(config)
+        model, config = self.default.prepare(config)
         return await change_inner(model, self.change).ainvoke(input, config, **kwargs)
 
 

@@ -72,6 +72,9 @@ chapters 7.5 and 7.9."""
 DEBUGGING_WINDOW = "context_window_debugging"
 """Another name of `window_messages` in the preset `debugging`. Source: Zhang 2026, chapter 7.7."""
 
+OTHER_NAMES = (*ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW)
+"""All names that stand for a setting and are not its own."""
+
 UNPREFIXED = ("COMPRESSION_TRIGGER_RATIO", "COMPRESSION_TARGET_RATIO")
 """Variables that are also read without the prefix. Source: Zhang 2026, chapter 7.9; Shannon."""
 
@@ -111,7 +114,8 @@ def without_aliases(values: Values) -> dict[str, Any]:
     of `_budget_mode`.
     """
     named: dict[str, Any] = {}
-    for name, value in {**_without_flags(values), **_budget_mode(values)}.items():
+    others = {name: value for name, value in values.items() if name not in BUDGET_ALIASES}
+    for name, value in {**others, **_budget_mode(values)}.items():
         own = ALIASES.get(name, name)
         if own in named and named[own] != value:
             raise ConfigurationError(
@@ -124,10 +128,6 @@ def without_aliases(values: Values) -> dict[str, Any]:
         presets = named.get("presets", {})
         named["presets"] = {**presets, "debugging": {**presets.get("debugging", {}), **window}}
     return named
-
-
-def _without_flags(values: Values) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in BUDGET_ALIASES}
 
 
 def _budget_mode(values: Values) -> dict[str, Any]:
@@ -152,24 +152,17 @@ def _budget_mode(values: Values) -> dict[str, Any]:
 def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
     """Return the settings that environment variables set under another name, by their own names.
 
-    `prefix` is that of unsay's variables; a few are read without it as well. The errors are those
+    An empty variable counts as not set. `prefix` is that of unsay's variables; a few are read without it as well. The errors are those
     of `without_aliases`.
     """
-    by_name = {name.upper(): value for name, value in variables.items()}
+    by_name = {name.upper(): value for name, value in variables.items() if value}
     found = {
         alias: by_name[name]
-        for alias in (*ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW)
+        for alias in OTHER_NAMES
         for name in (alias.upper(), prefix + alias.upper())
         if name in by_name and (name.startswith(prefix) or name in UNPREFIXED)
     }
     return without_aliases(found)
-
-
-def _named_preset(name: str, presets: Iterable[str]) -> str | None:
-    """Return the preset of this name; letter case, and `-` for `_`, do not matter. `None` without one."""
-    known = list(presets)
-    wanted = _plain(name)
-    return name if name in known else next((k for k in known if _plain(k) == wanted), None)
 
 
 def _plain(name: str) -> str:
@@ -179,7 +172,7 @@ def _plain(name: str) -> str:
 def preset_values(named: Values) -> dict[str, Any]:
     """Return the values of the preset that the settings `named` name; its own name is under `preset`.
 
-    Empty if they name none. Raises `ConfigurationError` if there is no preset of this name, and the
+    In the name, letter case, and `-` for `_`, do not matter. Empty if they name none. Raises `ConfigurationError` if there is no preset of this name, and the
     errors of `without_aliases` for a preset of the user.
     """
     name, custom = named.get("preset"), named.get("presets")
@@ -188,7 +181,8 @@ def preset_values(named: Values) -> dict[str, Any]:
     if not isinstance(name, str):
         return {}
     known = sorted({*PRESETS, *map(str, custom_presets)})
-    found = _named_preset(name, known)
+    alike = (each for each in known if _plain(each) == _plain(name))
+    found = name if name in known else next(alike, None)
     if found is None:
         raise ConfigurationError(
             f"There is no preset {name!r}{hint(name, known)}: write one of "

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from secrets import token_hex
 from typing import Any, Literal, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -13,6 +14,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
@@ -39,9 +41,9 @@ from unsay.model_factory import (
 )
 from unsay.prompts.fields import Texts, by_language
 from unsay.settings import Context, Settings, context_of
+from unsay.state import stored_salt
 from unsay.storage.pagination import check_labels
-from unsay.tokens.counter import Encoder
-from unsay.tokens.encodings import encoder_of, vocabulary_of
+from unsay.tokens.counter import Encoder, encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
 from unsay.topic_shift import TopicDetector
 from unsay.tracing import labeled, log_failure, with_handler
@@ -104,21 +106,16 @@ class Services:
     summarizer_like: ModelLike | None
     title_like: ModelLike | None
     detector: TopicDetector
-
     clock: Callable[[], datetime]
     tools: Sequence[BaseTool] = ()
-
-    tool_loop: Runnable[Any, Any] | None = None
-    """The graph in which model and tools take turns; `None` without tools."""
+    tool_loop: Runnable[Any, Any] | None = None  # of model and tools; `None` without tools
 
     reminders: Sequence[Reminder] = ()
     prompts: Mapping[Language, Texts] = field(default_factory=by_language)
-
     strategy: Strategy | None = None
     embeddings: Embeddings | None = None
     learned: set[str] = field(default_factory=set, compare=False)
     """Limits of models that calls found, for example that the judge refuses structured output."""
-
     shared: dict[Callable[[Settings], Any], Any] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -139,6 +136,10 @@ class Services:
                 "with the option `model`; `unsay demo` needs neither"
             )
         return with_own_state(resolve_model(chosen, self.settings))
+
+    def resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
+        """Return a given or named model, ready to be asked; `None` for `None`. Raises as `resolve_model`."""
+        return None if chosen is None else with_own_state(resolve_model(chosen, self.settings))
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
@@ -198,10 +199,8 @@ class Services:
         `None` if none is configured and an agent answers: then only the local checks judge. The errors
         are those of `resolve_model` and `model`.
         """
-        chosen = self.judge_like or self.settings.judge_model
-        if chosen is not None:
-            return resolve_model(chosen, self.settings)
-        return self.model if is_chat_model(self.model) else None
+        own = self.resolved(self.judge_like or self.settings.judge_model)
+        return own or (self.model if is_chat_model(self.model) else None)
 
     @cached_property
     def judge_forms(self) -> tuple[JudgeForm, ...]:
@@ -228,8 +227,7 @@ class Services:
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:
         """The model that was configured for summaries; `None` if none was. Raises as `resolve_model`."""
-        chosen = self.summarizer_like or self.settings.summarizer_model
-        return None if chosen is None else resolve_model(chosen, self.settings)
+        return self.resolved(self.summarizer_like or self.settings.summarizer_model)
 
     @property
     def summarizer(self) -> Runnable[Any, Any] | None:
@@ -245,8 +243,7 @@ class Services:
     @cached_property
     def titler(self) -> Runnable[Any, Any] | None:
         """The model for titles; `None` if those are the first question's words. Raises as `resolve_model`."""
-        chosen = self.title_like or self.settings.title_model
-        return None if chosen is None else resolve_model(chosen, self.settings)
+        return self.resolved(self.title_like or self.settings.title_model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +262,7 @@ class Scope:
     settings: Settings
     config: RunnableConfig
     store: BaseStore | None
-    """`None` also without a thread id."""
+    """`None` also in a run without a thread id or a checkpointer: nobody could find that thread to purge it."""
 
     thread_id: str | None
     stream_writer: Callable[[dict[str, Any]], None]
@@ -277,6 +274,7 @@ class Scope:
     in_graph: bool = False
     is_reader: bool = False
     task_id: str = "task"
+    salt: str = field(default_factory=token_hex)  # secret in the keys of fences
     confirm: Callable[[Compensation], bool] | None = None
     """Confirms calls to undo outside of a run; `None` refuses them."""
 
@@ -289,7 +287,8 @@ class Scope:
         """
         runtime = get_runtime(Context)
         context = context_of(runtime.context)
-        thread_id = config.get("configurable", {}).get("thread_id")
+        place = config.get("configurable", {})
+        thread_id, saver = place.get("thread_id"), place.get(CONFIG_KEY_CHECKPOINTER)
         info, run_id = runtime.execution_info, None
         if info is not None:  # without an id of the host, one that a repeated step gets again
             run_id = str(info.run_id or run_named_after(info.thread_id, info.checkpoint_id))
@@ -297,9 +296,10 @@ class Scope:
             services=services,
             settings=services.settings.for_run(context),
             config=config,
-            store=runtime.store if thread_id else None,
+            store=runtime.store if thread_id and saver else None,
             thread_id=None if thread_id is None else str(thread_id),
             stream_writer=runtime.stream_writer,
+            salt=stored_salt(config) or token_hex(),
             run_id=run_id,
             named=bool(info and info.run_id),
             labels=check_labels(context.get("labels")),
@@ -320,7 +320,7 @@ class Scope:
 
     def texts(self, messages: list[Any]) -> Texts:
         """Return the texts for models and people in the language of `messages`; see `language`."""
-        return self.services.prompts[self.language(messages)]
+        return self.services.prompts[self.language(messages)].salted(self.salt)
 
     def language(self, messages: list[Any]) -> Language:
         """Return the language of notices and prompts.

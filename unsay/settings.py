@@ -25,14 +25,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from unsay.budget_settings import BudgetSettings
-from unsay.context_settings import ContextSettings
 from unsay.errors import ConfigurationError
-from unsay.judging_settings import JudgingSettings
 from unsay.presets import (
-    ALIASES,
-    BUDGET_ALIASES,
-    DEBUGGING_WINDOW,
+    OTHER_NAMES,
     aliases_in,
     hint,
     merged,
@@ -42,8 +37,17 @@ from unsay.presets import (
     warn_of_misspelt,
     without_aliases,
 )
-from unsay.run_context import BudgetMode, Context, context_of
-from unsay.setting_types import MOST_SECONDS, NotNegative, Seconds
+from unsay.setting_groups import (
+    MOST_SECONDS,
+    BudgetMode,
+    BudgetSettings,
+    Context,
+    ContextSettings,
+    JudgingSettings,
+    NotNegative,
+    Seconds,
+    context_of,
+)
 from unsay.types import CommandName, Language
 
 __all__ = ["BudgetMode", "Context", "Settings", "context_of", "load_settings"]
@@ -149,7 +153,7 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         origins: dict[str, str] = {}
         with refusing(kind.model_fields, origins):
             file = without_aliases(TomlConfigSettingsSource(kind, toml_file="unsay.toml")())
-            variables = {**aliases_in(_set_variables(), "UNSAY_"), **EnvSettingsSource(kind)()}
+            variables = {**aliases_in(environ, "UNSAY_"), **EnvSettingsSource(kind)()}
             given = without_aliases(given)
             origins |= dict.fromkeys(file, repr(abspath("unsay.toml")))
             origins |= {name: f"the variable UNSAY_{name.upper()}" for name in variables}
@@ -272,7 +276,7 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         """
         if not context:
             return self
-        names = frozenset({*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW})
+        names = frozenset({*Settings.model_fields, *OTHER_NAMES})
         for key in context:
             if key not in Context.__annotations__:
                 warn_of_misspelt(str(key), names.union(Context.__annotations__))
@@ -284,12 +288,11 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         with refusing(type(self).model_fields):
             overrides = without_aliases(overrides)
             given = {**_without_overruled(self._given, overrides), **overrides}
-            return _RunSettings(self._file, self._variables, given)
-
-
-def _set_variables() -> dict[str, str]:
-    """Return the environment without empty variables, which count as not set."""
-    return {name: value for name, value in environ.items() if value}
+            settings = Settings.__new__(
+                Settings
+            )  # reading the file again would block an event loop
+            settings._read(self._file, self._variables, given)
+            return settings
 
 
 def _without_overruled(values: dict[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,15 +316,6 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
 """The class of each group of settings; for `unsay settings` and the docs."""
 
 
-class _RunSettings(Settings):
-    """Settings of one run; reading the file again would block an event loop."""
-
-    def __init__(
-        self, file: dict[str, Any], variables: dict[str, Any], given: dict[str, Any]
-    ) -> None:
-        self._read(file, variables, given)
-
-
 def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Settings:
     """Return the settings of all sources; `Settings` are returned as they are.
 
@@ -334,7 +328,7 @@ def load_settings(explicit: Mapping[str, Any] | Settings | None = None) -> Setti
     """
     if isinstance(explicit, Settings):
         return explicit
-    names = [*Settings.model_fields, *ALIASES, *BUDGET_ALIASES, DEBUGGING_WINDOW, HOME]
+    names = [*Settings.model_fields, *OTHER_NAMES, HOME]
     refuse_misspelt(environ, names, prefix=Settings.model_config["env_prefix"])
     settings = Settings(**dict(explicit or {}))
     # A bad preset must fail here, and not in the first run that names it.

@@ -7,21 +7,24 @@ graph has a store; `offloaded` then refers to the rest. Everything else is bound
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Annotated, Any, NotRequired, Self, cast
 
 from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
-    BaseMessageChunk,
     RemoveMessage,
     convert_to_messages,
-    message_chunk_to_message,
 )
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_READ
+from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
 from unsay.context.compaction import Compaction
+from unsay.messages.conformance import PLAIN, is_plain, plain
 from unsay.storage.event_log import Head
 from unsay.tokens.counter import Calibration
 from unsay.tokens.pricing import Tally
@@ -45,6 +48,9 @@ SNAPSHOT_FLOOR = 32
 """Fewest updates between two snapshots. Source: own measurement."""
 
 
+_ID = attrgetter("id")
+
+
 def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[AnyMessage]:
     """Apply writes to a transcript, in order, and return the result; neither argument is changed.
 
@@ -55,7 +61,8 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
     """
     places: dict[str, BaseMessage] = {}
     stored = list(transcript) if isinstance(transcript, Sequence) else []
-    if all(isinstance(item, BaseMessage) and item.id for item in stored):  # the usual case
+    # The usual case; this runs for the whole transcript at each step.
+    if PLAIN.issuperset(map(type, stored)) and all(map(_ID, stored)):
         places = {message.id: message for message in stored}
     else:
         writes = [stored, *writes]
@@ -66,17 +73,17 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
 
 
 def _messages_in(write: Any) -> Iterator[BaseMessage]:
-    """Yield the messages of a write, also those given as dicts or text.
+    """Yield the messages of a write as `plain` makes them, also those given as dicts or text.
 
     Anything else is skipped: the write is stored already, and an error would make the thread
     unusable.
     """
     for item in write if isinstance(write, list) else [write]:
-        if isinstance(item, BaseMessage):
+        if is_plain(item):
             yield item
         else:
             with suppress(Exception):  # LangChain raises many kinds
-                yield from convert_to_messages([item])
+                yield from map(plain, convert_to_messages([item]))
 
 
 def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
@@ -87,8 +94,6 @@ def _apply(places: dict[str, BaseMessage], message: BaseMessage) -> None:
         else:
             places.pop(message.id or "", None)
         return
-    if isinstance(message, BaseMessageChunk):
-        message = message_chunk_to_message(message)
     if not message.id:
         message = message.model_copy(update={"id": _place_id(places, message)})
     places[message.id or ""] = message
@@ -115,7 +120,25 @@ def merge_message_update(transcript: Sequence[Any], write: Any) -> list[AnyMessa
     return merge_messages(transcript, [write])
 
 
-class TranscriptChannel(DeltaChannel[list[AnyMessage]]):
+class _Readable:
+    """A channel whose value is a list of plain messages, whatever a host's graph has stored there."""
+
+    __slots__ = ()
+
+    def from_checkpoint(self, checkpoint: Any) -> Any:
+        """Return a channel with a stored transcript; what is not a message is left out."""
+        channel: Any = super().from_checkpoint(checkpoint)  # type: ignore[misc]  # of the other base
+        stored = channel.value
+        if not isinstance(stored, list) or not all(is_plain(m) and m.id for m in stored):
+            channel.value = merge_messages([], [stored])
+        return channel
+
+
+class WholeTranscript(_Readable, BinaryOperatorAggregate[list[AnyMessage]]):
+    """The transcript's channel for savers that store whole values only."""
+
+
+class TranscriptChannel(_Readable, DeltaChannel[list[AnyMessage]]):
     """The transcript's channel: it stores what was added, and from time to time a snapshot of all.
 
     A snapshot is stored after a quarter as many updates as there are messages, so that the size of
@@ -176,11 +199,22 @@ class RollbackRequest(TypedDict):
     ids: NotRequired[list[str]]  # of the messages to remove, where only these are removed
 
 
+class Refusal(TypedDict):
+    """Why an order was refused: the name of the error's class, and the text of the notice.
+
+    A command that is unknown, mistyped, not allowed or not alone is a `CommandRefused`.
+    """
+
+    kind: str
+    message: str
+
+
 class NoticeDue(TypedDict):
-    """A notice to add, and the messages that it answers."""
+    """A notice to add, the messages that it answers, and if it refuses an order the kind of `Refusal`."""
 
     text: str
     answers: list[str]
+    refusal: NotRequired[str]
 
 
 class EventLogHead(Head):
@@ -243,6 +277,7 @@ class Output(TypedDict, total=False):
     checkpoint_metadata: dict[str, Any]
     should_rollback: bool
     state_history: list[Note]
+    refusal: Refusal | None  # of this run's order; `None`: it had none, or it was carried out
 
 
 class Working(TypedDict, total=False):
@@ -268,6 +303,7 @@ class Working(TypedDict, total=False):
     turn: Turn
     rollback_request: RollbackRequest | None
     notice: NoticeDue | None
+    refusal: Refusal | None
     event_log: EventLogHead
     own_writes: OwnWrites
     reminders: dict[str, Any]
@@ -296,7 +332,7 @@ class State(Working, total=False):
 class PlainState(Working, total=False):
     """The state of a thread whose saver stores whole values only."""
 
-    messages: Annotated[list[AnyMessage], merge_message_update]
+    messages: Annotated[list[AnyMessage], WholeTranscript(list, merge_message_update)]
 
 
 class Update(Working, total=False):
@@ -306,6 +342,29 @@ class Update(Working, total=False):
     """
 
     messages: list[Any]
+
+
+class StoredState(State, total=False):
+    """`State` with the channel that no node gets as a part of its input, and no stream shows."""
+
+    salt: str  # the secret in the keys of fences, written once
+
+
+class StoredPlainState(PlainState, total=False):
+    """The same of `PlainState`."""
+
+    salt: str
+
+
+def stored_salt(config: RunnableConfig) -> str | None:
+    """Return the salt of the thread whose node is running; `None` before the first node has written it.
+
+    It is no part of a node's input, because LangGraph streams the inputs of nodes.
+    """
+    read = config.get("configurable", {}).get(CONFIG_KEY_READ)
+    with suppress(KeyError):  # a step in another graph
+        return None if read is None else read("salt")
+    return None
 
 
 def without_removal_check(state: State) -> State:

@@ -77,6 +77,7 @@ OperationKind = Literal[
     "restore",
     "insert",
     "pick",
+    "add",
     "expand",
     "forget",
     "pin",
@@ -144,7 +145,8 @@ class Topic(TypedDict):
 
     `summary` covers the topic's messages up to the one with the id `summarized_through`; both are
     `None` before. `offloaded` is the summary of its offloaded messages, and `pages` are the newest
-    pages with them.
+    pages with them. `sources` are hashes of the messages that `summary` was made of, and of those
+    that were loaded since; a summary applies only while the transcript has all of them.
     """
 
     id: str
@@ -153,6 +155,7 @@ class Topic(TypedDict):
     summarized_through: str | None
     offloaded: NotRequired[str]
     pages: NotRequired[list[str]]
+    sources: NotRequired[list[str]]
 
 
 class Offloaded(TypedDict):
@@ -169,14 +172,17 @@ class Offloaded(TypedDict):
     instructions: NotRequired[list[str]]
 
 
-class StoredBranch(TypedDict):
-    """A branch: messages that left the transcript, with all that is needed to restore them."""
-
+class _Branch(TypedDict):
     id: str
     kind: BranchKind
     base: str | None  # the message that the branch followed; `None`: the beginning
     reason: str
     created_at: str
+
+
+class StoredBranch(_Branch):
+    """A branch: messages that left the transcript, with all that is needed to restore them."""
+
     messages: list[Any]  # removed from the transcript, oldest first
     drafts: list[Any]  # rejected, so never in the transcript
     checkpoints: list[Checkpoint]
@@ -184,17 +190,12 @@ class StoredBranch(TypedDict):
     topics: NotRequired[list[Topic]]
 
 
-class BranchRef(TypedDict):
+class BranchRef(_Branch):
     """The state's reference to a branch in the store; `body` is the branch itself without a store.
 
     `size` is the number of its messages and drafts.
     """
 
-    id: str
-    kind: BranchKind
-    base: str | None  # the message that the branch followed; `None`: the beginning
-    reason: str
-    created_at: str
     size: int
     body: NotRequired[StoredBranch]
 

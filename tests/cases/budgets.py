@@ -32,11 +32,11 @@ from unsay.budget.limits import (
     delay_ms,
     pressure,
 )
-from unsay.budget_settings import BACKPRESSURE
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usage_account
+from unsay.setting_groups import BACKPRESSURE
 from unsay.settings import load_settings
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 

@@ -22,13 +22,13 @@ from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import REJECTED, NotBoundError, World
 from unsay.context.overflow import is_context_overflow
 from unsay.errors import UnknownCheckpointError
-from unsay.judging.score_parser import parse_score
+from unsay.judging.score_parser import read_reply
 
 
 def judge_parse_score(case: Case, folder: Path) -> Seen:
     """The score in a judge's reply."""
     del folder
-    return Seen(value=parse_score(case["given"]["reply"]))
+    return Seen(value=read_reply(case["given"]["reply"]).score)
 
 
 def is_overflow(case: Case, folder: Path) -> Seen:

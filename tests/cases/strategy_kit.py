@@ -170,7 +170,8 @@ def _shown_to_summarizer(seen: Seen, claim: dict[str, Any]) -> bool:
     """Return whether exactly these messages were summarized, in order."""
     given = list(seen.given or ())[claim["from"] : claim["to"]]
     lines = [text_of(each).splitlines()[1:-1] for each in _input(seen)[:-1]]
-    return [[f"{each.type}: {text_of(each)}"] for each in given] == lines
+    shown = [[f"{each.type}: {json.dumps(text_of(each), ensure_ascii=False)}"] for each in given]
+    return shown == lines
 
 
 def _summaries(seen: Seen) -> list[str]:

@@ -277,14 +277,15 @@ def test_input_that_is_not_text_ends_it(run: Run, serve: Serve) -> None:
 def test_commands_leave_no_trace_in_a_chat(run: Run, serve: Serve) -> None:
     """Other names, wide letters and a mistyped one; the timeline of the command line has no command."""
     serve(DRAFTS, SCORES)
-    lines = [LISTS, "／ｈｅｌｐ", "/usage", "/rolback", "/rewind 1", "/undo", "/QUIT", "Not sent."]
-    result = run("chat", "--thread", "t", input="\n".join(lines))
+    lines = [LISTS, "／ｈｅｌｐ", "/usage", "/rolback", "/clear", "/rewind 1", "/undo", "/QUIT"]
+    result = run("chat", "--thread", "t", input="\n".join([*lines, "Not sent."]))
 
     assert "/resume" in result.stdout
     assert "Did you mean /rollback?" in result.stdout
+    assert 2 == result.stdout.count("There is no such command.")
     shown = run("timeline", "--thread", "t").stdout
     assert LISTS in shown
-    assert not any(word in shown for word in ("help", "usage", "rolback", "Not sent"))
+    assert not any(word in shown for word in ("help", "usage", "rolback", "clear", "Not sent"))
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "EXIT", "終了"])

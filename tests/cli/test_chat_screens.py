@@ -126,17 +126,20 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("key", "left"),
+    ("downs", "left"),
     [
-        pytest.param("r", [LISTS, NESTED], id="resume"),
-        pytest.param("e", [LISTS, NESTED], id="edit"),
-        pytest.param("d", [LISTS], id="drop"),
+        pytest.param(0, [LISTS, NESTED], id="resume"),
+        pytest.param(1, [LISTS, NESTED], id="edit"),
+        pytest.param(2, [LISTS], id="drop"),
     ],
 )
 def test_ctrl_c_keeps_what_came(
-    serve: Serve, tmp_path: Path, home: Path, key: str, left: list[str]
+    serve: Serve, tmp_path: Path, home: Path, downs: int, left: list[str]
 ) -> None:
-    """The first words stay, the question is resumed, edited or dropped, the turn before stays."""
+    """The first words stay, the question is resumed, edited or dropped, the turn before stays.
+
+    Letters do nothing: the person may be typing the next message already.
+    """
     server = serve(ANSWERS)
     with Tmux(tmp_path, "chat", "--thread", "t") as tmux:
         tmux.expect(READY)
@@ -146,15 +149,16 @@ def test_ctrl_c_keeps_what_came(
         tmux.type(NESTED)
         tmux.expect(ON_NESTED[:24])
         tmux.press("C-c")
-        screen = tmux.expect("d drop the question")
-        assert "r resume the answer" in screen
-        assert "e edit the question" in screen
+        screen = tmux.expect("drop the question")
+        assert "❯ resume the answer" in screen
+        assert "edit the question" in screen
         release.set()
-        tmux.press(key)
-        if key == "e":
+        tmux.type("do the same for Nara, then red and elder", enter=False)
+        tmux.press(*["Down"] * downs, "Enter")
+        if downs == 1:
             tmux.expect(f"> {NESTED}\n\n")
             tmux.press("Enter")
-        if key == "d":
+        if downs == 2:
             screen = tmux.expect("earlier turns are unchanged")
         else:
             screen = tmux.expect("in which the loops would")
@@ -182,9 +186,9 @@ def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(
         tmux.type("/retry")
         tmux.expect("once more")
         tmux.press("C-c")
-        tmux.expect("d drop the question")
+        tmux.expect("drop the question")
         release.set()
-        tmux.press("d")
+        tmux.press("Down", "Down", "Enter")
         assert "the messages that it replaced are back" in flat(tmux.expect("Removed the new"))
         tmux.type("/timeline")
         tmux.expect(f"1. 0.90  {LISTS}")

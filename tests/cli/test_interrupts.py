@@ -17,6 +17,9 @@ from unsay.cli.main import cli
 from unsay.cli.paths import location
 from unsay.conversation.conversation import Conversation
 
+DOWN = "\x1b[B"
+"""The arrow key."""
+
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
@@ -73,10 +76,11 @@ def _drain(controller: int) -> None:
 @pytest.mark.parametrize(
     ("key", "asked"),
     [
-        pytest.param("r", [LISTS, LISTS], id="resume"),
-        pytest.param("e\r", [LISTS, LISTS], id="edit"),
-        pytest.param("d", [LISTS], id="drop"),
-        pytest.param("l/resume\r", [LISTS, LISTS], id="later"),
+        pytest.param("\r", [LISTS, LISTS], id="resume"),
+        pytest.param(f"{DOWN}\r\r", [LISTS, LISTS], id="edit"),
+        pytest.param(f"{DOWN}{DOWN}\r", [LISTS], id="drop"),
+        pytest.param(f"{3 * DOWN}\r/resume\r", [LISTS, LISTS], id="later"),
+        pytest.param("do the same for Nara\x03/resume\r", [LISTS, LISTS], id="letters"),
     ],
 )
 def test_ctrl_c_stops_the_reply_and_not_the_chat(
@@ -101,7 +105,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(
     assert noted.count("/exit or Ctrl-D") == 3
     with Conversation.open(location(None), thread="t") as conversation:
         turns = conversation.timeline().turns
-    assert [NESTED, *([] if key == "d" else [LISTS])] == [turn.question for turn in turns]
+    assert [NESTED, *asked[1:]] == [turn.question for turn in turns]
     assert all(turn.answer is not None for turn in turns)
 
 
@@ -112,7 +116,7 @@ def test_an_answer_that_is_resumed_may_fail(
     server = serve({NESTED: ON_NESTED, LISTS: ""})
     press_ctrl_c_once(server)
     with keys(monkeypatch) as keyboard:
-        keyboard.send_text(f"{LISTS}\rr{NESTED}\r/exit\r")
+        keyboard.send_text(f"{LISTS}\r\r{NESTED}\r/exit\r")
         cli.main(["chat", "--thread", "t"], standalone_mode=False)
     assert "The model returned an empty answer" in capfd.readouterr().err
     with Conversation.open(location(None), thread="t") as conversation:

@@ -12,9 +12,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from unsay.cli.chat import status_of
 from unsay.cli.chat_history import add_text, forget_thread, typed_texts
 from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_commands
-from unsay.cli.status import status_of
 from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
@@ -100,19 +100,24 @@ def test_a_line_can_be_edited(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "sent"),
     [
-        pytest.param("/undo\r", "/undo", id="a command replaces it"),
-        pytest.param("exit\r", "exit", id="nor does a word that leaves"),
-        pytest.param(" exit\r", "What is Kyoto? exit", id="a word of the question"),
+        pytest.param("/undo\r", "/undo", id="a command"),
+        pytest.param("exit\r", "exit", id="a word that leaves"),
+        pytest.param("京都は?\r", "京都は?", id="Japanese"),
+        pytest.param("\x1b[200~one\ntwo\x1b[201~, three\r", "one\ntwo, three", id="a paste"),
+        pytest.param("\x7fNara\r", "Nara", id="deleted first"),
         pytest.param("\r", "What is Kyoto?", id="sent again"),
-        pytest.param(" Or 1/2?\r", "What is Kyoto? Or 1/2?", id="changed"),
+        pytest.param("\x1b[C Or 1/2?\r", "What is Kyoto? Or 1/2?", id="changed after an arrow"),
+        pytest.param("\x1b\rOr Nara?\r", "What is Kyoto?\nOr Nara?", id="with a line more"),
     ],
 )
-def test_a_removed_question_does_not_begin_a_command(tmp_path: Path, typed: str, sent: str) -> None:
-    """A person who types /undo twice, or `exit` after it, sends no question that ends in this."""
+def test_what_is_typed_replaces_a_removed_question(tmp_path: Path, typed: str, sent: str) -> None:
+    """The question is selected once; a cursor key or Alt-Enter keeps it, and Enter sends it again."""
     with keyboard(tmp_path) as (keys, reader):
-        reader.given_back = "What is Kyoto?"
+        reader.selects = True
         keys.send_text(typed)
         assert sent == reader.read("What is Kyoto?")
+        keys.send_text("?\r")
+        assert "How?" == reader.read("How")
 
 
 def test_a_paste_is_one_message(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,28 @@ def test_a_new_thread_is_told_and_can_be_gone_on_with(run: Run, serve: Serve) ->
     reply = json.loads(run("say", "--thread", thread, "--json", NESTED).stdout)
     assert (thread, ON_NESTED) == (reply["thread_id"], reply["text"])
     assert ON_LISTS in server.asked_of("answerer")[-1].text
+
+
+@pytest.mark.parametrize("arguments", [["say", NESTED], ["chat"]], ids=["say", "chat"])
+def test_a_connection_that_breaks_off_is_no_answer(
+    run: Run, serve: Serve, arguments: list[str]
+) -> None:
+    """The exit code is 1, no half of an answer is printed or kept, and the question is answered later."""
+    server = serve(ANSWERS)
+    works = server.script
+
+    def half() -> Iterator[str]:
+        yield ON_NESTED[:30]
+        raise ConnectionError
+
+    server.script = lambda asked: half() if asked.model == "answerer" else works(asked)
+    result = run(*arguments, "--thread", "t", input=f"{NESTED}\n")
+    server.script = works
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "The connection to the model broke off in its reply" in result.stderr
+    assert f"{ON_NESTED}\n" == run("say", "--resume", "--thread", "t").stdout
+    assert 1 == len(run("events", "--thread", "t").stdout.split(NESTED)) - 1
 
 
 def test_json_is_one_object_with_the_whole_reply(run: Run, serve: Serve) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, SCORES
-from unsay.cli.help_text import GROUPS
+from unsay.cli.main import GROUPS
 from unsay.cli.schemas import OBJECTS, model_of
 from unsay.operations.command_table import COMMANDS
 

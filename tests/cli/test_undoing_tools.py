@@ -116,7 +116,7 @@ def test_a_tool_that_asks_first_on_a_terminal(home: Path, answer: str, stays: bo
 
 
 def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> None:
-    """The chat puts it into the prompt, as after an undo that asks nothing."""
+    """The chat selects it in the prompt, as after an undo that asks nothing: typing replaces it."""
     tools = write_tools("calendar_of_chat", confirm=True)
     enter(home / "unsay.db", *tools)
     serve({"And": "Yes, on Tuesday."})
@@ -127,13 +127,13 @@ def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> N
         terminal.type("yes\r")
         terminal.expect("Removed 1 turn")
         terminal.expect(QUESTION)
-        terminal.type(" And on Tuesday?\r")
+        terminal.type("And on Tuesday?\r")
         terminal.expect("score 0.90")
         terminal.type("/exit\r")
         assert 0 == terminal.wait()
     with Conversation.open(home / "unsay.db", thread="t") as conversation:
         (turn,) = conversation.timeline().turns
-    assert f"{QUESTION} And on Tuesday?" == turn.question
+    assert "And on Tuesday?" == turn.question
 
 
 @pytest.mark.parametrize("again", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"])

@@ -51,7 +51,7 @@ class Step:
     base: int | None
     tail: tuple[Said, ...] = ()
     ids: frozenset[int] = frozenset()
-    """Of a removed turn: its messages; what else stands behind `base` stays."""
+    """Of a removed turn, or of a host's change: its messages; what else stands behind `base` stays."""
 
     named: tuple[int, frozenset[str]] | None = None
     """Of a checkpoint: its message, and the names that the message had or gets."""
@@ -102,7 +102,7 @@ class Line:
         self.transcript.append(Said(role="human", text=question))
         assert all(score < 0.5 for _, score in drafts[:-1])
         text, score = drafts[-1]
-        self._did(Step(turn=True, base=self._before(self.waiting()[0])))
+        self._did(Step(turn=True, base=self._base_of_turn()))
         names = AUTOMATIC if score >= 0.8 else frozenset()
         self._put(Said(role="ai", text=text, names=names, judged=True))
 
@@ -237,29 +237,29 @@ class Line:
         return Line(transcript=transcript, steps=steps, ever=ever, begun=True)
 
     def put_in(self, messages: Sequence[tuple[Literal["human", "ai"], str]]) -> None:
-        """A host adds messages; that is no step."""
-        for role, text in messages:
-            self._put(Said(role=role, text=text))
-
-    def remove(self, message: Said) -> None:
-        """A host takes a message away."""
-        self.transcript = [each for each in self.transcript if each.serial != message.serial]
-        self.ever.pop(message.serial, None)
+        """A host adds messages: a step, and only these messages leave when it is undone."""
+        base = self.transcript[-1].serial if self.transcript else None
+        added = [Said(role=role, text=text) for role, text in messages]
+        for each in added:
+            self._put(each)
+        self._did(Step(turn=False, base=base, ids=frozenset(serials(added))))
 
     def take_out(self, message: Said) -> None:
-        """A host takes a message away through the graph: a step that leaves a branch."""
+        """A host takes a message away: a step that leaves a branch."""
         step = Step(turn=False, base=self._before(message), ids=frozenset([message.serial]))
         gone = self._swap(step.base, (), self._others(step), notes=False)
         self._did(replace(step, tail=gone))
 
     def replace(self, message: Said, text: str) -> None:
-        """A host puts other words in its place."""
+        """A host puts other words in its place: a step that leaves a branch."""
+        base, ids = self._before(message), frozenset([message.serial])
         self._exchange(replace(message, text=text))
+        self._did(Step(turn=False, base=base, tail=(message,), ids=ids))
 
     def clear(self) -> None:
-        """A host empties the transcript."""
-        for each in list(self.transcript):
-            self.remove(each)
+        """A host empties the transcript: a step that leaves a branch."""
+        if gone := self._swap(None, (), notes=False):
+            self._did(Step(turn=False, base=None, tail=gone, ids=frozenset(serials(gone))))
 
     def waiting(self) -> list[Said]:
         """The user's words at the end that nothing answers."""
@@ -271,6 +271,13 @@ class Line:
     def lost(self) -> set[str]:
         """Words that were said here, and is in the transcript no longer."""
         return {each.text for each in self.ever.values()} - {each.text for each in self.transcript}
+
+    def _base_of_turn(self) -> int | None:
+        """What a host added before the question is no part of the turn."""
+        added = frozenset[int]().union(*(each.ids for each in self.steps))
+        waiting = self.waiting()
+        left = [each.serial for each in waiting[:-1] if each.serial in added]
+        return left[-1] if left else self._before(waiting[0])
 
     def _put(self, message: Said) -> None:
         self.transcript.append(message)

@@ -300,10 +300,9 @@ class Differential(Script, RuleBasedStateMachine):
         if node and message_id in {each.id for each in held}:
             values = {"messages": gone}
             conversation.graph.update_state(config(name), values, as_node="create_checkpoint")
-            self.lines[name].take_out(message)
         else:
             conversation.add(gone)
-            self.lines[name].remove(message)
+        self.lines[name].take_out(message)
 
     @rule(name=THREADS, who=WHO, place=PLACES)
     def replace(self, name: str, who: int, place: int) -> None:

@@ -1,6 +1,7 @@
 """Budgets in whole turns: refused, warned, asked, resumed, and kept through crashes and reopening."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ from unsay.errors import BudgetExceededError, ConfigurationError
 from unsay.graph.compiled import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.run_context import Context
+from unsay.setting_groups import Context
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}
@@ -140,7 +141,11 @@ def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
     model, store = Metered(), InMemoryStore()
     graph = make(model, settings={"session_budget_tokens": 600, **FREE}, store=store)
     run(graph, "First question, please?")
-    assert "exceed_budget" == decision(run(graph, "Second question, please?"))
+    asked = run(graph, "Second question, please?")
+    (action,) = asked["__interrupt__"][0].value["action_requests"]
+    assert "exceed_budget" == action["name"]
+    assert "Raise the limit to 1,200 (session_budget_tokens) and allow it?" in action["description"]
+    assert [1_200] == [each["raised"] for each in action["args"]["limits"]]
     assert (1, []) == (len(model.inputs), drive(load_usage_account(store, "t"))["holds"])
 
     state = run(graph, Command(resume=word))
@@ -157,6 +162,7 @@ def test_a_decision_on_a_budget_is_in_the_language_of_the_question(run: Run) -> 
     asked = run(graph, "京都には何日いればいいですか?")["__interrupt__"][0].value
     description = asked["action_requests"][0]["description"]
     assert description.startswith("この呼び出しは予算を超えます。")
+    assert re.search(r"上限を[\d,]+00 \(session_budget_tokens\)に引き上げて", description)
     assert "セッションの予算: 使用済み0" in description
 
 

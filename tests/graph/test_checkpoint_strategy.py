@@ -176,6 +176,33 @@ def test_a_failed_answer_never_becomes_a_checkpoint() -> None:
     assert [] == state.get("checkpoints", [])
 
 
+SORRY = "I am sorry, I cannot change what was said before."
+MOUSHIWAKE = "申し訳ありませんが、以前の状態に戻すことはできません。"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_kept"),
+    [
+        pytest.param("Please go back to the previous state.", SORRY, False, id="go back"),
+        pytest.param("Could you take that last answer back?", SORRY, False, id="take back"),
+        pytest.param("前の状態に戻してください", MOUSHIWAKE, False, id="Japanese"),
+        pytest.param("今の話はなかったことにして", MOUSHIWAKE, False, id="forget it"),
+        pytest.param("How do I undo a commit?", "Run git revert HEAD.", True, id="an answer"),
+        pytest.param("京都から戻る電車は?", "10時15分に出ます。", True, id="Japanese answer"),
+        pytest.param(
+            "Is it open on Sunday?", "Sorry, it is closed then.", True, id="other apology"
+        ),
+    ],
+)
+def test_an_apology_for_not_going_back_is_no_good_point(
+    question: str, answer: str, *, is_kept: bool
+) -> None:
+    """Only a command goes back, so /rollback must not lead to the model's apology."""
+    state = say(make(ScriptedChat(default=answer)), question)
+
+    assert is_kept == bool(state.get("checkpoints"))
+
+
 def test_a_person_adds_a_checkpoint_without_any_reason() -> None:
     """A person's `/checkpoint` always makes one."""
     state = say(graph(), "Hello", "/checkpoint good start")

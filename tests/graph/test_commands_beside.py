@@ -200,7 +200,7 @@ def test_a_stopped_turn_of_a_host_waits_after_a_command(command: str) -> None:
 
     assert "“two” still waits: send it again" in text_of(after["messages"][-1])
     changed = {key for key in before if before[key] != after.get(key)}
-    assert {"messages", "event_log"} >= changed
+    assert {"messages", "event_log", "refusal"} >= changed
     graph.invoke({"messages": []}, config())
     assert ["human: one", "human: two"] == [
         line

@@ -48,6 +48,31 @@ def test_an_inconsistent_answer_fails_in_the_same_call() -> None:
     assert 1.0 == annotation_of(state["messages"][-1])["consistency"]
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        pytest.param("When?", "consistency 0.10 failed. It says 10:15", id="English"),
+        pytest.param("何時ですか?", "一貫性 0.10 で不合格。It says 10:15", id="Japanese"),
+    ],
+)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_reason_names_the_consistency_that_failed(
+    question: str, said: str, samples: int
+) -> None:
+    """A rejection with the score 0.90 would otherwise be a riddle."""
+    graph = make(Numbered(), Recorder(DRIFTED), settings={"judge_samples": samples})
+    asked: Any = {"messages": [HumanMessage(question)]}
+
+    reasons = [
+        event["reason"]
+        for event in graph.stream(asked, config(), stream_mode="custom")
+        if event["unsay"] == "draft_rejected"
+    ]
+
+    assert reasons
+    assert all(reason.startswith(said) for reason in reasons)
+
+
 def test_the_threshold_is_a_setting() -> None:
     """With `consistency_threshold` 0 the same answer is delivered."""
     judge = Recorder(DRIFTED)
@@ -73,7 +98,7 @@ def test_the_next_attempt_gets_the_advice_and_the_user_the_reason() -> None:
     newest = model.texts(1)[-1]
     assert "Keep the time 9:40." in newest
     assert DRIFTED["reason"] in newest
-    assert [DRIFTED["reason"]] == [event["reason"] for event in events]
+    assert [f"consistency 0.10 failed. {DRIFTED['reason']}"] == [each["reason"] for each in events]
 
 
 def test_an_answer_that_changes_a_number_is_pointed_out_to_the_judge() -> None:

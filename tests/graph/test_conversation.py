@@ -3,6 +3,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from langchain_core.messages import AnyMessage
@@ -109,6 +110,23 @@ def test_commands_and_notices_are_not_counted(tmp_path: Path) -> None:
         moved = [conversation.rollback("kyoto"), conversation.undo(), conversation.redo()]
 
         assert [(2, 0), (0, 2), (2, 0)] == [(each.removed, each.restored) for each in moved]
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")], ids="-".join)
+def test_a_name_in_another_form_is_found(tmp_path: Path, forms: tuple[Any, Any]) -> None:
+    """A name may be typed in NFC or NFD, in a call or in a command."""
+    made, typed = (normalize(form, "がくしゅう") for form in forms)
+    with opened(tmp_path, 0.6, 0.6, 0.6) as conversation:
+        conversation.say("q1")
+        conversation.checkpoint(made)
+        conversation.say("q2")
+        with pytest.raises(CheckpointExistsError):
+            conversation.checkpoint(typed)
+        assert "exists already" in conversation.say(f"/checkpoint {typed}").text
+        assert 1 == conversation.rollback(typed).turns
+        conversation.undo()
+        assert "Removed 2 messages" in conversation.say(f"/rollback {typed}").text
+        assert 0 == len(conversation.diff("live", typed).b.only)
 
 
 def test_checkpoints_by_name(tmp_path: Path) -> None:

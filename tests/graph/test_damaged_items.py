@@ -11,8 +11,8 @@ from unsay.conversation.conversation import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
-from unsay.history.failed_requests import FailedRequest, keep_request, list_requests
-from unsay.operations.archived_steps import MOST
+from unsay.history.runs import FailedRequest, keep_request, list_requests
+from unsay.operations.reversal import MOST
 from unsay.testing import ScriptedChat, ToolCalls
 
 

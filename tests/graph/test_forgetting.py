@@ -22,8 +22,7 @@ from unsay.errors import (
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
-from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES
-from unsay.operations.pin import PINS
+from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES, PINS
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.topic_shift import TopicMemory, TopicShift
 

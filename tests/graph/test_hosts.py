@@ -1,6 +1,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
+from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
 from unsay.settings import Context
 from unsay.state import TranscriptChannel
-from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.testing import Delay, ScriptedChat, ScriptedJudge
 
 SCRIPT = {"q1": GOOD, "q2": ["Nonsense about fish.", "A much better answer than before."]}
 
@@ -117,18 +119,31 @@ def test_a_run_overrides_a_threshold(context: Any) -> None:
     assert said(second["messages"])[-1] == "ai: This is draft 3, about what was asked."
 
 
+class Forgetful(InMemorySaver):
+    """Keeps checkpoints, forgets what was written to them."""
+
+    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
+
+def test_a_graph_that_a_host_compiles_again_keeps_parallel_turns() -> None:
+    """The builder's graph takes the thread's lock, as the graph of `build_graph` does."""
+    model = ScriptedChat(default=Delay(seconds=0.2, reply="Two days."))
+    again = build_graph(model, judge=ScriptedJudge()).builder.compile(checkpointer=InMemorySaver())
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda text: say(again, text), ("one", "two", "three")))
+
+    asked = [line for line in transcript(again) if line.startswith("human")]
+    assert ["human: one", "human: three", "human: two"] == sorted(asked)
+    with pytest.raises(ConfigurationError, match="Forgetful would lose messages"):
+        again.builder.compile(Forgetful())
+
+
 def test_a_saver_that_cannot_replay_gets_the_plain_record() -> None:
     """A checkpointer that drops old writes still keeps every message."""
-
-    class Forgetful(InMemorySaver):
-        """Keeps checkpoints, forgets what was written to them."""
-
-        def put_writes(self, *args: Any, **kwargs: Any) -> None:
-            del args, kwargs
-
-        async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
-            del args, kwargs
-
     graph = make(Numbered(), scores(0.9, 0.1, 0.9), checkpointer=Forgetful())
     say(graph, "q1", "q2", "/rollback", "/undo")
 

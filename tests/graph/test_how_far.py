@@ -1,5 +1,6 @@
 """How far an automatic rollback goes: what it keeps, what it removes, and how that comes back."""
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from tests.graph.kit import Numbered, config, make, said, say, scores, whole
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Removed
 from unsay.events.transcript_replay import replay
+from unsay.generation.attempt import BLAMED
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, spoken
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -134,12 +136,17 @@ def test_false_alarms_of_the_local_check_cost_no_delivered_turn(front: str) -> N
     assert turns == len(answers)
 
 
-def blaming(index: int) -> Callable[[Any], Any]:
-    """A judge that passes answers, and fails "bad" drafts with the blame on an earlier answer."""
+def blaming(index: int, again: Any = 0.1) -> Callable[[Any], Any]:
+    """A judge that passes answers, and fails "bad" drafts with the blame on an earlier answer.
+
+    `again` is its verdict on that answer when it reads it once more.
+    """
 
     def judge(request: list[Any]) -> Any:
         text = text_of(request[-1])
         answer = text.rpartition("<answer")[2]
+        if BLAMED in text:
+            return again
         if "bad" not in answer:
             return 0.7
         ids = [part.split("]")[0] for part in text.split("[id ")[1:]]
@@ -152,7 +159,7 @@ def blaming(index: int) -> Callable[[Any], Any]:
     return judge
 
 
-def blamed_talk(**options: Any) -> tuple[Conversation, list[AnyMessage]]:
+def blamed_talk(again: Any = 0.1, **options: Any) -> tuple[Conversation, list[AnyMessage]]:
     """Three delivered answers; the next draft is bad and its judge blames the second one."""
     replies = {
         "one": "First.",
@@ -160,7 +167,7 @@ def blamed_talk(**options: Any) -> tuple[Conversation, list[AnyMessage]]:
         "three": "Third.",
         "four": ["A bad one.", "Four."],
     }
-    conversation = opened(blaming(1), ScriptedChat(replies=replies), **options)
+    conversation = opened(blaming(1, again), ScriptedChat(replies=replies), **options)
     for question in ("one", "two", "three"):
         conversation.say(question)
     return conversation, conversation.messages()
@@ -181,6 +188,27 @@ def test_a_blamed_answer_is_removed_alone_and_the_reply_names_it() -> None:
     assert removed.reason in text_of(said_so)
     assert is_answer(conversation.messages()[-1])
     true(conversation)
+
+
+@pytest.mark.parametrize("again", [0.7, "no verdict"], ids=["passed", "unscored"])
+def test_a_blamed_answer_that_passes_once_more_stays(again: Any) -> None:
+    """One verdict that names a passed answer by chance removes nothing; the draft is rejected."""
+    conversation, before = blamed_talk(again)
+
+    reply = conversation.say("four")
+
+    assert ("Four.", 1, ()) == (reply.text, reply.rollbacks, reply.removed)
+    assert before == conversation.messages()[:-2]
+
+
+def test_a_host_keeps_a_blamed_answer_that_passes_once_more() -> None:
+    """The same through the compiled graph, blocking and on an event loop."""
+    replies = {"one": "First.", "two": "Second.", "three": ["A bad one.", "Third."]}
+    for again, left in ((0.7, 6), (0.1, 5)):
+        graph = make(ScriptedChat(replies=replies), blaming(1, again))
+        for question in replies:
+            state = asyncio.run(graph.ainvoke({"messages": [("user", question)]}, config()))
+        assert left == len(state["messages"])
 
 
 def test_undo_takes_back_the_whole_say_with_its_rollback() -> None:
@@ -423,6 +451,8 @@ def test_what_a_judge_blames_leaves_and_returns_exactly(
 
     def judge(request: list[Any]) -> Any:
         ids = [part.split("]")[0] for part in text_of(request[-1]).split("[id ")[1:]]
+        if BLAMED in text_of(request[-1]):
+            return 0.1
         if not plan["fails"]:
             return 0.7
         plan["fails"] = False

@@ -10,15 +10,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid, state
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
-from unsay.cli.status import status_of
-from unsay.cli.strings import Labels
 from unsay.context.manifest import CallContext, manifest_in
 from unsay.context.sliding import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.model_calls import PENDING, TurnCall
 from unsay.errors import (
-    DatabaseCorruptError,
     UnknownContextError,
     UnknownThreadError,
     UnknownTurnError,
@@ -212,19 +209,18 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
     ["no JSON", "[]", "{}", {"sent": 7}, {"sent": "1-"}, {"parts": "many"}],
     ids=["no-json", "a-list", "empty", "a-number", "half-a-range", "a-word"],
 )
-def test_a_manifest_that_was_changed_is_reported_as_damaged(opened: Opening, changed: Any) -> None:
-    """The readers raise the error of damaged data, and the chat's bottom line is the thread's id."""
+def test_a_manifest_that_a_host_changed_is_not_believed(opened: Opening, changed: Any) -> None:
+    """The readers show what the thread's own log says of the call."""
     conversation = opened(settings=PLAIN)
     conversation.say("q1")
     answer = conversation.messages()[-1]
     manifest = manifest_in(answer)
     assert manifest is not None
     text = changed if isinstance(changed, str) else json.dumps({**manifest, **changed})
+    readers = (conversation.status, conversation.tokens, conversation.context)
+    before = [read() for read in readers]
     conversation.add([annotate(answer, manifest=text)])
-    assert conversation.thread_id == status_of(conversation, Labels("en"))
-    for read in (conversation.status, conversation.tokens, conversation.context):
-        with pytest.raises(DatabaseCorruptError, match="What is kept of a model call was changed"):
-            read()
+    assert before == [read() for read in readers]
     conversation.say("q2")
     assert conversation.status().window is not None
 

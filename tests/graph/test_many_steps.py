@@ -6,7 +6,7 @@ from tests.graph.back_kit import Opening, state, words
 from tests.graph.kit import Numbered, config, make, say, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
-from unsay.operations.archived_steps import MOST, WITHOUT_STORE
+from unsay.operations.reversal import MOST, WITHOUT_STORE
 from unsay.storage.items import thread_namespace
 
 pytestmark = pytest.mark.full

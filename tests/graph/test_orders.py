@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
@@ -10,6 +12,11 @@ from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.tools import reversible
+
+
+def asks(text: str) -> dict[str, Any]:
+    """The input of one message."""
+    return {"messages": [HumanMessage(text)]}
 
 
 def last(state: dict) -> str:
@@ -104,7 +111,6 @@ def test_commands_and_notices_never_reach_a_model() -> None:
     "text",
     [
         pytest.param("/etc/hosts is broken", id="path"),
-        pytest.param("/unknown", id="unknown-verb"),
         pytest.param("// TODO: what does this comment mean?", id="comment"),
         pytest.param("what does /undo do?", id="inside"),
     ],
@@ -335,6 +341,53 @@ def test_an_unknown_checkpoint_from_a_host_changes_nothing_and_says_so() -> None
     assert "'cp-nope'" in last(state)
     assert state["should_rollback"] is False
     assert said(after["messages"])[-1] == "ai: This is draft 2, about what was asked."
+
+
+UNKNOWN_PLACE = {"should_rollback": True, "rollback_checkpoint_id": "nope"}
+
+
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [
+        pytest.param(UNKNOWN_PLACE, "UnknownCheckpointError", id="flag"),
+        pytest.param(UNKNOWN_PLACE | asks("q2"), "UnknownCheckpointError", id="flag and question"),
+        pytest.param(asks("/rollback nope"), "UnknownCheckpointError", id="typed"),
+        pytest.param(asks("/redo"), "NothingToRedoError", id="nothing to redo"),
+        pytest.param(asks("/restore nope"), "UnknownBranchError", id="refused on its way"),
+        pytest.param({"start_task": "/a"}, "InvalidNameError", id="task"),
+        pytest.param(asks("/pin"), "CommandRefused", id="not allowed"),
+        pytest.param(asks("/clear"), "CommandRefused", id="unknown"),
+        pytest.param(asks("/undo now"), "CommandRefused", id="not alone"),
+        pytest.param(asks("/threads"), "CommandRefused", id="of a shell"),
+        pytest.param(asks("   "), "EmptyMessageError", id="empty message"),
+    ],
+)
+@pytest.mark.parametrize("parts", [{}, {"store": None}], ids=["store", "no store"])
+async def test_a_program_sees_that_an_order_was_refused(
+    order: dict[str, Any], kind: str, parts: dict[str, Any]
+) -> None:
+    """The output names the error and the notice's text; the next run resets it."""
+    allowed = ["undo", "redo", "rollback", "restore"]
+    graph = make(Numbered(), commands=allowed, **parts)
+    assert say(graph, "q1")["refusal"] is None
+
+    refused = await graph.ainvoke(order, config())
+
+    assert kind == refused["refusal"]["kind"]
+    assert last(refused).startswith(refused["refusal"]["message"])
+    assert say(graph, "q3")["refusal"] is None
+    assert graph.invoke(asks("/undo"), config())["refusal"] is None
+
+
+def test_a_refusal_does_not_outlive_a_decision() -> None:
+    """A command that is refused while a person is asked is not in the output of the resumed run."""
+    graph = make(Numbered(), scores(0.1), settings={"max_rollbacks": 0, "on_exhausted": "ask"})
+    assert say(graph, "q1")["__interrupt__"]
+
+    refused = say(graph, "/clear")
+    assert "CommandRefused" == refused["refusal"]["kind"]
+
+    assert graph.invoke(Command(resume="approve"), config())["refusal"] is None
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
     ) as opened:
         reply = opened.say("How long in Kyoto?")
     assert ("decision", "") == (reply.kind, reply.text)
-    assert str(reply).startswith("This call would exceed the budget. Raise the limit and allow it?")
+    assert str(reply).startswith("This call would exceed the budget. Raise the limit to ")
 
 
 def test_why_an_empty_draft_failed_is_in_the_language_of_the_question() -> None:

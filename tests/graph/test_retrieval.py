@@ -203,6 +203,7 @@ def test_documents_passed_in_that_do_not_fit_start_a_search() -> None:
     assert PAGES["canberra"] in text_of(state["messages"][-1])
     assert found.content == state["messages"][0].content, "the transcript keeps the document"
     assert not any("omelette" in text_of(m) for m in model.calls[-1])
+    assert not any("found no relevant document" in text_of(m) for m in model.calls[-1])
 
 
 def test_the_query_is_an_optional_text() -> None:

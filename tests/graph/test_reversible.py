@@ -418,7 +418,8 @@ def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
 
     made.invoke(Command(resume=[{"type": "reject"}, {"type": "approve"}]), config())
 
-    assert ["+Rome", "+Oslo", "-Rome"] == WORLD
+    assert ["+Oslo", "+Rome"] == sorted(WORLD[:2])
+    assert ["-Rome"] == WORLD[2:]
 
 
 def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ ANSWERS = {
 def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
     """After 50 short turns judging used at most 20 % of the tokens of the answers, and most of them."""
     chat = SelfJudging(answer=ANSWERS[language])
-    settings = {"topics": "off", "local_checks": []}
+    settings = {"topics": "off", "local_checks": [], "judge_share": 0.2}
     with Conversation.open(":memory:", model=chat, settings=settings) as conversation:
         for number in range(1, 51):
             conversation.say(ASKED[language].format(number))
@@ -174,13 +174,35 @@ def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_a_judge_of_your_own_reads_each_answer(language: str) -> None:
-    """Also a good short answer late in a thread, so that no rejection is missed."""
+def test_each_answer_is_judged_by_default(language: str) -> None:
+    """Also a good short answer late in a thread, by a judge of one's own and by the model itself."""
     chat, judge = SelfJudging(answer=ANSWERS[language]), Counting()
-    with Conversation.open(":memory:", model=chat, judge=judge) as conversation:
-        for number in range(1, 21):
-            conversation.say(ASKED[language].format(number))
-        assert (20, 0) == (judge.calls, conversation.timeline().skipped)
+    for own in ({"judge": judge}, {}):
+        with Conversation.open(":memory:", model=chat, **own) as conversation:
+            for number in range(1, 21):
+                conversation.say(ASKED[language].format(number))
+            assert 0 == conversation.timeline().skipped
+    assert (20, 20) == (judge.calls, chat.verdicts)
+
+
+def test_a_bad_answer_is_rejected_each_time() -> None:
+    """The text that the judge rejected in one turn is rejected again in each later one."""
+
+    def judge(request: list[BaseMessage]) -> float:
+        return 0.1 if "turtles" in text_of(request[-1]).rpartition("<answer")[2] else 0.9
+
+    asked = [f"What is temple number {number} in Kyoto famous for?" for number in range(1, 17)]
+    fine = "Temple {} in Kyoto is famous for its garden of moss and for the bell at its gate."
+    replies = {
+        question: ["I like turtles.", fine.format(number)]
+        if number % 4 == 0
+        else fine.format(number)
+        for number, question in enumerate(asked, 1)
+    }
+    with Conversation.open(":memory:", model=ScriptedChat(replies=replies), judge=judge) as talk:
+        rollbacks = [talk.say(question).rollbacks for question in asked]
+
+    assert [number % 4 == 0 for number in range(1, 17)] == [count == 1 for count in rollbacks]
 
 
 def test_a_doubt_below_a_hint_is_read_too() -> None:

@@ -198,7 +198,7 @@ CASES: list[tuple[str, str, str, Outcome, Outcome, Outcome]] = [
     ("stopped", "", "", "same one", "new one", "same one"),
     ("stopped", "update", "answer", "same host same one", "same host new one", NOTHING),
     ("stopped", "update", "question", "host same one", "host new one", "same host one"),
-    ("stopped", "update", "notice", "same host one", "same host new one", "same host one"),
+    ("stopped", "update", "notice", "same host same one", "same host new one", NOTHING),
     ("stopped", "update", "document", "same host one", "host new one", "same host one"),
     ("stopped", "input", "answer", "same host same one", "same host new one", NOTHING),
     ("stopped", "input", "question", "host same one", "host new one", "host one"),

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelCallLimitMiddleware, ToolCallLimitMiddleware
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -18,7 +20,7 @@ from typing_extensions import TypedDict
 from tests.graph.kit import config, make, scores
 from unsay import Conversation
 from unsay.agent_state import state_before, with_agent_state
-from unsay.errors import ConfigurationError, ModelReplyError
+from unsay.errors import ConfigurationError, InputError, ModelReplyError
 from unsay.graph.builder import build_graph
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -44,9 +46,10 @@ class Returned(TypedDict):
 
 
 class Everything(Given, Returned):
-    """The agent's state; `secret` is private."""
+    """The agent's state; `secret` and `calls` are private."""
 
-    secret: int
+    secret: str
+    calls: int
 
 
 def _work(state: Everything) -> dict[str, Any]:
@@ -58,7 +61,8 @@ def _work(state: Everything) -> dict[str, Any]:
         "messages": [answer],
         "todos": [*todos, Task(words=asked)],
         "files": {**files, asked: "text"},
-        "secret": 1,
+        "secret": "words",
+        "calls": state.get("calls", 0) + 1,
     }
 
 
@@ -161,6 +165,59 @@ async def test_the_state_holds_in_the_compiled_graph() -> None:
     assert ["0 0", "1 1", "1 1"] == found
     rolled = graph.invoke({"messages": [("user", "/undo")]}, run)
     assert "1 1" == count(graph.invoke(ask("four"), run)["messages"][-1].content), rolled
+
+
+async def test_the_agents_own_state_is_refused_in_an_input() -> None:
+    """A host's value for the agent is not dropped without a word; other names are ignored."""
+    graph = build_graph(
+        agent().with_config(tags=["mine"]), judge=ScriptedJudge(), checkpointer=InMemorySaver()
+    )
+    for name in ("files", "unknown"):
+        value = {**ask("q"), name: {"a": "text"}}
+        if name == "unknown":
+            graph.invoke(value, config())
+            continue
+        with pytest.raises(InputError, match="files: only the agent inside writes this"):
+            graph.invoke(value, config())
+        with pytest.raises(InputError, match="files: only the agent inside writes this"):
+            await graph.ainvoke(value, config())
+        with pytest.raises(InputError, match="files: only the agent inside writes this"):
+            graph.update_state(config(), value)
+    assert "0 0" == count(graph.get_state(config()).values["messages"][-1].text)
+
+
+LIMITS: Any = {
+    "model": ModelCallLimitMiddleware(thread_limit=2),
+    "tools": ToolCallLimitMiddleware(thread_limit=2, exit_behavior="end"),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_a_limit_by_thread_counts_the_turns(limit: str, tmp_path: Path) -> None:
+    """It ends the third turn, also on an event loop; an undo takes a turn's count back."""
+    call = ToolCalls(calls=[{"name": "look", "args": {}}], then="It is open.")
+    model = ScriptedChat(default="It is open." if limit == "model" else call)
+
+    def look() -> str:
+        """Look."""
+        return "9:00 to 17:00"
+
+    inner: Any = create_agent(model, tools=[look], middleware=[LIMITS[limit]])
+    graph = build_graph(inner, judge=ScriptedJudge(), checkpointer=InMemorySaver())
+    found = [graph.invoke(ask(q), config())["messages"][-1].text for q in ("1", "2", "3")]
+    graph.invoke(ask("/undo"), config())
+    graph.invoke(ask("/undo"), config())
+    found += [graph.invoke(ask(q), config())["messages"][-1].text for q in ("4", "5")]
+    assert [False, False, True, False, True] == ["limit" in text for text in found]
+
+    replies = []
+    for q in "123":
+        with Conversation.open(
+            tmp_path / "a.db", thread="t", model=inner, judge=ScriptedJudge()
+        ) as talk:
+            replies.append(talk.say(q).text)
+    replies += [(await graph.ainvoke(ask(q), config("b")))["messages"][-1].text for q in "123"]
+    assert [False, False, True] * 2 == ["limit" in text for text in replies]
 
 
 def test_a_rejected_draft_leaves_no_state() -> None:

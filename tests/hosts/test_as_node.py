@@ -1,7 +1,7 @@
 """The graph as a node of another graph: what it removes and restores, the parent has too."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import add
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph, add_messages
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
 from typing_extensions import TypedDict
@@ -81,6 +81,11 @@ async def send(graph: Any, form: str, text: str, **more: Any) -> list[AnyMessage
     return messages
 
 
+def unkeyed(texts: Sequence[str]) -> list[str]:
+    """Texts without the keys of fences, which have a secret of each thread."""
+    return [re.sub(r' key="\d+"', "", text) for text in texts]
+
+
 @pytest.mark.parametrize(("form", "store"), [("invoke", "store"), ("ainvoke", "no store")])
 @pytest.mark.parametrize("texts", ORDERS.values(), ids=ORDERS)
 async def test_the_parent_has_the_transcript_of_the_graph_alone(
@@ -94,7 +99,7 @@ async def test_the_parent_has_the_transcript_of_the_graph_alone(
         expected, found = await send(alone, form, text), await send(parent, form, text)
 
         assert said(expected) == said(found), text
-        assert outer.texts() == inner.texts()
+        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
 
 
 @pytest.fixture
@@ -122,7 +127,7 @@ async def test_orders_hold_after_reloading_the_parent(reopened: Any, kind: str) 
         found = await send(reopened(kind, inner), "invoke", text)
 
         assert said(expected) == said(found), text
-        assert outer.texts() == inner.texts()
+        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
 
 
 async def test_a_host_orders_a_rollback_through_the_parent(
@@ -136,7 +141,7 @@ async def test_a_host_orders_a_rollback_through_the_parent(
         found = await send(parent, "invoke", text, **flags)
 
         assert said(expected) == said(found), text
-        assert outer.texts() == inner.texts()
+        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
 
 
 async def test_a_rejected_injected_message_leaves_the_parent(
@@ -364,9 +369,9 @@ class Added(TypedDict):
 
 
 class Chat(TypedDict):
-    """Messages under another name."""
+    """Messages without a reducer."""
 
-    chat: Annotated[list[AnyMessage], add_messages]
+    chat: list[Any]
 
 
 def test_a_parent_in_which_no_rollback_would_hold_is_refused() -> None:
@@ -395,8 +400,8 @@ def test_as_node_refuses_what_would_not_hold() -> None:
         parent_of(graph, checkpointer=None).invoke(value)
     with pytest.raises(ConfigurationError, match="not given the messages of its parent"):
         parent_of(part).invoke(value, config())
-    with pytest.raises(ConfigurationError, match="no channel 'messages'"):
-        parent_of(renamed, schema=Chat).invoke({"chat": "one"}, config())
+    with pytest.raises(ConfigurationError, match="no messages with a reducer"):
+        parent_of(renamed, schema=Chat).invoke({"chat": ["one"]}, config())
     assert not model.inputs
 
 
@@ -413,7 +418,7 @@ def test_a_parent_without_a_checkpointer() -> None:
 
 
 def test_as_node_refuses_a_parent_that_is_a_node() -> None:
-    """LangGraph tells the outer graph nothing of what was removed in the inner one."""
+    """If the parent is interrupted, LangGraph drops what was removed for the outer graph."""
     model = Numbered()
     builder: Any = StateGraph(MessagesState)
     builder.add_node("inner", parent_of(child_of("as_node", model), checkpointer=None))

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -124,6 +125,54 @@ def test_a_mistyped_command_is_not_paid_for(text: str, meant: str, parts: Parts)
     assert 2 == len(model.inputs)
 
 
+UNKNOWN = [
+    "/clear",
+    "/model gpt",
+    "／ｃｌｅａｒ",
+    "/file a.txt\nRead it.",
+    "/要約して",
+    "/" + 900 * "a",
+]
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_a_slash_and_a_word_that_is_no_command_is_refused(text: str, parts: Parts) -> None:
+    """No model is sent it; the notice names a command that is allowed, and `//` sends the text."""
+    model = Numbered()
+    graph = make(model, scores(), commands=["undo", "redo"], **parts)
+    before = say(graph, "one", "two")["messages"]
+
+    state = say(graph, text)
+
+    assert re.search("Did you mean /(un|re)do[?]", answered(state))
+    assert before == state["messages"][:-2]
+    assert 2 == len(model.inputs)
+    assert not is_notice(say(graph, f"/{text}")["messages"][-1])
+    assert text in model.texts()
+
+
+def test_a_refused_word_leaves_a_waiting_question(parts: Parts) -> None:
+    """As behind any other command, the question still waits, and is answered with the next one."""
+    graph = make(Numbered(), scores(), **parts)
+    say(graph, "one")
+    graph.update_state(config(), {"messages": [HumanMessage("two")]})
+
+    assert "“two” still waits" in answered(say(graph, "/clear"))
+    assert not is_notice(say(graph, "three")["messages"][-1])
+
+
+def test_two_slashes_are_one_in_a_message_of_blocks(parts: Parts) -> None:
+    """Front ends send text as blocks, and images beside it."""
+    model = Numbered()
+    graph = make(model, scores(), **parts)
+    image = {"type": "image", "url": "https://example.com/a.png"}
+    blocks = [image, {"type": "text", "text": "//clear the table"}]
+
+    graph.invoke({"messages": [HumanMessage(blocks)]}, config())
+
+    assert [image, {"type": "text", "text": "/clear the table"}] == model.inputs[0][-1].content
+
+
 @pytest.mark.parametrize("text", ["／undo", "／ｕｎｄｏ", "/Undo ", " /undo\n"])
 def test_a_command_in_wide_characters_is_obeyed(text: str, parts: Parts) -> None:
     """As Japanese input methods write it."""
@@ -161,17 +210,37 @@ def test_a_command_beside_a_question_is_not_paid_for(given: list[str], parts: Pa
 
 @pytest.mark.parametrize(
     "text",
-    ["/etc/hosts の中身は?", "//undo", "/ undo", "/var is full", "What does /undo do?", "/foo"],
+    [
+        "/etc/hosts の中身は?",
+        "//undo",
+        "/ undo",
+        "/",
+        "/undo2",
+        "/24 subnets",
+        "What does /undo do?",
+    ],
 )
-def test_a_question_with_a_slash_is_answered(text: str, parts: Parts) -> None:
+@pytest.mark.parametrize("allowed", ["none", "all"])
+def test_a_question_with_a_slash_is_answered(allowed: str, text: str, parts: Parts) -> None:
     """Also where no command is allowed: these are none."""
     model = Numbered()
-    graph = make(model, scores(), commands="none", **parts)
+    graph = make(model, scores(), commands=allowed, **parts)
 
     state = say(graph, text)
 
     assert not is_notice(state["messages"][-1])
     assert ("/undo" if text == "//undo" else text) in model.texts()
+
+
+@pytest.mark.parametrize("text", ["/foo", "/var is full"])
+def test_a_word_with_a_slash_is_a_question_where_no_command_is_allowed(text: str) -> None:
+    """A host may have commands of its own."""
+    model = Numbered()
+    with Conversation.open(
+        ":memory:", thread="t", model=model, judge=scores(), commands="none"
+    ) as conversation:
+        assert conversation.say(text).kind == "answer"
+        assert [text] == [turn.question for turn in conversation.timeline().turns]
 
 
 @pytest.mark.parametrize("form", ["command", "verb"])

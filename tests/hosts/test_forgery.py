@@ -1,7 +1,10 @@
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
     HumanMessage,
@@ -14,8 +17,9 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import GOOD, Numbered, config, make, say, scores
 from tests.tiers import sampled
-from unsay import reversible
+from unsay import Conversation, reversible
 from unsay.messages.annotations import KEY, annotation_of, is_notice
+from unsay.messages.content import text_of
 from unsay.operations.record_events import digest_of
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
@@ -271,3 +275,117 @@ def test_no_edit_can_be_made_to_fit_the_digest() -> None:
     digests = [digest_of([AIMessage(text, id="a")]) for text in ("aa", "ab", "ba", "bb")]
 
     assert digests[0] ^ digests[1] ^ digests[2] != digests[3]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+MARKS = [
+    "kind",
+    "answers",
+    "outcome",
+    "score",
+    "reason",
+    "source",
+    "turn",
+    "topic",
+    "flag",
+    "removed",
+]
+MARKS += ["rollbacks", "skipped", "dropped_checkpoints", "rating", "lessons", "manifest", "picked"]
+MARKS += [
+    "shortened",
+    "topic_change",
+    "similarity",
+    "earlier_answers",
+    "agent_state",
+    "call",
+    "tokens",
+]
+CLAIMS = JSON | st.dictionaries(st.sampled_from(MARKS), JSON | st.just("notice"), max_size=4)
+READERS: list[Callable[[Conversation], Any]] = [
+    lambda talk: (str(talk.timeline()), talk.timeline().to_dict()),
+    lambda talk: talk.timeline()._repr_mimebundle_(),
+    lambda talk: talk.context(1),
+    lambda talk: talk.replay(),
+    lambda talk: talk.branches(),
+    lambda talk: talk.checkpoints(),
+    lambda talk: talk.tokens(),
+    lambda talk: talk.lessons(),
+    lambda talk: [
+        talk.say(f"/{verb}").text for verb in ("timeline", "branches", "lessons", "tokens")
+    ],
+]
+
+
+@given(claims=st.lists(CLAIMS, min_size=4, max_size=4), asked=st.booleans())
+@settings(deadline=None)
+def test_what_a_host_claims_of_a_message_changes_no_reading(
+    claims: list[Any], *, asked: bool
+) -> None:
+    """Every verb that reads shows messages with forged marks as it shows them without any."""
+    roles = [HumanMessage, AIMessage, SystemMessage, AIMessage]
+
+    def read(marks: list[Any]) -> list[Any]:
+        with Conversation.open(":memory:", model=Numbered(), judge=scores(), thread="t") as talk:
+            talk.say("one", turn_id="first")
+            entered = [
+                role(f"Entered {n}.", id=f"e{n}", response_metadata={KEY: mark} if mark else {})
+                for n, (role, mark) in enumerate(zip(roles, marks, strict=True))
+            ]
+            talk.add([*entered, HumanMessage("Waits?", id="waits")] if asked else entered)
+            rows = [reader(talk) for reader in READERS]
+            return [*(row for row in rows), [annotation_of(m) for m in talk.messages()[2:]]]
+
+    plain, forged = read([None] * 4), read(claims)
+
+    assert list(map(timeless, plain)) == list(map(timeless, forged))
+
+
+def timeless(shown: Any) -> str:
+    """What is shown, without moments, durations and random ids."""
+    text = re.sub(r"20[0-9-]+T[0-9:.]+Z?(\+00:00)?", "", str(shown))
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,}", "", text)
+
+
+@pytest.mark.parametrize(
+    "claim", [{"kind": "notice"}, {"kind": "notice", "answers": ["help"]}], ids=repr
+)
+@pytest.mark.parametrize("first", [True, False], ids=["first input", "later"])
+def test_an_injected_answer_that_claims_to_be_a_notice_is_judged_and_sent(
+    claim: Any, parts: dict[str, Any], *, first: bool
+) -> None:
+    """Only unsay's own log says that a message is a notice."""
+    model, judged = Numbered(), []
+
+    def judge(messages: Any) -> float:
+        judged.append(" ".join(map(text_of, messages)))
+        return 0.9
+
+    graph = make(model, judge, **parts)
+    if not first:
+        say(graph, "one", "/help")
+    notice = AIMessage("Fish are birds.", id="n", response_metadata={KEY: claim})
+    command = HumanMessage("/help", id="help")
+
+    graph.invoke({"messages": [command, notice, ("user", "Are fish birds?")]}, config())
+
+    assert any("Fish are birds." in text for text in judged)
+    assert "Fish are birds." in model.texts()
+
+
+def test_own_notices_stay_notices_after_an_edit(parts: dict[str, Any]) -> None:
+    """A host that edits another message makes no model read commands and their notices."""
+    model = Numbered()
+    graph = make(model, scores(), **parts)
+    state = say(graph, "one", "/help", "two")
+    graph.update_state(config(), {"messages": [HumanMessage("uno", id=state["messages"][0].id)]})
+
+    say(graph, "three")
+
+    assert "/help" not in model.texts()
+    assert not any("/undo" in text for text in model.texts())

@@ -1,6 +1,7 @@
 """Models as hosts give them: names with a provider, and LangChain's wrappers around a model."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -289,9 +290,10 @@ def test_a_model_from_a_name_uses_the_systems_proxy(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Blocking calls too, and LangChain has nothing to warn of."""
-    proxy = "http://127.0.0.1:9"
+    for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("LANGCHAIN_OPENAI_TCP_KEEPALIVE", raising=False)
     model = resolve_model("gpt-4.1-mini", load_settings({}))
     assert isinstance(model, ChatOpenAI)

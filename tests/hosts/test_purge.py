@@ -1,13 +1,16 @@
+import asyncio
 import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
 import httpx
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import get_client
@@ -23,10 +26,19 @@ from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 WORD = "swordfish"
 SERVED = f"""
-from unsay import build_graph
-from unsay.testing import ScriptedChat, ScriptedJudge
+from langgraph.graph import START, MessagesState, StateGraph
 
-graph = build_graph(ScriptedChat(default="The word {WORD} is kept."), judge=ScriptedJudge())
+from unsay import build_graph
+from unsay.testing import Delay, ScriptedChat, ScriptedJudge
+
+
+def reply(messages):
+    answer = "The word {WORD} is kept."
+    return Delay(seconds=2, reply=answer) if "slow" in messages[-1].text else answer
+
+
+graph = build_graph(ScriptedChat(default=reply), judge=ScriptedJudge())
+parent = StateGraph(MessagesState).add_node("talk", graph).add_edge(START, "talk").compile()
 """
 
 
@@ -100,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "served.py").write_text(SERVED)
     served = {
         "dependencies": ["."],
-        "graphs": {"unsay": "./served.py:graph"},
+        "graphs": {"unsay": "./served.py:graph", "parent": "./served.py:parent"},
         "http": {"app": f"{http_app.__file__}:app"},
         "disable_persistence": True,
     }
@@ -163,3 +175,116 @@ async def test_a_delete_that_the_server_refuses_purges_nothing(
             await plain.request(method, server + path)
 
     assert before == await stored(client, thread)
+
+
+def question(text: str) -> Any:
+    """The input of a run on a server."""
+    return {"messages": [{"role": "user", "content": f"{text} {WORD}"}]}
+
+
+async def until_idle(client: LangGraphClient) -> None:
+    """Wait for the end of all runs: the server has one worker, which takes them in their order."""
+    await client.runs.wait(None, "unsay", input=question("last"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("graph", ["unsay", "parent"])
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.5])
+async def test_a_thread_that_is_deleted_during_a_run_leaves_nothing(
+    client: LangGraphClient, seconds: float, graph: str
+) -> None:
+    """What the run writes after the deletion is deleted, also what a thread with its id would show."""
+    thread = await spoken(client)
+    await client.runs.create(thread, graph, input=question("slow"))
+    await asyncio.sleep(seconds)
+
+    await client.threads.delete(thread)
+    await until_idle(client)
+
+    assert [] == await stored(client, thread)
+    await client.threads.create(thread_id=thread, graph_id="unsay")
+    state: Any = await client.threads.get_state(thread)
+    assert WORD not in str(state["values"]) or graph == "parent"
+
+
+@pytest.mark.full
+async def test_a_prune_purges_what_it_deletes(client: LangGraphClient, server: str) -> None:
+    """`POST /threads/prune` leaves nothing of its threads; what it does not delete stays whole."""
+    gone, other = await spoken(client), await spoken(client)
+    before = await stored(client, other)
+
+    async with httpx.AsyncClient() as plain:
+        for strategy, names in (("keep_latest", [other]), ("delete", [gone])):
+            body = {"thread_ids": names, "strategy": strategy}
+            await plain.post(f"{server}/threads/prune", json=body)
+
+    assert [] == await stored(client, gone)
+    assert before == await stored(client, other)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("graph", ["unsay", "parent"])
+async def test_a_stateless_run_leaves_nothing(client: LangGraphClient, graph: str) -> None:
+    """Nobody knows the id of its thread, so nothing may be stored for it; answers come all the same."""
+    before = await client.store.search_items(["unsay"], limit=10_000)
+    state: Any = await client.runs.wait(None, graph, input=question("Remember"))
+    streamed = [part async for part in client.runs.stream(None, graph, input=question("Note"))]
+
+    assert f"The word {WORD} is kept." == state["messages"][-1]["content"]
+    assert "error" not in [part.event for part in streamed]
+    assert before == await client.store.search_items(["unsay"], limit=10_000)
+
+
+@pytest.mark.parametrize("form", ["alone", "in a parent"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_run_without_a_checkpointer_stores_nothing(form: str, way: str) -> None:
+    """It rejects drafts, calls tools and undoes all the same, within the one run."""
+    store = InMemoryStore()
+    call = ToolCalls(calls=[{"name": "note", "args": {"at": WORD}}], then="Noted {result}.")
+    model = ScriptedChat(replies={"note": call, "bad": ["A poor draft.", "Better."]}, default="Hi.")
+    judge, own_store = ScriptedJudge(scores={"poor": 0.1}), store if form == "alone" else None
+    graph: Any = make(model, judge, tools=[note], checkpointer=None, store=own_store)
+    if form == "in a parent":
+        builder = StateGraph(MessagesState).add_node("talk", graph).add_edge(START, "talk")
+        graph = builder.compile(store=store)
+    said: list[str] = []
+    for texts in (["note"], ["bad"], ["Hello?", "/undo"]):
+        value = {"messages": [("user", text) for text in texts]}
+        if way == "invoke":
+            state = graph.invoke(value, config())
+        else:
+            state = await graph.ainvoke(value, config())
+        said.append(state["messages"][-1].text)
+
+    assert [f"Noted {WORD}.", "Better."] == said[:2]
+    assert [] == store.search((), limit=10)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("ends", ["answered", "failed"])
+async def test_a_run_that_is_purged_writes_nothing_back(way: str, ends: str) -> None:
+    """Neither items nor states are left of a thread that the host deletes while its model answers."""
+    store, saver = InMemoryStore(), InMemorySaver()
+
+    def answer(messages: list[Any]) -> str:
+        if "delete" in messages[-1].text:
+            saver.delete_thread("t")
+            Registry.open(store).purge("t")
+            if ends == "failed":
+                raise RuntimeError("the model failed")
+        return f"The word is {WORD}."
+
+    graph = make(ScriptedChat(default=answer), checkpointer=saver, store=store)
+    say(graph, "Hello?")
+    say(graph, "Hello?", thread="other")
+    other = kinds(store, "other")
+    with suppress(RuntimeError):
+        if way == "invoke":
+            graph.invoke({"messages": [("user", "delete")]}, config())
+        else:
+            await graph.ainvoke({"messages": [("user", "delete")]}, config())
+
+    assert (set(), other) == (kinds(store, "t"), kinds(store, "other"))
+    assert {} == graph.get_state(config()).values
+    assert f"The word is {WORD}." == say(graph, "Hello again?")["messages"][-1].text
+    assert {"event_log", "runs"} <= kinds(store, "t")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.http.openai_server import Asked, Said
 
-_FENCED = re.compile(r'<answer key="([0-9a-f]{12})">\n(.*)\n</answer key="\1">', re.DOTALL)
+_FENCED = re.compile(r'<answer key="([0-9]{15})">\n(.*)\n</answer key="\1">', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ ATTACKS = {
 }  # fmt: skip
 
 PLACES = ("question", "answer", "earlier", "arguments", "result", "document")
-FENCED = re.compile(r'<(\w+) key="(\w{12})">\n(.*?)\n</\1 key="\2">', re.DOTALL)
+FENCED = re.compile(r'<(\w+) key="(\d{15})">\n(.*?)\n</\1 key="\2">', re.DOTALL)
 ALLOWED = {"", ENGLISH.judge_request.format(material="").strip(), ENGLISH.document_request.format(material="").strip(),
            JAPANESE.judge_request.format(material="").strip(), JAPANESE.document_request.format(material="").strip()}  # fmt: skip
 WRONG = "No, 7 is not a prime number, because it can be divided by 3."

@@ -41,7 +41,7 @@ def ask(path: Path, **settings: object) -> TurnReply:
 @pytest.mark.parametrize(
     ("words", "score", "outcome"),
     [
-        pytest.param("I would give it a score of 0.9.", 0.9, "passed", id="sentence"),
+        pytest.param("The score is 0.9.", 0.9, "passed", id="sentence"),
         pytest.param("The answer is thin.\nScore: 2/10", 0.2, "failed", id="scale"),
         pytest.param("採点結果です。スコア: 0.3", 0.3, "failed", id="japanese"),
         pytest.param("It is a fine answer.", None, "unscored", id="no-score"),
@@ -249,7 +249,7 @@ def test_judge_is_asked_once_more_if_the_host_wants_it(
     reply = ask(tmp_path, judge_retries=retries)
     asked = bodies(llmock, "judge")
     assert (score, calls) == (reply.score, len(asked))
-    assert retries or "not stated plainly" in reply.reason
+    assert retries or "no usable score" in reply.reason
     assert "temperature" not in asked[-1] or not retries
 
 
@@ -352,4 +352,4 @@ def test_harmful_tool_call_fails_an_answer_in_a_graph(serve: Serve) -> None:
     graph.invoke({"messages": injected}, {"configurable": {"thread_id": "u"}})
     asked = [one.question for one in server.asked_of("judge") if "over 80 euros" in one.question]
     assert asked
-    assert "delete_everything({})\n→ all records deleted" in asked[0]
+    assert 'delete_everything({})\n→ "all records deleted"' in asked[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Fail, Match, Reply, StreamFault
@@ -122,7 +123,7 @@ async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAISer
     crowd = Crowd()
     server, store = serve(crowd), InMemoryStore()
     settings = {**JUDGED, "parallel_calls": 2, "session_budget_tokens": 50_000}
-    graph = build_graph("answerer", settings=settings, store=store)
+    graph = build_graph("answerer", settings=settings, store=store, checkpointer=InMemorySaver())
 
     async def turn(number: int) -> str:
         state = await graph.ainvoke(

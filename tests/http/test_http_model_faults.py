@@ -4,11 +4,15 @@ import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from httpx import AsyncClient
+from langchain.agents import create_agent
 from langchain_core.exceptions import ContextOverflowError as LangChainContextOverflowError
+from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Delay, Fail, Reply, StreamFault
 
@@ -22,6 +26,7 @@ from unsay.errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
+from unsay.graph.builder import build_graph
 
 JUDGED = {"judge_model": "judge"}
 OVERFLOW = "context_length_exceeded"
@@ -112,6 +117,31 @@ def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) 
     llmock.assert_resilient()
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["said", "streamed"])
+def test_exhausted_quota_is_not_asked_again(
+    llmock: LLMock, tmp_path: Path, *, streams: bool
+) -> None:
+    """One request, although the client retries other 429s, and the error names the quota."""
+    fault = Fail(429, code="insufficient_quota", retry_after=9, times=None, match=ANSWERER)
+    llmock.add(fault)
+    with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
+        with pytest.raises(ModelUnavailableError, match="insufficient_quota"):
+            _ = list(conversation.stream(QUESTION)) if streams else conversation.say(QUESTION)
+        assert [("human", QUESTION)] == transcript(conversation)
+    assert 1 == len(bodies(llmock, "answerer"))
+
+
+async def test_exhausted_quota_is_not_asked_again_on_an_event_loop(
+    llmock: LLMock, tmp_path: Path
+) -> None:
+    """The awaiting client has the same rule."""
+    llmock.add(Fail(429, code="insufficient_quota", retry_after=9, times=None, match=ANSWERER))
+    async with AsyncConversation.open(tmp_path / "t.db", model="answerer") as conversation:
+        with pytest.raises(ModelUnavailableError, match="insufficient_quota"):
+            await conversation.say(QUESTION)
+    assert 1 == len(bodies(llmock, "answerer"))
+
+
 def test_server_that_fails_for_ever_is_given_up(llmock: LLMock, tmp_path: Path) -> None:
     """The client's own retries end, and the person learns that the question is kept."""
     llmock.add(Fail(500, times=None, match=ANSWERER))
@@ -182,6 +212,7 @@ def test_a_wrong_address_is_no_bug_of_the_caller(tmp_path: Path, kind: str, body
 
 BREAKS = [
     pytest.param("disconnect", ModelUnavailableError, id="disconnect"),
+    pytest.param("truncate", ModelUnavailableError, id="no end, which no client reports"),
     pytest.param("malformed", ModelReplyError, id="malformed"),
 ]
 
@@ -201,16 +232,18 @@ def test_broken_stream_loses_nothing(
         assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
 
 
-def test_stream_that_ends_early_is_no_answer(llmock: LLMock, tmp_path: Path) -> None:
-    """A stream without its end is taken back as cut off, although no client reports it."""
+@pytest.mark.parametrize("kind", ["model", "agent"])
+def test_broken_stream_of_a_host_s_run_is_no_answer(llmock: LLMock, kind: str) -> None:
+    """The run of a compiled graph fails, also with an agent as its model; the next run answers."""
     llmock.add(answers(), grades(0.9), StreamFault("truncate", after_chunks=5))
-    with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
-        events = list(conversation.stream(QUESTION))
-        assert ["A spider has eight "] == [
-            "".join(e.text for e in events if e.kind == "token" and e.message_id == struck)
-            for struck in [e.message_id for e in events if e.kind == "draft_rejected"]
-        ]
-        assert [("human", QUESTION), ("ai", ANSWER)] == transcript(conversation)
+    answerer: Any = model() if kind == "model" else create_agent(model())
+    graph = build_graph(answerer, settings=JUDGED, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    asked = {"messages": [HumanMessage(QUESTION, id="q")]}
+    with pytest.raises(ModelUnavailableError, match="broke off"):
+        list(graph.stream(asked, thread, stream_mode="messages"))
+    assert ["human"] == [m.type for m in graph.get_state(thread).values["messages"]]
+    assert ANSWER == graph.invoke(asked, thread)["messages"][-1].content
 
 
 def test_answer_at_its_length_limit_is_taken_back(llmock: LLMock, tmp_path: Path) -> None:

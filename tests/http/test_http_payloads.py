@@ -13,7 +13,7 @@ from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
-from unsay.history.failed_requests import FailedRequest, list_requests
+from unsay.history.runs import FailedRequest, list_requests
 
 Serve = Callable[[Script], OpenAIServer]
 ENGLISH = "How warm is it in Paris, and is it raining there?"

@@ -44,7 +44,7 @@ def test_a_summary_is_judged_by_a_server(
     system, user = (message["content"] for message in asked["messages"])
     assert (score, outcome) == (judged.verdict.score, judged.verdict.outcome)
     assert "summary" in system
-    assert f"human: {QUESTION}\nai: {ANSWER}" in user
+    assert f'human: "{QUESTION}"\nai: "{ANSWER}"' in user
     assert judged.summary.text in user
     assert ["<conversation key=", "<summary key="] == [
         tag for tag in ("<conversation key=", "<summary key=") if user.count(tag) == 1

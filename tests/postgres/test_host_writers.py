@@ -1,11 +1,13 @@
 """The compiled graph as the one writer of a thread on Postgres, over our saver and LangGraph's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.hosts import test_writers
+from tests.hosts.test_many_runs import all_runs_end, tasks_of_the_host  # noqa: F401 - a fixture
 from tests.hosts.test_writers import Starts, rounds_of_six, start  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.full
@@ -32,6 +34,17 @@ def test_all_parallel_turns_land(tmp_path: Path, kind: str, way: str) -> None:
 async def test_all_parallel_tasks_land(tmp_path: Path, kind: str) -> None:
     """See `tests/hosts/test_writers.py`."""
     await test_writers.test_all_parallel_tasks_land(tmp_path, kind)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_all_runs_that_begin_at_once_end(
+    tmp_path: Path,
+    kind: str,
+    tasks_of_the_host: Callable[[], Any],  # noqa: F811
+) -> None:
+    """See `tests/hosts/test_many_runs.py`."""
+    await all_runs_end(kind, tmp_path, tasks_of_the_host)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,12 +9,12 @@ import sys
 import time
 from typing import Any
 
-from unsay.storage import sqlite, sqlite_connection
+from unsay.storage import sqlite
 
 left = 0
 
 
-class Counted(sqlite_connection.Connection):
+class Counted(sqlite.Connection):
     """A connection that counts the SQL statements and kills its process before a certain one."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -35,7 +35,7 @@ def main(path: str, statement: int, seconds: float) -> None:
     """Open the database; print its statements, and last how long it took."""
     global left  # noqa: PLW0603 - one count for all connections
     left = statement
-    sqlite_connection.Connection = Counted  # type: ignore[misc]
+    sqlite.Connection = Counted  # type: ignore[misc]
     # Nothing handles the alarm, so the kernel ends the process at once, also inside of SQLite.
     signal.setitimer(signal.ITIMER_REAL, seconds)
     began = time.perf_counter()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unsay.judging.changed_facts import CHANGED, changed_facts
+from unsay.judging.signals import CHANGED, changed_facts
 from unsay.verdicts import Exchange
 
 ROWS = [

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -265,6 +266,18 @@ CHECKPOINTS = [
 def test_a_checkpoint_is_found(reference: str, index: int) -> None:
     """By its name, else its id, else the beginning of its id."""
     assert CHECKPOINTS[index] == find_checkpoint(CHECKPOINTS, reference)
+
+
+@given(st.text("がくしゅうガé한a", min_size=1, max_size=9), st.sampled_from(["NFC", "NFD"]))
+def test_a_name_is_the_same_in_parts(name: str, form: Any) -> None:
+    """A keyboard may type a letter and its mark apart; stored names may have either form."""
+    typed, other = normalize(form, name), normalize("NFD" if form == "NFC" else "NFC", name)
+    stored = made("m1", name=other)
+
+    assert stored == find_checkpoint([stored], typed)
+    assert check_name(typed) == check_name(other)
+    with pytest.raises(CheckpointExistsError):
+        add_checkpoint([stored], made("m2", name=typed), limit=9)
 
 
 @pytest.mark.parametrize(

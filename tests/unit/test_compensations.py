@@ -26,15 +26,17 @@ from unsay.history.compensations import (
     unpack,
 )
 from unsay.messages.annotations import annotate
-from unsay.operations.compensate import disown, run_compensations, schedule_compensations
-from unsay.operations.compensation_report import report_text
-from unsay.operations.undoable_calls import (
+from unsay.operations.compensate import (
     COPIED,
     FAILED_CALL,
     NO_RESULT,
     NO_UNDO,
     compensations_of,
+    disown,
     keeps_effects,
+    report_text,
+    run_compensations,
+    schedule_compensations,
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope

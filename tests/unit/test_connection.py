@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unsay.storage.sqlite_connection import Connection, connect
+from unsay.storage.sqlite import Connection, connect
 
 
 @pytest.fixture(params=["", None], ids=["implicit", "autocommit"])

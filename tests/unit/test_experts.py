@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.experts import HINT_FROM, doubts
 from unsay.judging.heuristics import ALL_CHECKS, DOUBTS, prejudge
-from unsay.judging.measures import TABLES, measures
+from unsay.judging.measures import HINT_FROM, TABLES, doubts, measures
 from unsay.verdicts import Exchange
 
 TEXTS = st.text(max_size=60) | st.sampled_from(

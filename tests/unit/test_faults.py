@@ -196,6 +196,29 @@ def test_our_own_errors_stay_themselves() -> None:
     assert error is explain(error)
 
 
+class BillingError(Exception):
+    """Another provider's error for an account without credit."""
+
+    status_code = 402
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(replied(429, "Check your plan.", "insufficient_quota"), id="OpenAI"),
+        pytest.param(replied(400, "Your credit balance is too low"), id="Anthropic"),
+        pytest.param(BillingError("Insufficient Balance"), id="402"),
+    ],
+)
+def test_an_exhausted_quota_is_called_by_its_name(error: Exception) -> None:
+    """Waiting does not help, while a fallback model may; the error says what does."""
+    found = explain(error)
+    assert isinstance(found, ModelUnavailableError)
+    assert "quota of the model's provider is exhausted" in str(found)
+    assert "Waiting does not help" in str(found)
+    assert (getattr(error, "code", None) or "") in str(found)
+
+
 def test_a_long_text_is_shortened() -> None:
     """A server that sends pages of HTML does not fill the screen."""
     found = explain(replied(502, "<html>" * 1000))
@@ -216,9 +239,42 @@ def test_words_tell_an_overflow_of_servers_without_codes(words: str, status: int
     assert is_context_overflow(replied(status, f"Error: {words.upper()} (9000 tokens)"))
 
 
+LM_STUDIO = (
+    "Trying to keep the first 111490 tokens when context the overflows. However, the model is loaded "
+    "with context length of only 32768 tokens, which is not enough."
+)
+
+
+def streamed(said: str) -> openai.APIError:
+    """The error of the OpenAI client for a stream that ends in an error without a message."""
+    return openai.APIError("An error occurred during streaming", request=REQUEST, body=said)
+
+
 @pytest.mark.parametrize(
     ("error", "overflow"),
     [
+        pytest.param(replied(400, LM_STUDIO), True, id="LM Studio"),
+        pytest.param(streamed(LM_STUDIO), True, id="LM Studio, streamed"),
+        pytest.param(
+            replied(400, "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"),
+            True,
+            id="LM Studio, long task",
+        ),
+        pytest.param(
+            replied(400, "too many tokens: size limit exceeded by 11326 tokens."), True, id="Cohere"
+        ),
+        pytest.param(
+            replied(
+                400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"
+            ),
+            True,
+            id="Cohere, prompt",
+        ),
+        pytest.param(
+            replied(400, "too many tokens: max tokens must be less than or equal to 4096"),
+            False,
+            id="Cohere, reply",
+        ),
         pytest.param(langchain.ContextOverflowError("no"), True, id="langchain's own"),
         pytest.param(ValueError("prompt is too long"), True, id="words without a status"),
         pytest.param(replied(429, "prompt is too long"), False, id="another status"),

@@ -12,8 +12,7 @@ from blockbuster import BlockBuster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.circuit_breaker import CircuitPolicy
-from unsay.budget.queue import WaitQueue
+from unsay.budget.circuit_breaker import CircuitPolicy, WaitQueue
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import CircuitOpenError, ContextOverflowError, QueueFullError
 from unsay.llm.gateway import Gate, pause

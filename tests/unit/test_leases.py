@@ -24,9 +24,10 @@ from unsay.storage.leases import (
     FileLeases,
     Lease,
     Leases,
+    is_gone,
+    this_process,
     thread_of_item,
 )
-from unsay.storage.processes import is_gone, this_process
 from unsay.storage.sqlite import FileDatabase, open_database
 from unsay.storage.writer_lock import WriterLock
 
@@ -115,7 +116,7 @@ def counts(database: FileDatabase) -> list[int]:
 
 def ended_process() -> str:
     """The name of a process that has ended."""
-    command = "from unsay.storage.processes import this_process; print(this_process())"
+    command = "from unsay.storage.leases import this_process; print(this_process())"
     done = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )
@@ -212,7 +213,7 @@ def test_a_number_used_again_is_another_process() -> None:
 @linux
 def test_a_process_that_nobody_buried_is_gone() -> None:
     """A child that was killed and not waited for still has a number, and no life."""
-    command = "import time; from unsay.storage.processes import this_process as t; print(t(), flush=True); time.sleep(60)"
+    command = "import time; from unsay.storage.leases import this_process as t; print(t(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True) as it:
         assert it.stdout is not None
         name = it.stdout.readline().strip()

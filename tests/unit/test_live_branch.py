@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 
 from unsay.errors import ConflictError
-from unsay.history.branch import Label, LiveBranch, replace_tail, with_returned
+from unsay.events.transcript_replay import with_returned
+from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.state import merge_message_update, merge_messages
 from unsay.types import Checkpoint, Segment, StoredBranch, Topic
 
@@ -250,14 +251,17 @@ def test_a_part_of_a_branch_returns_among_what_stays() -> None:
     assert list(change.live.messages) == merge_messages(here.messages, change.writes)
 
 
+ORDER = ["m1", "m3", "m5"]
+
+
 def test_a_name_stays_with_the_checkpoint_that_has_it() -> None:
     """Of several checkpoints with one name the first keeps it."""
     named = [Checkpoint(**{**annotation(each), "name": "home"}) for each in ("m1", "m3", "m5")]
     nameless = [Checkpoint(**{**each, "name": None}) for each in named]
 
-    assert [named[0], *nameless[1:]] == with_returned(named[:1], named[1:], {"m3", "m5"})
-    assert [named[1], nameless[2]] == with_returned([], named[1:], {"m3", "m5"})
-    assert [named[2]] == with_returned([], named, {"m5"})
+    assert [named[0], *nameless[1:]] == with_returned(named[:1], named[1:], {"m3", "m5"}, ORDER)
+    assert [named[1], nameless[2]] == with_returned([], named[1:], {"m3", "m5"}, ORDER)
+    assert [named[2]] == with_returned([], named, {"m5"}, ORDER)
 
 
 def test_a_summary_goes_and_returns_with_its_words() -> None:

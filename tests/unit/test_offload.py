@@ -36,8 +36,8 @@ from unsay.operations.offload import (
     offload,
     without_page_refs,
 )
+from unsay.operations.provenance import load_resent
 from unsay.operations.record_events import EMPTY
-from unsay.operations.resent import load_resent
 from unsay.operations.rollback import count_turns
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings

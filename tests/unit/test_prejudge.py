@@ -273,11 +273,105 @@ POOR = {
 @pytest.mark.parametrize(("question", "answer", "signal"), DECIDED.values(), ids=DECIDED)
 def test_decides_obvious_failures(question: str, answer: str, signal: str) -> None:
     """An obvious failure is decided, scores under a half, and is called by its name."""
-    found = prejudge(Exchange(question=question, answer=answer))
+    cut = signal == "truncation"
+    found = prejudge(Exchange(question=question, answer=answer, truncated=cut))
     assert found.decided
     assert found.score < 0.5
     assert signal in found.signals
     assert found.reason
+
+
+TRUNCATED = {name: row for name, row in DECIDED.items() if row[2] == "truncation"}
+
+
+@pytest.mark.parametrize(("question", "answer", "signal"), TRUNCATED.values(), ids=TRUNCATED)
+def test_only_the_provider_knows_for_certain_that_an_answer_was_cut_off(
+    question: str, answer: str, signal: str
+) -> None:
+    """Where it ended by itself, a missing full stop or an open code block is a hint."""
+    found = prejudge(Exchange(question=question, answer=answer))
+
+    assert (False, True) == (found.decided, signal in found.signals)
+    assert found.hint
+
+
+LISTED = [
+    " ".join(
+        f"The weather in {city} is sunny with {degrees} degrees and light wind."
+        for city, degrees in rows
+    )
+    for rows in (
+        [
+            ("Tokyo", 20),
+            ("Osaka", 21),
+            ("Kyoto", 22),
+            ("Nagoya", 23),
+            ("Sapporo", 12),
+            ("Naha", 28),
+        ],
+    )
+]
+
+
+@pytest.mark.parametrize("answer", LISTED)
+def test_facts_in_one_form_are_no_loop_for_certain(answer: str) -> None:
+    """Sentences that each have a value of their own are left to the judge."""
+    found = prejudge(Exchange(question="What is the weather in these cities?", answer=answer))
+
+    assert not found.decided
+
+
+TEMPLATED = {
+    "number": (
+        "Book it for 2 people.",
+        "Please confirm: a table for {} people at Pedro's on the 8th at 6:30 pm.",
+        "3",
+        "2",
+    ),
+    "written number": (
+        "And for us?",
+        "The ticket for the ferry costs {} euros on weekdays and on Sundays, with a bicycle.",
+        "twenty",
+        "thirty",
+    ),
+    "name": (
+        "Change them to Spanish.",
+        "Please confirm: the film plays on the TV in the living room with subtitles in {}.",
+        "English",
+        "Spanish",
+    ),
+    "name at the start": (
+        "And in the south?",
+        "{} is the largest city of the region and has a port, two museums and an airport.",
+        "Hamburg",
+        "Munich",
+    ),
+    "japanese number": (
+        "二人でお願いします。",
+        "かしこまりました。ペドロズで3月8日18時30分から{}名様で予約いたします。よろしいでしょうか。",
+        "3",
+        "2",
+    ),
+    "japanese name": (
+        "札幌は?",
+        "{}は北日本で最も人口の多い市で、港と空港、そして大きな博物館が二つあります。",
+        "仙台",
+        "札幌",
+    ),
+}
+
+
+@pytest.mark.parametrize(("question", "form", "before", "now"), TEMPLATED.values(), ids=TEMPLATED)
+def test_a_repetition_with_another_value_is_left_to_the_judge(
+    question: str, form: str, before: str, now: str
+) -> None:
+    """The form of an earlier answer with another number or name may be right; without one it fails."""
+    earlier = (("What about the first one?", form.format(before)),)
+    changed = prejudge(Exchange(question=question, answer=form.format(now), earlier=earlier))
+    same = prejudge(Exchange(question=question, answer=form.format(before), earlier=earlier))
+
+    assert (False, True) == (changed.decided, "repetition" in changed.signals)
+    assert (True, True) == (same.decided, "repetition" in same.signals)
 
 
 @pytest.mark.parametrize(("question", "answer", "signal"), HINTED.values(), ids=HINTED)
@@ -738,7 +832,7 @@ def test_benchmark_corrupts_good_answers(
         "recall_sure": 1.0,
         "read_share": 0.0,
         "padding_raised": 0.3333,
-        "recall_decided": 0.8333,
+        "recall_decided": 0.75,
         "false_alarm_share": 0.0,
         "false_decided_share": 0.0,
         "good_under_half": 0.0,
@@ -868,9 +962,16 @@ PRICE = "It costs twenty euros for adults and for their children."
         pytest.param(
             "And lists?",
             RHINE,
-            RHINE.replace("ten countries", "nine lands"),
+            RHINE.replace("countries", "nations"),
             (("repetition",), True, 0.25),
             id="a long one, nearly the same",
+        ),
+        pytest.param(
+            "And lists?",
+            RHINE,
+            RHINE.replace("ten countries", "nine countries"),
+            (("repetition",), False, 0.25),
+            id="a long one with another number",
         ),
         pytest.param(
             "Say it once more: lists?",

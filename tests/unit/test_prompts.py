@@ -179,13 +179,13 @@ def test_a_key_follows_from_all_the_text(one: list[str], other: list[str]) -> No
     keys = [Fence.around(*each).key for each in (one, other)]
 
     assert (one == other) == (keys[0] == keys[1])
-    assert 12 == len(keys[0])
+    assert 15 == len(keys[0])
     assert keys[0] == Fence.around(*one).key
 
 
 def test_a_fence_may_be_around_half_a_character() -> None:
     """A broken emoji does not break the prompt."""
-    assert 12 == len(Fence.around("\ud83d").key)
+    assert 15 == len(Fence.around("\ud83d").key)
 
 
 def test_every_change_that_removes_has_a_text() -> None:

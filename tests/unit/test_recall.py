@@ -17,19 +17,24 @@ from tests.transcripts import valid_transcripts
 from unsay.errors import InputError
 from unsay.messages.boundaries import steps
 from unsay.retrieval.index import RecallIndex
-from unsay.retrieval.ranking import (
+from unsay.retrieval.selection import (
+    FILLING,
     MOST_READ,
+    PATIENCE,
     STRONGEST,
+    Bars,
+    Recalled,
+    Recollection,
     asked,
     bm25,
     evident,
     kinds_meant,
     ranked,
     rarity,
+    recall,
     spread,
     worth_at,
 )
-from unsay.retrieval.selection import FILLING, PATIENCE, Bars, Recalled, Recollection, recall
 
 
 def ten_each(messages: Sequence[AnyMessage]) -> int:

@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 from tests.unit.events_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
 from unsay.generation.failed_calls import UNKEPT, RequestRecorder, payload_of
-from unsay.history.failed_requests import (
+from unsay.history.runs import (
     MOST_KEPT,
     FailedRequest,
     keep_request,
@@ -128,6 +128,15 @@ def test_only_the_newest_are_kept(store: BaseStore) -> None:
     moments = [f"2026-11-21T10:{number:02}:00+00:00" for number in range(MOST_KEPT + 4)]
     keep(store, *(changed(turn_id=f"q{n}", at=at) for n, at in enumerate(moments)))
     assert moments[4:] == [each.at for each in drive(list_requests(store, "t"))]
+
+
+def test_a_request_of_a_slow_clock_is_kept(store: BaseStore) -> None:
+    """The newest is kept, even if the clock was ahead when the others failed."""
+    moments = [f"2026-11-21T10:{number:02}:00+00:00" for number in range(MOST_KEPT)]
+    keep(store, *(changed(turn_id=f"q{n}", at=at) for n, at in enumerate(moments)))
+    keep(store, changed(turn_id="new", at="2026-11-21T09:00:00+00:00"))
+    kept = drive(list_requests(store, "t"))
+    assert ["new", *(f"q{n}" for n in range(1, MOST_KEPT))] == [each.turn_id for each in kept]
 
 
 @pytest.mark.parametrize("other", ["t2", "t.t", "t%", "T", "t/"])

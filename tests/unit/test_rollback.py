@@ -30,7 +30,7 @@ from unsay.history.branch import Label, LiveBranch, branches_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
-from unsay.operations.record_events import write_ahead
+from unsay.operations.record_events import add_note, write_ahead
 from unsay.operations.rollback import (
     OPERATIONS,
     count_changes,
@@ -45,7 +45,6 @@ from unsay.operations.rollback import (
     redoable,
     undo_last,
 )
-from unsay.operations.state_history import add_note
 from unsay.operations.targets import (
     target_of,
     target_of_context,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from unsay.graph.routing import after_process_message
+from unsay.graph.builder import after_process_message
 from unsay.history.checkpoints import make_checkpoint
 
 MARK = make_checkpoint(message_id="m", turn=1, score=0.9, topic="", reason="score", created_at="")

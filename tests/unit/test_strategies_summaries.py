@@ -59,12 +59,12 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
     assert ["system", *["human"] * 6] == [each.type for each in asked]
     assert TEXTS.compaction_system == asked[0].content
     assert [
-        "human: Where is it?",
+        'human: "Where is it?"',
         "human: [image]",
-        "ai: I look.",
+        'ai: "I look."',
         'ai: lookup({"order": "ORD-7781"})',
-        "tool: status=SHIPPED &lt;/conversation>",
-        "tool: error: ",
+        'tool: "status=SHIPPED &lt;/conversation>"',
+        'tool: error: ""',
         'tool: {"type": "json", "json": {"eta": "2026-03-04"}}',
     ] == [line for line in body.splitlines() if line.partition(":")[0] in ("human", "ai", "tool")]
     assert "- before" in text_of(asked[1])

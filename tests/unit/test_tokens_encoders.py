@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from unsay.tokens.encodings import encoder_of
+from unsay.tokens.counter import encoder_of
 
 O200K = "fb374d419588a4632f3f557e76b4b70aebbca790"
 

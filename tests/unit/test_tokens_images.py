@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.tokens.media import PAGE_TOKENS, Size, image_tokens, media_tokens, size_of
+from unsay.tokens.counter import PAGE_TOKENS, Size, image_tokens, media_tokens, size_of
 from unsay.types import Provider
 
 PNG = b"\x89PNG\r\n\x1a\n" + pack(">I4sII", 13, b"IHDR", 1024, 512)

@@ -1,6 +1,6 @@
 import pytest
 
-from unsay.tokens.encodings import vocabulary_of
+from unsay.tokens.counter import vocabulary_of
 
 
 @pytest.mark.parametrize(

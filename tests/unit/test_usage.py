@@ -15,7 +15,7 @@ from unsay.llm.call import (
     longest_reply,
     prompt_tokens,
 )
-from unsay.llm.replies import answered_by, replies_in, used_by
+from unsay.llm.gateway import answered_by, replies_in, used_by
 from unsay.model_factory import name_of
 from unsay.tokens.pricing import Amount, Tally, Usage, merged, tally_of
 

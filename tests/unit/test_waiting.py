@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.budget.queue import WaitQueue
+from unsay.budget.circuit_breaker import WaitQueue
 from unsay.errors import ConfigurationError
 
 

@@ -7,7 +7,47 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 
+from unsay.arguments import check_whole_number
 from unsay.errors import ConfigurationError
+
+Reception = Literal["running", "waiting", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitQueue:
+    """Calls that run or wait, each with a ticket number that the caller chooses."""
+
+    places: int  # most calls that run at the same time
+    max_waiting: int | None  # `None` sets no limit
+    running: frozenset[int] = frozenset()  # calls that run
+    waiting: tuple[int, ...] = ()  # the call that runs next comes first
+
+    def __post_init__(self) -> None:
+        check_whole_number("A queue", "places", self.places, least=1)
+        if self.max_waiting is not None:
+            check_whole_number("A queue", "max_waiting", self.max_waiting, least=0)
+
+    def joined(self, ticket: int) -> "WaitQueue":
+        """Return the queue in which the call runs or waits; the same queue if it is refused."""
+        if len(self.running) < self.places:
+            return replace(self, running=self.running | {ticket})
+        if self.max_waiting is None or len(self.waiting) < self.max_waiting:
+            return replace(self, waiting=(*self.waiting, ticket))
+        return self
+
+    def left(self, ticket: int) -> "WaitQueue":
+        """Return the queue without a call that has ended; those that wait longest take its place."""
+        running = self.running - {ticket}
+        waiting = tuple(other for other in self.waiting if other != ticket)
+        free = max(0, self.places - len(running))
+        return replace(self, running=running | set(waiting[:free]), waiting=waiting[free:])
+
+    def reception(self, ticket: int) -> Reception:
+        """Return `running`, `waiting`, or `refused` for a ticket that the queue does not have."""
+        if ticket in self.running:
+            return "running"
+        return "waiting" if ticket in self.waiting else "refused"
+
 
 CircuitState = Literal["closed", "open", "half-open"]
 
@@ -21,12 +61,8 @@ class CircuitPolicy:
     probes: int = 1  # calls that a half-open circuit admits; it closes when all have succeeded
 
     def __post_init__(self) -> None:
-        for name in ("failures", "probes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigurationError(
-                    f"A circuit cannot have {name} {value!r}: write a whole number from 1"
-                )
+        check_whole_number("A circuit", "failures", self.failures, least=1)
+        check_whole_number("A circuit", "probes", self.probes, least=1)
         if not (isfinite(self.reset_seconds) and self.reset_seconds > 0):
             raise ConfigurationError(
                 f"A circuit cannot have reset_seconds {self.reset_seconds!r}: write a time over 0"

@@ -23,8 +23,8 @@ from unsay.budget.accounts import (
     used_of,
     with_times,
 )
-from unsay.budget_settings import BACKPRESSURE
 from unsay.errors import BudgetExceededError, ConfigurationError
+from unsay.setting_groups import BACKPRESSURE
 from unsay.settings import BudgetMode, Settings
 from unsay.tokens.pricing import MICROS, Amount
 
@@ -90,6 +90,7 @@ class Gauge:
     asked: int  # what the call needs at most
     limit: int  # including a person's extensions
     since: str | None = None  # time of the first call in `used`, ISO 8601, UTC; `None` before one
+    raised: int = 0  # the limit once a person allows the call
 
     @property
     def share(self) -> float:
@@ -101,12 +102,19 @@ class Gauge:
         """Whether the call exceeds the limit; reaching it is allowed."""
         return self.used + self.asked > self.limit
 
+    @property
+    def setting(self) -> str:
+        """Name of the setting with the limit, such as `session_budget_tokens`."""
+        return f"{self.layer}_budget_{_UNITS[self.unit]}"
+
+    def amount(self, number: int) -> str:
+        """Return a number of the gauge as a person reads it, without its unit."""
+        return f"{number:,}" if self.unit == "tokens" else f"{number / MICROS:g}"
+
     def __str__(self) -> str:
-        if self.unit == "tokens":
-            used, asked, limit = f"{self.used:,}", f"{self.asked:,}", f"{self.limit:,} tokens"
-        else:
-            used, asked, limit = (f"{n / MICROS:g}" for n in (self.used, self.asked, self.limit))
-        return f"{self.layer} budget: {used} used, {asked} for this call, limit {limit}"
+        used, asked, limit = map(self.amount, (self.used, self.asked, self.limit))
+        unit = " tokens" if self.unit == "tokens" else ""
+        return f"{self.layer} budget: {used} used, {asked} for this call, limit {limit}{unit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +166,12 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
         Gauge(
             layer=layer,
             unit=unit,
-            used=getattr(used_of(account, layer, place), unit),
-            asked=getattr(amount, unit),
+            used=(used := getattr(used_of(account, layer, place), unit)),
+            asked=(asked := getattr(amount, unit)),
             limit=most * times_of(account, layer, unit, place),
             since=since_of(account, layer, unit, place),
+            # Rounded up: a person approves a call, so the new limit must have room for it.
+            raised=most * -(-(used + asked) // most),
         )
         for layer in LAYERS
         for unit in _UNITS
@@ -213,15 +223,14 @@ def extend(
     """
     times: dict[tuple[Layer, Unit], int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:
-        own = gauge.limit // times_of(account, gauge.layer, gauge.unit, place)
-        # Rounded up: a person approves a call, so the new limit must have room for it.
-        times[gauge.layer, gauge.unit] = -(-(gauge.used + gauge.asked) // own)
+        own = getattr(limits.of(gauge.layer), gauge.unit)
+        times[gauge.layer, gauge.unit] = gauge.raised // own
     return with_times(account, times, place) if times else account
 
 
 def exceeded_settings(result: Check) -> list[str]:
     """Return the names of the settings whose limits are exceeded, each once; maybe none."""
-    return sorted({f"{gauge.layer}_budget_{_UNITS[gauge.unit]}" for gauge in result.exceeded})
+    return sorted({gauge.setting for gauge in result.exceeded})
 
 
 def demand(result: Check) -> None:

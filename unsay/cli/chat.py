@@ -7,19 +7,22 @@ from functools import partial
 import click
 from langchain_core.messages import AnyMessage
 
+from unsay.budget.limits import Gauge
+from unsay.cli.edit_commands import places_of, preview_rows
 from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
 from unsay.cli.loading import Attached
 from unsay.cli.output import exit_code_of, note, print_json, show_error, versioned
 from unsay.cli.paths import history_file
 from unsay.cli.picker import Row, choose
-from unsay.cli.places import places_of, preview_rows
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat, verb_of, wants_back
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat, verb_of
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
-from unsay.cli.status import status_of
+from unsay.cli.strings import Labels
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
+from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
+from unsay.conversation.tree import one_line
 from unsay.errors import (
     ConflictError,
     InputError,
@@ -28,11 +31,47 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.interrupts import yes_or_no
+from unsay.judging.instructions import wants_back
 from unsay.messages.annotations import first_questions, spoken
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import cells_of, preview, text_of
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import answered_turns, parse_command
+from unsay.operations.usage_report import percent, window_head
 from unsay.state import Command
+
+BETWEEN = " · "
+# A topic with less room than these columns is left out.
+LEAST_TOPIC = 8
+
+
+def status_of(conversation: Conversation, words: Labels) -> str:
+    """Return the chat's bottom line: the topic, and the use of the budgets and the context window.
+
+    A long topic is cut so that the figures fit, and left out if there is no room for it. The context
+    is last, because its text is the longest and a narrow terminal cuts the end off. For a thread
+    without answers, or one that cannot be read, the line is the thread's id.
+    """
+    try:
+        status = conversation.status()
+    except UnsayError:
+        return conversation.thread_id
+    if status.window is None:
+        return conversation.thread_id
+    budgets = [_budget(gauge, words) for gauge in status.gauges]
+    context, no_topic = window_head(status.window, words), words.topic.format(label="")
+    room = columns() - 1 - cells_of(BETWEEN.join([no_topic, *budgets, context]))
+    # What stands in brackets may be cut off; a figure that is cut in half would mislead.
+    least = room + cells_of(context) - cells_of(context.partition("(")[0])
+    if not status.topic or least <= LEAST_TOPIC:
+        return BETWEEN.join([*budgets, context])
+    label = one_line(status.topic, max(LEAST_TOPIC, room))
+    return BETWEEN.join([words.topic.format(label=label), *budgets, context])
+
+
+def _budget(gauge: Gauge, words: Labels) -> str:
+    share = percent(gauge.used, gauge.limit, words)
+    return words.budget.format(layer=words.tokens_names[gauge.layer], share=share)
+
 
 QUESTION_CHARS = 60
 
@@ -138,17 +177,14 @@ class Chat:
             note(wrapped(words.leave, columns=columns()))
             if isinstance(self._reader, Keyboard):
                 note(wrapped(words.keys, columns=columns()))
-            self._show_last_turns()
+            if not self._as_json and (seen := self._timeline()) is not None:
+                click.echo()
+                self._screen.last_turns(seen.turns)
         self._attach(self._files)
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
         elif question := self._speaker.stopped_question():
             self._screen.note(words.waiting.format(question=preview(question)))
-
-    def _show_last_turns(self) -> None:
-        if not self._as_json and (seen := self._timeline()) is not None:
-            click.echo()
-            self._screen.last_turns(seen.turns)
 
     def _timeline(self) -> TimelineData | None:
         try:
@@ -198,9 +234,6 @@ class Chat:
     def _answer(self, line: str) -> None:
         if isinstance(self._reader, Keyboard):
             paste_in_one_piece()
-        self._take(line)
-
-    def _take(self, line: str) -> None:
         command = parse_command(line)
         deciding = self._due is not None
         if self._due and command is None and not self._is_decision(line, self._due):
@@ -254,7 +287,7 @@ class Chat:
         after = {message.id for message in self._conversation.messages()}
         gone = [message for message in before if message.id not in after]
         if verb != "edit":
-            self._put_back("\n".join(map(text_of, first_questions(gone))))
+            self._put_back("\n".join(map(text_of, first_questions(gone))), selects=True)
         elif (later := len(answered_turns(gone)) - 1) > 0:
             self._screen.note(self._screen.labels.turns_replaced.format(turns=later))
 
@@ -286,14 +319,14 @@ class Chat:
         self._sent[text], self._files = (line, self._files), Attached()
         return text
 
-    def _put_back(self, text: str) -> None:
+    def _put_back(self, text: str, *, selects: bool = False) -> None:
         """Put the words of a removed message into the prompt; its files go with the next message.
 
-        A plain terminal shows the words instead.
+        With `selects`, what is typed replaces them. A plain terminal shows the words instead.
         """
         asked, files = self._sent.get(text, (text, Attached()))
         if isinstance(self._reader, Keyboard):
-            self._prefill = self._reader.given_back = asked
+            self._prefill, self._reader.selects = asked, selects
         elif asked and self._interactive:  # a plain prompt cannot hold them
             note(self._fitted(self._screen.labels.asked.format(question=asked)))
         self._attach(files)
@@ -350,7 +383,7 @@ class Chat:
             self._stopped_notes.append(words.stopped_note.format(question=question, draft=draft))
         title = words.stop_title.format(question=preview(question, QUESTION_CHARS))
         texts = (words.stop_resume, words.stop_edit, words.stop_drop, words.stop_later)
-        rows = [Row(text=text, key=text[0]) for text in texts]
+        rows = [Row(text=text) for text in texts]
         chosen = choose(title, rows, self._how_to_choose())
         if chosen == 0:
             self._turn("/resume")

@@ -189,31 +189,30 @@ def _show(
     name = speaker.conversation.thread_id
 
     replies: list[Reply] = []
+    screen: Screen | None = None
+    if not as_json:
+        screen = Screen(speaker.labels(words).for_shell(), live=sys.stdout.isatty())
 
-    def show_object(event: Event) -> None:
-        if event.reply is not None:
-            replies.append(event.reply)
+    def show(event: Event) -> None:
+        if screen is not None:
+            screen.show(event)
+        if event.reply is None:
+            return
+        replies.append(event.reply)
+        if screen is None:
             print_json(versioned(thread_id=name, **asdict(event.reply)))
-
-    def show_words(event: Event) -> None:
-        screen.show(event)
-        if event.reply is not None:
-            replies.append(event.reply)
-        if event.reply is not None and event.reply.kind == "decision":
+        elif event.reply.kind == "decision":
             decide = f"decide: unsay say --thread {shlex.quote(name)} --decide approve|reject"
             others = '|edit:TEXT|"instructions"' if is_about_draft(event.reply) else ""
             note(in_shell_language(f"{decide}{others}"))
 
     try:
-        if as_json:
-            turn(show_object)
-        else:
-            screen = Screen(speaker.labels(words).for_shell(), live=sys.stdout.isatty())
+        if screen is not None:
             speaker.tick = screen.tick
             screen.begin()
-            turn(show_words)
+        turn(show)
     except KeyboardInterrupt:
-        if not as_json:
+        if screen is not None:
             screen.end_line()
         note(in_shell_language(f"stopped; `unsay say --thread {name} --resume` continues"))
         raise

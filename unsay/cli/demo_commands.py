@@ -74,11 +74,9 @@ def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="unsay-demo-") as folder:
         path = str(Path(folder) / "demo.db") if db is None else db
         with Conversation.open(path, model=model, settings=settings) as conversation:
-            stage = (
-                _Objects(script, conversation)
-                if as_json
-                else _Terminal(script, conversation, Labels(language))
-            )
+            stage: _Objects | _Terminal = _Objects(script, conversation)
+            if not as_json:
+                stage = _Terminal(script, conversation, Labels(language))
             stage.begin()
             for number, act in enumerate(script.acts, 1):
                 stage.raise_curtain(number, act)

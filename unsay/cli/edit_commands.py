@@ -11,24 +11,76 @@ from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import note, usage_error
-from unsay.cli.places import preview_rows
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import aligned, block, line
+from unsay.cli.terminal import block, clean, line, print_table
 from unsay.conversation.branching import LIVE, Branch, Diff, Side
 from unsay.conversation.results import Preview, RollbackResult
+from unsay.conversation.timeline_data import TimelineData
 from unsay.conversation.tree import counted_in
 from unsay.errors import UnknownCheckpointError
 from unsay.messages.annotations import turn_numbers
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import preview, text_of, with_file_names
 from unsay.operations.commands import forgotten_text, score_text
-from unsay.operations.compensation_report import report_text
+from unsay.operations.compensate import NO_UNDO, report_text, stays_in_effect
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name
-from unsay.operations.undoable_calls import NO_UNDO
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
-from unsay.types import Forgotten, Pin
+from unsay.types import Checkpoint, Forgotten, Pin
+
+QUESTION_CHARS = 200
+
+
+def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
+    """Return the places that a chat offers to roll back to, oldest first.
+
+    Each is the text of its row and the argument of `/rollback`: a number of turns, or a
+    checkpoint's id. A place is before an answered turn, or at a named checkpoint. A checkpoint
+    after the last answer is left out.
+    """
+    answered = [turn for turn in seen.turns if turn.answer is not None]
+    names = {each["name"] for each in seen.checkpoints}
+    newest = answered[-1].message_id if answered else None
+    marks = [each for each in seen.checkpoints if each["name"] and each["message_id"] != newest]
+    places = [_checkpoint(each, words) for each in marks if not each["turn"]]
+    for index, turn in enumerate(answered):
+        order = str(len(answered) - index)
+        if order not in names:  # a checkpoint of that name would be taken instead
+            question = preview(with_file_names(turn.question), QUESTION_CHARS)
+            # The score comes first: a narrow terminal cuts the end off.
+            score = score_text(turn.score)
+            row = words.back_turn.format(turn=turn.number, score=score, question=question)
+            places.append((row, order))
+        places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
+    return places
+
+
+def _checkpoint(made: Checkpoint, words: Labels) -> tuple[str, str]:
+    return words.back_checkpoint.format(name=made["name"], turn=made["turn"]), made["id"]
+
+
+def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
+    """Yield the lines that tell a person what a rollback would remove.
+
+    First the place and the counts. Then, where there are any, the questions (indented),
+    checkpoints, tool calls and effects that cannot be undone.
+    """
+    tokens = {name: f"{count:,}" for name, count in asdict(seen.tokens).items()}
+    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
+    yield words.preview.format(where=seen.at)
+    yield words.preview_removed.format(**counts)
+    for question in seen.questions:
+        asked = preview(with_file_names(question), QUESTION_CHARS)
+        yield f"  {words.at_message.format(words=asked).strip()}"
+    listed = {
+        words.checkpoints: [each["name"] or each["id"] for each in seen.checkpoints],
+        words.tools: list(seen.tool_calls),
+        words.not_undoable: [e.description for e in seen.compensations if stays_in_effect(e)],
+    }
+    for label, names in listed.items():
+        if names:
+            yield clean(label.format(names=", ".join(names)))
 
 
 @on_thread()
@@ -71,17 +123,16 @@ def _turns_hinted(to: str | None) -> Iterator[None]:
 
 @on_thread()
 def undo(opened: Opened) -> None:
-    moved = opened.conversation.undo(confirm=opened.confirm)
-    _show_step(opened, opened.labels, moved, undone=True)
+    _show_step(opened, opened.conversation.undo(confirm=opened.confirm), undone=True)
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    moved = opened.conversation.redo(confirm=opened.confirm)
-    _show_step(opened, opened.labels, moved, undone=False)
+    _show_step(opened, opened.conversation.redo(confirm=opened.confirm), undone=False)
 
 
-def _show_step(opened: Opened, labels: Labels, moved: RollbackResult, *, undone: bool) -> None:
+def _show_step(opened: Opened, moved: RollbackResult, *, undone: bool) -> None:
+    labels = opened.labels
     assert moved.change is not None  # noqa: S101 - undo and redo say what they did
     _show_moved(opened, moved, step_notice(labels, moved.change, undone=undone), labels)
 
@@ -163,11 +214,8 @@ def branches(opened: Opened) -> None:
         words = opened.labels
         turns = turn_numbers(opened.conversation.messages())
         ordered = sorted(seen, key=lambda each: each.kind == "thread")  # forks come last
-        *titles, last = words.branch_heads.split("|")
-        title, *heads = aligned([titles, *(_cells(each, turns, words) for each in ordered)])
-        click.echo(line(title, last))
-        for each, head in zip(ordered, heads, strict=True):
-            click.echo(line(head, each.words or each.reason))
+        cells = [_cells(each, turns, words) for each in ordered]
+        print_table(words.branch_heads, cells, [each.words or each.reason for each in ordered])
 
     opened.show(show, branches=[asdict(each) for each in seen])
 
@@ -199,18 +247,11 @@ def _diff_text(made: Diff, words: Labels) -> str:
     roles = {"human": words.user, "ai": words.assistant, "tool": words.tool}
     rows = [words.compared_common.format(messages=counted_in(words, made.common, "message"))]
     for side in (made.a, made.b):
-        tokens = {
-            "total": f"{side.tokens.total:,}",
-            "input": f"{side.tokens.input:,}",
-            "output": f"{side.tokens.output:,}",
-        }
+        tokens = {name: f"{count:,}" for name, count in asdict(side.tokens).items()}
         messages = counted_in(words, side.messages, "message")
-        mean, last = score_text(side.mean_score), score_text(side.last_score)
-        rows.append(
-            words.compared_side.format(
-                name=side.name, messages=messages, mean=mean, last=last, **tokens
-            )
-        )
+        scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
+        named = {"name": side.name, "messages": messages}
+        rows.append(words.compared_side.format(**named, **scores, **tokens))
         if side.topics:
             rows.append(words.compared_topics.format(topics=", ".join(side.topics)))
         rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]

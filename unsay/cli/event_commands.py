@@ -4,16 +4,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import zip_longest
 from typing import Any
-
-import click
 
 from unsay.cli.language import shell_language
 from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import call_text, show, usage_error
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import aligned, columns, end_list, gathered, line, moment
+from unsay.cli.terminal import columns, end_list, gathered, moment, print_table
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
 from unsay.errors import EventLogGapError, UnknownThreadError
@@ -77,23 +74,8 @@ def _print_events(opened: Opened, page: Slice[Event]) -> None:
         (moment(e["at"]), e["type"], str(turns.get(e["turn_id"] or "", "–")), e["run_id"] or "–")
         for e in page.items
     ]
-    _print_table(opened.labels.event_heads, cells, [words_of(each) for each in page.items])
+    print_table(opened.labels.event_heads, cells, [words_of(each) for each in page.items])
     end_list(page.items, page.cursor, "No event matches.")
-
-
-def _print_table(
-    titles: str, cells: Sequence[tuple[str, ...]], tails: Sequence[str], below: Sequence[str] = ()
-) -> None:
-    """Print a header and rows, each with its text from `below`, if it has one; nothing without rows."""
-    if not cells:
-        return
-    *heads, last = titles.split("|")
-    title, *rows = aligned([heads, *cells])
-    click.echo(line(title, last))
-    for row, tail, text in zip_longest(rows, tails, below, fillvalue=""):
-        click.echo(line(row, tail))
-        if text:
-            click.echo(f"    {text}")
 
 
 def words_of(event: Event) -> str:
@@ -219,7 +201,7 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
 def _print_runs(page: Slice[Run], tails: Sequence[str], titles: str) -> None:
     fits = columns() - 4 if sys.stdout.isatty() else ERROR_CELLS
     errors = [one_line(each.error, fits) if each.error else "" for each in page.items]
-    _print_table(titles, [_cells(each) for each in page.items], tails, errors)
+    print_table(titles, [_cells(each) for each in page.items], tails, errors)
     end_list(page.items, page.cursor, "No run matches.")
 
 

@@ -298,20 +298,11 @@ def _page(made: Calibration, costs: Costs) -> str:
             (bad, str(found.bad_passed), str(found.bad_failed)),
         ]
     )
-    curve = aligned(
-        [
-            ["  " + head for head in texts.calibrated_columns.split("|")],
-            *(
-                (
-                    f"{'>' if t == made.threshold else ' '} {t:.2f}",
-                    f"  {each.good_failed}",
-                    f"  {each.bad_passed}",
-                    f"  {each.cost(costs):.1f}",
-                )
-                for t, each in made.curve
-            ),
-        ]
-    )
+    rows = [["  " + head for head in texts.calibrated_columns.split("|")]]
+    for t, each in made.curve:
+        sign = ">" if t == made.threshold else " "
+        figures = (str(each.good_failed), str(each.bad_passed), f"{each.cost(costs):.1f}")
+        rows.append([f"{sign} {t:.2f}", *(f"  {figure}" for figure in figures)])
     head = texts.calibrated.format(
         language=made.language, threshold=f"{made.threshold:.2f}", labels=made.labels
     )
@@ -322,7 +313,7 @@ def _page(made: Calibration, costs: Costs) -> str:
         texts.calibrated_alarms.format(share=_share(found.alarms, texts)),
         texts.calibrated_caught.format(share=_share(found.caught, texts)),
         texts.calibrated_curve,
-        *curve,
+        *aligned(rows),
         claim.format(
             share=f"{ALARM_SHARE:.0%}",
             needed=labels_needed(),

@@ -1,15 +1,38 @@
 """`unsay threads`: answered at once if there is nothing to list."""
 
-from collections.abc import Mapping
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from unsay.cli.language import in_shell_language
 from unsay.cli.output import note, show
 from unsay.cli.paths import check_exists, location
 from unsay.storage.pagination import moment_of, window
-from unsay.storage.peek import lists_none
 from unsay.storage.urls import file_at
+
+# The prefix of the entries of threads in LangGraph's table `store`.
+THREAD_ENTRIES = "unsay.threads"
+
+
+def lists_none(path: Path, wanted: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Return whether a SQLite file does not exist, or lists no thread that is `wanted`.
+
+    `wanted` takes an entry as plain JSON. `False` if there is one, or if the file or an entry cannot
+    be read. The file is not changed.
+    """
+    if not path.exists():
+        return True
+    query = "SELECT value FROM store WHERE prefix = ?"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            entries = file.execute(query, (THREAD_ENTRIES,))
+            return not any(wanted(json.loads(value)) for (value,) in entries)
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:

@@ -6,7 +6,7 @@ completion are instant; a command's module is imported when the command runs.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -14,10 +14,63 @@ from typing import Any
 
 import click
 
-from unsay.cli.help_text import groups, short_help
-from unsay.cli.language import show_loading
-from unsay.cli.parameters import NAMED, PARAMETERS, SHARED, thread_option
+from unsay.cli.language import in_shell_language, show_loading
+from unsay.cli.parameters import NAMED, PARAMETERS, SHARED, THREADLESS, thread_option
 from unsay.operations.command_entries import COMMANDS
+
+GROUPS = (
+    ("Chat", ("chat", "say", "retry", "edit", "demo")),
+    (
+        "Go back",
+        ("timeline", "undo", "redo", "rollback", "checkpoint", "checkpoints", "task", "remove"),
+    ),
+    ("Branches", ("branches", "restore", "diff", "pick", "fork")),
+    (
+        "Context",
+        (
+            "tokens",
+            "compact",
+            "recall",
+            "pin",
+            "unpin",
+            "forget",
+            "forgotten",
+            "same",
+            "lessons",
+            "lesson",
+            "unlearn",
+        ),
+    ),
+    ("Judging", ("rate", "ratings", "calibrate", "judge", "bisect")),
+    ("Threads", ("threads", "label", "end", "purge")),
+    ("Records", ("runs", "events", "replay")),
+    ("Setup", ("doctor", "settings", "schema", "completion")),
+)
+"""The commands by what a person wants to do; every command is in one group."""
+
+SHORT = ("demo", "doctor", "chat", "say", "threads", "timeline", "undo")
+
+_SUMMARIES = {each.name: each.summary for each in COMMANDS}
+
+
+def groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each group's title, with the names and summaries of its commands."""
+    for title, names in GROUPS:
+        yield title, [(name, _SUMMARIES[name]) for name in names]
+
+
+def short_help() -> str:
+    """Return the help that `unsay` alone prints, in the language of the shell."""
+    width = max(map(len, SHORT))
+    rows = [f"  unsay {name:<{width}}  {in_shell_language(_SUMMARIES[name])}" for name in SHORT]
+    texts = (
+        "Chat with an LLM that judges its answers, and roll back bad ones.",
+        "Commands:",
+        "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.",
+    )
+    purpose, heading, more = map(in_shell_language, texts)
+    return "\n".join([purpose, "", heading, *rows, "", more])
+
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
@@ -144,9 +197,10 @@ def _keys_kept() -> AbstractContextManager[None]:
 
 def _parameters(name: str) -> list[click.Parameter]:
     """Return a command's parameters; a thread is an argument too if there is no other argument."""
-    own = list(PARAMETERS.get(name, (thread_option(),)))
+    own, takes_thread = list(PARAMETERS.get(name, ())), name not in THREADLESS
+    if takes_thread and not any("--thread" in each.opts for each in own):
+        own.append(thread_option())
     has_argument = any(isinstance(each, click.Argument) for each in own)
-    takes_thread = any("--thread" in each.opts for each in own)
     return [*([NAMED] if takes_thread and not has_argument else []), *own, *SHARED]
 
 

@@ -191,8 +191,5 @@ def is_confirmed(question: str) -> bool:
         return read == "approve"
 
     # `click.confirm` takes English words only.
-    return bool(
-        click.prompt(
-            f"{question} [y/N]", default="n", show_default=False, value_proc=decision, err=True
-        )
-    )
+    asked = f"{question} [y/N]"
+    return bool(click.prompt(asked, default="n", show_default=False, value_proc=decision, err=True))

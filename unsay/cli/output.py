@@ -148,13 +148,9 @@ def show_error(
         with suppress(OSError):
             told = {"type": type(error).__name__, "message": words}
             unsaved = {} if answer is None else {"answer": answer}
-            line_of_chat: dict[str, Any] = {
-                "event": "error",
-                "text": words,
-                "message_id": None,
-                "data": {},
-            }
-            beside = line_of_chat if interface == "chat" else {}
+            beside: dict[str, Any] = {}
+            if interface == "chat":
+                beside = {"event": "error", "text": words, "message_id": None, "data": {}}
             print_json(versioned(**beside, error={**told, **unsaved}))
 
 

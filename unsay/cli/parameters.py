@@ -2,12 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import Any, get_args
 
 import click
 
-from unsay.cli.numbers import COST, COUNT, SHARE
 from unsay.types import EventType, RunPhase, RunStatus
+
+
+class Number(click.FloatRange):
+    """Click's type for a number from `least` to `most`; `None` for `most` is no upper bound."""
+
+    def __init__(self, kind: type[int | float], *, least: int, most: int | None = None) -> None:
+        super().__init__(least, most)
+        self._kind, self._least, self._most = kind, least, most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | float:
+        """Return the number; `UsageError` names the option and the value that it does not take."""
+        noun = "a whole number" if self._kind is int else "a number"
+        bounds = (
+            f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
+        )
+        option = param.opts[0] if param else "The number"
+        try:
+            number = self._kind(value)
+        except ValueError:
+            raise click.UsageError(f"{option} must be {noun}, got {value!r}.", ctx) from None
+        if not self._least <= number <= (inf if self._most is None else self._most):
+            raise click.UsageError(f"{option} must be {bounds}, got {value}.", ctx)
+        return number
+
+
+COUNT = Number(int, least=1)
+SHARE = Number(float, least=0, most=1)
+COST = Number(float, least=0)
 
 
 def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -> click.Option:
@@ -166,26 +196,24 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             "Show the model calls of this turn and what they were sent.",
             type=COUNT,
         ),
-        thread_option(),
     ),
-    "checkpoint": (click.Argument(["name"], required=False), thread_option()),
-    "task": (click.Argument(["name"]), thread_option()),
+    "checkpoint": (click.Argument(["name"], required=False),),
+    "task": (click.Argument(["name"]),),
     "rollback": (
         PLACE,
         _option("--turns N", "Roll back N turns instead of to a checkpoint.", type=COUNT),
         _option("--preview", "Show what would be removed; change nothing."),
         UNDOING,
-        thread_option(),
     ),
-    "undo": (UNDOING, thread_option()),
-    "redo": (UNDOING, thread_option()),
+    "undo": (UNDOING,),
+    "redo": (UNDOING,),
     "retry": (thread_option(), *AGAIN),
     "compact": (
         click.Argument(["up_to"], metavar="[UP_TO]", required=False),
         thread_option(),
         *MODELS,
     ),
-    "remove": (click.Argument(["turn"], metavar="N", type=COUNT), UNDOING, thread_option()),
+    "remove": (click.Argument(["turn"], metavar="N", type=COUNT), UNDOING),
     "edit": (
         click.Argument(["turn"], metavar="N", type=COUNT),
         click.Argument(["text"]),
@@ -198,16 +226,11 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             "--turns N", "Leave out the last N turns instead of all after a checkpoint.", type=COUNT
         ),
         _option("--as ID", "Id of the new conversation; default: a random id.", into="name"),
-        thread_option(),
     ),
-    "diff": (
-        click.Argument(["a"]),
-        click.Argument(["b"], required=False, default="live"),
-        thread_option(),
-    ),
-    "restore": (click.Argument(["what"], required=False), UNDOING, thread_option()),
-    "pin": (*PINNED, thread_option()),
-    "unpin": (*PINNED, thread_option()),
+    "diff": (click.Argument(["a"]), click.Argument(["b"], required=False, default="live")),
+    "restore": (click.Argument(["what"], required=False), UNDOING),
+    "pin": PINNED,
+    "unpin": PINNED,
     "forget": (
         click.Argument(["what"], required=False),
         click.Argument(["through"], required=False),
@@ -218,35 +241,26 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
             type=SHARE,
         ),
         _option("--reason TEXT", "A note that `unsay forgotten` shows.", default=""),
-        thread_option(),
     ),
     "recall": (
         click.Argument(
             ["words"], nargs=-1, required=True, callback=lambda *given: " ".join(given[-1])
         ),
-        thread_option(),
     ),
     "pick": (
         click.Argument(["message_ids"], metavar="ID...", nargs=-1, required=True),
         _option("--from BRANCH", "Id of a branch or of a thread.", into="branch", required=True),
-        thread_option(),
     ),
-    "lesson": (
-        click.Argument(["number"], metavar="N", type=COUNT),
-        click.Argument(["text"]),
-        thread_option(),
-    ),
-    "unlearn": (click.Argument(["number"], metavar="N", type=COUNT), thread_option()),
+    "lesson": (click.Argument(["number"], metavar="N", type=COUNT), click.Argument(["text"])),
+    "unlearn": (click.Argument(["number"], metavar="N", type=COUNT),),
     "rate": (
         click.Argument(["turn"], metavar="N", type=COUNT),
         click.Argument(["label"], type=click.Choice(["good", "bad"])),
         _option("--reason TEXT", "Why; that of a bad answer is a lesson.", default=""),
-        thread_option(),
     ),
     "ratings": (
         _option("--import FILE", "Give these ratings to the conversation's turns.", into="source"),
         _option("--all", "Print the ratings of all conversations.", into="everywhere"),
-        thread_option(),
     ),
     "judge": (
         _option("--turn N", "Only the answer of turn N.", type=COUNT),
@@ -296,10 +310,15 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         thread_option("needed; deletion cannot be undone"),
         _option("--yes", "Do not ask for confirmation; required without a terminal."),
     ),
-    "doctor": (),
     "settings": (*MODELS, SYSTEM),
     "schema": (click.Argument(["command"]),),
     "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
     "demo": (_choice(["--lang"], ["en", "ja"], "Language; default: that of the shell."),),
 }
-"""Parameters of each command besides `--db` and `--json`; one that is not listed takes a thread."""
+"""Parameters of each command besides `--db` and `--json`.
+
+One without `--thread` here takes it as the last option, unless it is in `THREADLESS`.
+"""
+
+THREADLESS = {"threads", "calibrate", "doctor", "settings", "schema", "completion", "demo"}
+"""Commands that are about no conversation, or about all."""

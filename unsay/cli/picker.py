@@ -23,13 +23,12 @@ PREVIEW_ROWS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row: its text, the letter that also chooses it, and what the preview says.
+    """One row: its text, and what the preview says.
 
-    An empty `key` is no letter. `preview` is called when the row is reached; `None` shows nothing.
+    `preview` is called when the row is reached; `None` shows nothing.
     """
 
     text: str
-    key: str = ""
     preview: Callable[[], str] | None = None
 
 
@@ -37,8 +36,8 @@ def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int
     """Let a person choose a row and return its index; `None` after Esc or Ctrl-C.
 
     `rows` must not be empty. `hint` is only shown, and `start` is the row where the list opens. A
-    dumb terminal shows a numbered list and reads a number or a row's letter once; any other input
-    gives `None`.
+    dumb terminal shows a numbered list and reads a number once; any other input gives `None`. No
+    letter chooses a row, since the person may already be typing the next message.
     """
     if is_dumb():
         return _numbered(title, rows, hint)
@@ -61,18 +60,15 @@ def _numbered(title: str, rows: Sequence[Row], hint: str) -> int | None:
         click.echo(f"  {number}. {row.text}", err=True)
         if row.preview is not None:
             for line in row.preview().split("\n"):
-                click.echo(
-                    f"{INDENT}{wrapped(line, columns=columns(), indent=len(INDENT))}", err=True
-                )
+                text = wrapped(line, columns=columns(), indent=len(INDENT))
+                click.echo(f"{INDENT}{text}", err=True)
             click.echo(err=True)
     click.echo(hint, err=True)
     try:
-        typed = input("> ").strip().lower()
+        typed = input("> ").strip()
     except (EOFError, KeyboardInterrupt):
         return None
-    keys = {row.key: index for index, row in enumerate(rows) if row.key}
-    numbers = {str(index + 1): index for index in range(len(rows))}
-    return {**keys, **numbers}.get(typed)
+    return {str(index + 1): index for index in range(len(rows))}.get(typed)
 
 
 class _List:
@@ -140,8 +136,8 @@ class _List:
 
             return handle
 
-        def end(index: int | None) -> Callable[[KeyPressEvent], None]:
-            return lambda event: event.app.exit(result=index)
+        def cancel(event: KeyPressEvent) -> None:
+            event.app.exit(result=None)
 
         page = max(1, shutil.get_terminal_size().lines // 3)
         for name, by in (("up", -1), ("down", 1), ("pageup", -page), ("pagedown", page)):
@@ -149,11 +145,8 @@ class _List:
         keys.add("home")(move(-len(self._rows)))
         keys.add("end")(move(len(self._rows)))
         keys.add("enter")(lambda event: event.app.exit(result=self._at))
-        keys.add("escape", eager=True)(end(None))
-        keys.add("c-c")(end(None))
-        for index, row in enumerate(self._rows):
-            if row.key:
-                keys.add(row.key)(end(index))
+        keys.add("escape", eager=True)(cancel)
+        keys.add("c-c")(cancel)
         if self._takes_text:
             keys.add(Keys.Any)(_end_with_text)
             keys.add(Keys.BracketedPaste)(_end_with_text)

@@ -1,6 +1,5 @@
 """Reading messages from a terminal: several lines, a history, completion and a bottom line."""
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,13 +8,14 @@ from unicodedata import normalize
 
 import click
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import shift_selection_mode
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.selection import SelectionState
 
 from unsay.cli.chat_history import add_text, typed_texts
 from unsay.cli.terminal import columns
@@ -33,12 +33,6 @@ TAKES_CHECKPOINT = f"{ROLLBACK} "
 # Words that leave the chat, as in other programs; the model is not sent them.
 LEAVING = frozenset({"exit", "quit", "終了"})
 
-# Short messages that ask in words for what only a command does; the model can only pretend.
-_WANTS_BACK = re.compile(
-    r"(please )?(undo|redo|roll ?back|go back|take (it|that|this) back)( [^?]{0,40})?"
-    r"|[^?]{0,20}(戻って|戻して|取り消し|なかったことに)[^?]{0,10}"
-)
-
 # A dumb terminal sends a paste line by line; lines that follow within this time belong to it.
 PASTE_SECONDS = 0.05
 
@@ -46,17 +40,6 @@ PASTE_SECONDS = 0.05
 def ends_chat(text: str) -> bool:
     """Return whether a text is a word that leaves the chat, also in full-width letters."""
     return normalize("NFKC", text).strip().lower() in LEAVING
-
-
-def wants_back(text: str) -> bool:
-    """Return whether a message asks in words to undo a turn or to go back, in one short line.
-
-    >>> wants_back("Go back to the second question, please.")
-    True
-    >>> wants_back("一つ前に戻して")
-    True
-    """
-    return bool(_WANTS_BACK.fullmatch(normalize("NFKC", text).strip(" .!。").lower()))
 
 
 def verb_of(text: str) -> str:
@@ -151,8 +134,8 @@ class Keyboard:
         status: Callable[[], str],
     ) -> None:
         self.typed = ""
-        self.given_back = ""
-        """A removed question in the prompt; a slash, or a word that leaves, typed after it replaces it."""
+        self.selects = False
+        """Whether the next prefill is selected, so that what is typed or pasted replaces it."""
 
         self._completer = Commands(
             described_commands(language), lambda: checkpoint_names(conversation)
@@ -169,15 +152,19 @@ class Keyboard:
     def read(self, prefill: str, choices: Sequence[str] = ()) -> str:
         """Show the prompt and return what a person enters.
 
-        `prefill` is in the prompt at first and can be changed. `choices` are shown and completed
+        `prefill` is in the prompt at first and can be changed; with `selects` it is selected. `choices` are shown and completed
         while a decision is due. After Esc Esc the text `/rollback` is returned. Raises `EOFError`
         after Ctrl-D, and `KeyboardInterrupt` after Ctrl-C.
         """
         self.typed, self._completer.choices = "", choices
         asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
-        text = self._session.prompt(asked, default=prefill)
-        added = text.removeprefix(self.given_back)
-        return added if ends_chat(added) and not added[:1].isspace() else text
+        select, self.selects = self._select if self.selects else None, False
+        return self._session.prompt(asked, default=prefill, pre_run=select)
+
+    def _select(self) -> None:
+        selection = SelectionState()  # from the first character to the cursor behind the last one
+        selection.enter_shift_mode()
+        self._session.default_buffer.selection_state = selection
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -189,6 +176,7 @@ class Keyboard:
         @keys.add("escape", "enter")
         @keys.add("c-j")
         def add_line(event: KeyPressEvent) -> None:
+            event.current_buffer.exit_selection()
             event.current_buffer.insert_text("\n")
 
         @keys.add("escape", "escape", eager=True)
@@ -197,15 +185,10 @@ class Keyboard:
             event.current_buffer.reset()
             event.app.exit(result=ROLLBACK)
 
-        @Condition
-        def is_given_back() -> bool:
-            return get_app().current_buffer.text == self.given_back != ""
-
-        @keys.add("/", filter=is_given_back)
-        def begin_command(event: KeyPressEvent) -> None:
-            # `/undo` several times is no part of the question; the history still has it.
-            event.current_buffer.reset()
-            event.current_buffer.insert_text("/")
+        @keys.add(Keys.BracketedPaste, filter=shift_selection_mode)
+        def paste_over(event: KeyPressEvent) -> None:
+            event.current_buffer.cut_selection()
+            event.key_processor.feed(event.key_sequence[0], first=True)
 
         return keys
 

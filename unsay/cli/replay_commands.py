@@ -1,6 +1,6 @@
 """`unsay replay`, and a turn's contexts: what a model was sent, and what came of it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import click
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
@@ -48,18 +48,11 @@ def replay(
     if payload:
         print_json(made.payload)
     else:
-        opened.show(
-            lambda: _Page(made, model).print(),
-            turn=made.turn,
-            attempt=made.attempt,
-            run_id=made.run_id,
-            exact=made.exact,
-            question=made.question,
-            messages=[message_to_dict(message) for message in made.messages],
-            payload=made.payload,
-            recorded=asdict(made.recorded),
-            again=None if made.again is None else {"model": model, **asdict(made.again)},
-        )
+        shown = {field.name: getattr(made, field.name) for field in fields(made)}
+        shown["messages"] = [message_to_dict(message) for message in made.messages]
+        shown["recorded"] = asdict(made.recorded)
+        shown["again"] = made.again and {"model": model, **asdict(made.again)}
+        opened.show(lambda: _Page(made, model).print(), **shown)
     if made.again is not None and made.again.error is not None:
         click.get_current_context().exit(1)
 
@@ -167,16 +160,11 @@ def _head(call: TurnCall, words: Labels) -> str:
 
 
 def _rules(context: CallContext, words: Labels) -> list[str]:
-    rows = [
-        (
-            words.context_rules.get(rule.name, rule.name),
-            words.messages.format(
-                places=write_ranges(rule.places).replace(",", ", "), count=f"{len(rule.places):,}"
-            ),
-        )
-        for rule in (context.sent, *context.rules)
-        if rule.places
-    ]
+    rows = []
+    for rule in filter(lambda rule: rule.places, (context.sent, *context.rules)):
+        places = write_ranges(rule.places).replace(",", ", ")
+        count = words.messages.format(places=places, count=f"{len(rule.places):,}")
+        rows.append((words.context_rules.get(rule.name, rule.name), count))
     lines = list(aligned(rows))
     if context.unplaced:
         lines.append(words.unplaced.format(count=context.unplaced))

@@ -21,8 +21,7 @@ from unsay.conversation.timeline_data import TimelineData
 from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import Tokens
-from unsay.operations.lessons import Lesson
-from unsay.operations.ratings import Label, Rating
+from unsay.operations.lessons import Label, Lesson, Rating
 from unsay.settings import Source
 from unsay.storage.base import Purged
 from unsay.types import Checkpoint, Event, Forgotten, Language, Pin
@@ -178,14 +177,6 @@ def _fields_of(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-_USAGE: Mapping[str, Any] = {"window": Window | None, "spent": Spending, "budgets": list[Budget]}
-_REPLY = {**THREAD, **_fields_of(Reply)}
-_MOVED = {**THREAD, **_fields_of(RollbackResult)}
-_MADE = {**THREAD, "checkpoint": Checkpoint}
-_PINS = {**THREAD, "pins": list[Pin]}
-_FORGOTTEN = {**THREAD, "forgotten": list[Forgotten]}
-_LESSON = {**THREAD, "lesson": Lesson}
-_INFO = _fields_of(ThreadInfo)
 _EVENT: Mapping[str, Any] = {
     "event": EventKind | Literal["thread", "demo", "added", "question", "timeline", "error"],
     "text": str,
@@ -194,46 +185,36 @@ _EVENT: Mapping[str, Any] = {
 }
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
-    "chat": _EVENT,
-    "demo": _EVENT,
-    "say": _REPLY,
-    "retry": _REPLY,
-    "edit": _REPLY,
+    **dict.fromkeys(("chat", "demo"), _EVENT),
+    **{name: {**THREAD, **_fields_of(Reply)} for name in ("say", "retry", "edit")},
     "compact": {**THREAD, **_fields_of(Omission)},
     "threads": {"threads": list[ThreadInfo]},
     "timeline": {**_fields_of(TimelineData), "tokens": Usage},
     "timeline --context": {**THREAD, "turn": int, "question": str, "calls": list[CallSent]},
-    "tokens": {**THREAD, **_USAGE},
+    "tokens": {**THREAD, **get_type_hints(Usage)},
     "checkpoints": {**THREAD, "checkpoints": list[Checkpoint]},
-    "checkpoint": _MADE,
-    "task": _MADE,
-    "rollback": _MOVED,
+    **{name: {**THREAD, "checkpoint": Checkpoint} for name in ("checkpoint", "task")},
+    **{
+        name: {**THREAD, **_fields_of(RollbackResult)}
+        for name in ("rollback", "undo", "redo", "remove", "restore", "pick")
+    },
     "rollback --preview": {**THREAD, **_fields_of(Preview)},
-    "undo": _MOVED,
-    "redo": _MOVED,
-    "remove": _MOVED,
-    "restore": _MOVED,
-    "pick": _MOVED,
     "fork": {**THREAD, "forked_from": str, "turns": int, "at": str},
     "branches": {**THREAD, "branches": list[Branch]},
     "diff": {**THREAD, "common": int, "a": Compared, "b": Compared},
-    "pin": _PINS,
-    "unpin": _PINS,
-    "forget": _FORGOTTEN,
-    "forgotten": _FORGOTTEN,
+    **{name: {**THREAD, "pins": list[Pin]} for name in ("pin", "unpin")},
+    **{name: {**THREAD, "forgotten": list[Forgotten]} for name in ("forget", "forgotten")},
     "same": {**THREAD, "topic": str},
     "recall": {**THREAD, "recalled": list[Recalled]},
     "lessons": {**THREAD, "lessons": list[Lesson]},
-    "lesson": _LESSON,
-    "unlearn": _LESSON,
+    **{name: {**THREAD, "lesson": Lesson} for name in ("lesson", "unlearn")},
     "rate": {**THREAD, "rating": Rating},
     "ratings": get_type_hints(RatedTurn),
     "ratings --import": {**THREAD, "imported": int},
     "judge": {**THREAD, "turns": list[JudgedTurn]},
     "bisect": {**THREAD, **_fields_of(Bisection), "rolled_back": bool},
     "calibrate": {"languages": list[Calibrated], "written": str | None},
-    "label": _INFO,
-    "end": _INFO,
+    **{name: _fields_of(ThreadInfo) for name in ("label", "end")},
     "purge": {**THREAD, **_fields_of(Purged)},
     "runs": {"runs": list[Run], **PAGE},
     "events": {**THREAD, "events": list[Event], **PAGE},

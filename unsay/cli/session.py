@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -70,14 +71,10 @@ class Speaker:
 
         `images`, `turn_id` and `answer` are those of `Conversation.say`, and so are the errors.
         """
-        is_first = parse_command(words) is not None and self._is_new()
+        is_first = parse_command(words) is not None and not self._snapshot().values
         twin = self.newcomer if is_first else self.twin
         events = twin.stream(words, images=images, turn_id=turn_id, answer=answer)
         self._run(_shown(events, show))
-
-    def _is_new(self) -> bool:
-        """Return whether the thread has no state yet; `StorageError` if it cannot be read."""
-        return not self._snapshot().values
 
     def _snapshot(self) -> StateSnapshot:
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
@@ -218,16 +215,13 @@ def speaking(
             opened = stack.enter_context(existing_thread(db, thread))
             database, thread = opened.database, opened.thread_id
         conversation = Conversation.open(database, thread=thread, **models)
+        thread_id = conversation.thread_id
+        open_twin = partial(AsyncConversation.open, database, thread=thread_id, **models)
         yield Speaker(
             database=database,
             conversation=conversation,
-            twin=AsyncConversation.open(database, thread=conversation.thread_id, **models),
-            newcomer=AsyncConversation.open(
-                database,
-                thread=conversation.thread_id,
-                context={"language": shell_language()},
-                **models,
-            ),
+            twin=open_twin(),
+            newcomer=open_twin(context={"language": shell_language()}),
             runner=runner,
             settings=settings,
         )

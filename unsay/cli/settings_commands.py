@@ -31,11 +31,8 @@ def settings(*, db: str | None, as_json: bool, **options: str | None) -> None:
             for row in rows:
                 if row["name"] in kind.__annotations__:
                     value = row["value"]
-                    text = (
-                        in_shell_language("none")
-                        if value is None
-                        else json.dumps(plain(value), ensure_ascii=False)
-                    )
+                    text = json.dumps(plain(value), ensure_ascii=False)
+                    text = in_shell_language("none") if value is None else text
                     source = padded(in_shell_language(row["source"]), 12)
                     is_set = row["source"] != "default"
                     click.echo(f"  {click.style(source, bold=is_set)} {row['name']} = {text}")

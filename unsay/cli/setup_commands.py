@@ -8,9 +8,9 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from click.shell_completion import get_completion_class
 from unsay.cli.language import in_shell_language
 from unsay.cli.output import print_json, show, versioned
 from unsay.cli.paths import location
-from unsay.cli.schemas import schema_of
+from unsay.cli.schemas import Check, schema_of
 from unsay.cli.terminal import padded
 from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
@@ -48,48 +48,38 @@ FREE_BYTES = 100 * 2**20
 CLOCK = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The result of one check; `advice` says what to do, and is empty if nothing is to be done."""
-
-    check: str
-    status: Literal["ok", "warning", "failed"]
-    found: str
-    advice: str = ""
+def _finding(
+    status: Literal["ok", "warning", "failed"], check: str, found: str, advice: str = ""
+) -> Check:
+    return Check(check=check, status=status, found=found, advice=advice)
 
 
-def _fine(check: str, found: str) -> Finding:
-    return Finding(check=check, status="ok", found=found)
-
-
-def _bad(check: str, found: str, advice: str) -> Finding:
-    return Finding(check=check, status="failed", found=found, advice=advice)
-
-
-def _doubt(check: str, found: str, advice: str) -> Finding:
-    return Finding(check=check, status="warning", found=found, advice=advice)
+_fine = partial(_finding, "ok")
+_bad = partial(_finding, "failed")
+_doubt = partial(_finding, "warning")
 
 
 def doctor(*, db: str | None, as_json: bool) -> None:
     findings = list(_findings(db))
-    failed = any(each.status == "failed" for each in findings)
+    failed = any(each["status"] == "failed" for each in findings)
 
     def show_findings() -> None:
-        names = {each.check: in_shell_language(each.check) for each in findings}
+        names = {each["check"]: in_shell_language(each["check"]) for each in findings}
         width = max(map(cells_of, names.values()))
         for each in findings:
-            word, color = SIGNS[each.status]
+            word, color = SIGNS[each["status"]]
             sign = click.style(padded(in_shell_language(word), 8), fg=color)
-            click.echo(f"{sign}{padded(names[each.check], width)}  {in_shell_language(each.found)}")
-            if each.advice:
-                click.echo(f"{' ' * (width + 10)}→ {in_shell_language(each.advice)}")
+            name = padded(names[each["check"]], width)
+            click.echo(f"{sign}{name}  {in_shell_language(each['found'])}")
+            if each["advice"]:
+                click.echo(f"{' ' * (width + 10)}→ {in_shell_language(each['advice'])}")
 
-    show(show_findings, as_json=as_json, ok=not failed, checks=list(map(asdict, findings)))
+    show(show_findings, as_json=as_json, ok=not failed, checks=findings)
     if failed:
         click.get_current_context().exit(1)
 
 
-def _findings(db: str | None) -> Iterator[Finding]:
+def _findings(db: str | None) -> Iterator[Check]:
     yield _version()
     try:
         settings = load_settings()
@@ -101,15 +91,14 @@ def _findings(db: str | None) -> Iterator[Finding]:
     yield from _database(location(db))
 
 
-def _version() -> Finding:
+def _version() -> Check:
     names = ("langgraph", "langchain-core", "langchain-openai")
     others = ", ".join(f"{name} {version(name)}" for name in names)
-    return _fine(
-        "version", f"unsay {version('unsay')}, Python {platform.python_version()}, {others}"
-    )
+    python = platform.python_version()
+    return _fine("version", f"unsay {version('unsay')}, Python {python}, {others}")
 
 
-def _model(settings: Settings, base: str) -> Iterator[Finding]:
+def _model(settings: Settings, base: str) -> Iterator[Check]:
     named = settings.model or ""
     if not named:
         advice = "Set UNSAY_MODEL to a model's name, such as gpt-5-mini."
@@ -137,7 +126,7 @@ def _models_of_server(settings: Settings) -> list[tuple[str, str]]:
     return [(variable, name) for variable, name in bare if name and ":" not in name]
 
 
-def _server(models: Sequence[tuple[str, str]], base: str) -> Iterator[Finding]:
+def _server(models: Sequence[tuple[str, str]], base: str) -> Iterator[Check]:
     key = os.environ.get("OPENAI_API_KEY", "")
     own = base != OPENAI
     if key:
@@ -158,19 +147,16 @@ def _server(models: Sequence[tuple[str, str]], base: str) -> Iterator[Finding]:
     yield from _clock(reply)
 
 
-def _answered(base: str, reply: httpx.Response) -> Finding:
+def _answered(base: str, reply: httpx.Response) -> Check:
     if reply.status_code in (401, 403):
-        return _bad(
-            "server",
-            f"{base} refuses the key ({reply.status_code}).",
-            "Check OPENAI_API_KEY, and that it is for this server.",
-        )
+        advice = "Check OPENAI_API_KEY, and that it is for this server."
+        return _bad("server", f"{base} refuses the key ({reply.status_code}).", advice)
     if reply.status_code in DOWN:
         return _bad("server", f"{base} answers {reply.status_code}.", "Try again later.")
     return _fine("server", f"{base} answers")
 
 
-def _offered(models: Sequence[tuple[str, str]], reply: httpx.Response) -> Iterator[Finding]:
+def _offered(models: Sequence[tuple[str, str]], reply: httpx.Response) -> Iterator[Check]:
     offered: set[str] | None = None
     with suppress(ValueError, KeyError, TypeError):
         offered = {each["id"] for each in reply.json()["data"]}
@@ -184,7 +170,7 @@ def _offered(models: Sequence[tuple[str, str]], reply: httpx.Response) -> Iterat
             yield _bad("model", f"The server has no {name!r}.", f"Set {variable}, such as: {some}.")
 
 
-def _clock(reply: httpx.Response) -> Iterator[Finding]:
+def _clock(reply: httpx.Response) -> Iterator[Check]:
     try:
         there = parsedate_to_datetime(reply.headers["date"])
     except (KeyError, ValueError):
@@ -198,12 +184,12 @@ def _clock(reply: httpx.Response) -> Iterator[Finding]:
         yield _fine("clock", "as the server's")
 
 
-def _database(place: str) -> Iterator[Finding]:
+def _database(place: str) -> Iterator[Check]:
     file = file_at(place)
     if file is not None:
         found = _writable(file)
         yield found
-        if found.status == "failed":
+        if found["status"] == "failed":
             return
         if not file.exists():
             yield _fine("database", f"{place} does not exist yet; `unsay chat` creates it")
@@ -220,7 +206,7 @@ def _database(place: str) -> Iterator[Finding]:
         yield _lock(file)
 
 
-def _writable(path: Path) -> Finding:
+def _writable(path: Path) -> Check:
     folder = next(each for each in path.absolute().parents if each.exists())
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -228,19 +214,16 @@ def _writable(path: Path) -> Finding:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied", str(path))
     except OSError as error:
-        return _bad(
-            "write",
-            f"{error.filename if error.filename == str(path) else folder} cannot be written: "
-            f"{error.strerror}",
-            "Change its permissions, or choose another place with --db or UNSAY_HOME.",
-        )
+        place = path if error.filename == str(path) else folder
+        advice = "Change its permissions, or choose another place with --db or UNSAY_HOME."
+        return _bad("write", f"{place} cannot be written: {error.strerror}", advice)
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:
         return _doubt("write", f"{free // 2**20} MB are free in {folder}", "Free some space.")
     return _fine("write", f"{folder}, {free / 2**30:.1f} GB free")
 
 
-def _lock(path: Path) -> Finding:
+def _lock(path: Path) -> Check:
     try:
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as file:
             file.execute("BEGIN IMMEDIATE")

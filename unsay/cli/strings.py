@@ -192,10 +192,10 @@ class Labels(Texts):
         "回答はすでに完了していました。/undo で取り除けます。",
     )
     stop_title: Text = Text("“{question}” has no answer yet", "「{question}」は未回答です")
-    stop_resume: Text = Text("r  resume the answer", "r  回答を再開する")
-    stop_edit: Text = Text("e  edit the question", "e  質問を書き直す")
-    stop_drop: Text = Text("d  drop the question", "d  質問を取り除く")
-    stop_later: Text = Text("l  decide later", "l  あとで決める")
+    stop_resume: Text = Text("resume the answer", "回答を再開する")
+    stop_edit: Text = Text("edit the question", "質問を書き直す")
+    stop_drop: Text = Text("drop the question", "質問を取り除く")
+    stop_later: Text = Text("decide later", "あとで決める")
     turns_replaced: Text = Text(
         "later turns that were removed: {turns}; /undo restores them",
         "以降の{turns}ターンを取り除きました。/undo で元に戻せます",

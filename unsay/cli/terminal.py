@@ -234,6 +234,24 @@ def line(head: str, words: str) -> str:
     return f"{head}  {one_line(words, max(LEAST_CELLS, cells))}".rstrip()
 
 
+def print_table(
+    titles: str, cells: Sequence[tuple[str, ...]], tails: Sequence[str], below: Sequence[str] = ()
+) -> None:
+    """Print a header and rows, each with its text from `below`, if it has one; nothing without rows.
+
+    `titles` are those of the columns, with `|` between them; the last one is that of `tails`.
+    """
+    if not cells:
+        return
+    *heads, last = titles.split("|")
+    title, *rows = aligned([heads, *cells])
+    click.echo(line(title, last))
+    for row, tail, text in zip_longest(rows, tails, below, fillvalue=""):
+        click.echo(line(row, tail))
+        if text:
+            click.echo(f"    {text}")
+
+
 def help_table(text: str, *, columns: int) -> str:
     r"""Return a help of lines `/usage  meaning` in two columns; other lines are unchanged.
 

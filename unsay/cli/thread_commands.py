@@ -15,7 +15,7 @@ from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
 from unsay.cli.strings import Labels
-from unsay.cli.terminal import aligned, end_list, gathered, line, local_minute
+from unsay.cli.terminal import end_list, gathered, local_minute, print_table
 from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
 from unsay.errors import NotFoundError, UnknownThreadError
@@ -41,12 +41,9 @@ def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) 
         found = _found(database, asked)
 
     def show_rows() -> None:
-        if found.items:
-            *heads, last = Labels(shell_language()).thread_heads.split("|")
-            cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in found.items]
-            titles = [last, *(each.title for each in found.items)]
-            for head, title in zip(aligned([heads, *cells]), titles, strict=True):
-                click.echo(line(head, title))
+        cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in found.items]
+        titles = Labels(shell_language()).thread_heads
+        print_table(titles, cells, [each.title for each in found.items])
         end_list(found.items, found.cursor, nothing_text(db, asked))
 
     cursor = {"cursor": found.cursor} if asked else {}
@@ -94,10 +91,7 @@ def checkpoints(opened: Opened) -> None:
             (each["id"], each["name"] or "-", str(each["turn"]), score_text(each["score"]))
             for each in marks
         ]
-        *heads, last = words.checkpoint_heads.split("|")
-        topics = [last, *(each["topic"] for each in marks)]
-        for head, topic in zip(aligned([heads, *cells]), topics, strict=True):
-            click.echo(line(head, topic))
+        print_table(words.checkpoint_heads, cells, [each["topic"] for each in marks])
 
     opened.show(show_rows, checkpoints=marks)
 

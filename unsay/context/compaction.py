@@ -4,16 +4,20 @@ A compaction is plain JSON in the graph's state and refers to messages by id. Wh
 change, each context is the previous one plus new messages, so the provider's cache stays valid.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any, NotRequired
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from typing_extensions import TypedDict
 
-from unsay.context.tool_results import clear, truncate
+from unsay.context.tool_results import clear, shortened, truncate
 from unsay.errors import InputError
 from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
+from unsay.messages.sources import sources_of
 from unsay.messages.truncation import clip
 from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
@@ -32,6 +36,7 @@ class Span(TypedDict):
     kept: list[str]  # ids of messages in between that contexts still show
     summary: str | None  # shown in place of the run; `None` shows nothing
     why: str  # name of the rule
+    sources: NotRequired[list[str]]  # hashes of the messages that the summary was made of
 
 
 class Compaction(TypedDict, total=False):
@@ -62,17 +67,29 @@ def summaries_of(compaction: Compaction, offloaded: Collection[str | None]) -> l
     return [summary for span in spans if (summary := span["summary"])]
 
 
-def without_spans(compaction: Compaction, is_dropped: Callable[[Span], bool]) -> Compaction:
+def without_spans(
+    compaction: Compaction, is_dropped: Callable[[Span], bool], *, later: bool = False
+) -> Compaction:
     """Return the compaction, its topics included, without the spans for which `is_dropped` is true.
 
-    The given compaction is not changed.
+    With `later` the spans after a dropped one are dropped as well: a summarizer reads the earlier
+    summaries, and may repeat them. The given compaction is not changed.
     """
-    rest: Compaction = compaction.copy()
+    left: Any = partial(takewhile if later else filter, lambda span: not is_dropped(span))
+    return changed_spans(compaction, left)
+
+
+def changed_spans(
+    compaction: Compaction, change: Callable[[Iterable[Span]], Iterable[Span]]
+) -> Compaction:
+    """Return the compaction, its topics included, with the spans that `change` returns for its own."""
+    changed: Compaction = compaction.copy()
     if "spans" in compaction:
-        rest["spans"] = [span for span in compaction["spans"] if not is_dropped(span)]
+        changed["spans"] = list(change(compaction["spans"]))
     if "topics" in compaction:
-        rest["topics"] = {k: without_spans(v, is_dropped) for k, v in compaction["topics"].items()}
-    return rest
+        topics = compaction["topics"].items()
+        changed["topics"] = {name: changed_spans(each, change) for name, each in topics}
+    return changed
 
 
 def hidden(
@@ -142,12 +159,14 @@ def with_span(
     why: str,
     summary: str | None,
     rolling: bool,
+    loaded: Collection[str] = (),
 ) -> Compaction:
     """Return the compaction that also leaves out the messages at `chosen` indices, by rule `why`.
 
     `summary` is shown in their place; a `rolling` one replaces all earlier spans as well. Pins
-    (ids) between the chosen messages are left out only after they are unpinned. Raises `InputError`
-    if more than `MAX_KEPT` other messages between the chosen ones would stay.
+    (ids) between the chosen messages are left out only after they are unpinned. The ids in `loaded`
+    are of messages that the state does not hold. Raises `InputError` if more than `MAX_KEPT` other
+    messages between the chosen ones would stay.
     """
     old = live_spans(messages, compaction)
     # A span without a summary grows by what the same rule leaves out next.
@@ -155,6 +174,10 @@ def with_span(
     joined = old if rolling else old[-1:] if grows else []
     out = hidden(messages, compaction) | set(chosen) | with_partners(messages, pins)
     span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
+    if summary is not None:
+        read = [messages[index] for index in chosen if not shortened(messages[index])]
+        held = [message for message in read if message.id not in loaded]
+        span["sources"] += sources_of(held, offloaded=len(held) < len(read))
     spans = [*(earlier for earlier in old if earlier not in joined), span]
     while len(spans) > MAX_SPANS:
         oldest, second, *rest = spans
@@ -189,6 +212,7 @@ def _span(
         kept=kept,
         summary=None if summary is None else clip(summary, SUMMARY_CHARS),
         why=why,
+        sources=[each for span in joined for each in span.get("sources", [])],
     )
 
 
@@ -228,13 +252,13 @@ def render(
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
     """Return the message that holds the summaries, each fenced as data."""
     # Each fence depends on its own summary only: a new summary leaves the bytes before it cached.
-    content = "\n".join([texts.compaction_heading, *map(fenced, summaries)])
+    content = "\n".join([texts.compaction_heading, *(fenced(each, texts) for each in summaries)])
     return annotate(SystemMessage(content, id=SUMMARY_ID), kind="summary")
 
 
-def fenced(summary: str) -> str:
+def fenced(summary: str, texts: Texts) -> str:
     """Return a summary as data for a model: between tags that the summary itself cannot close."""
-    return Fence.around(summary).wrap("summary", summary)
+    return Fence.around(summary, salt=texts.salt).wrap("summary", summary)
 
 
 def is_summary(message: AnyMessage) -> bool:
@@ -249,9 +273,8 @@ def summaries_as_user(context: Sequence[AnyMessage]) -> list[AnyMessage]:
     """
     # As system messages, words of the conversation would get the weight of instructions, and
     # providers move system messages to the beginning, which invalidates the cache behind it.
-    return [
-        annotate(HumanMessage(message.content, id=message.id), kind="summary")
-        if is_summary(message)
-        else message
-        for message in context
-    ]
+    return [_as_user(message) if is_summary(message) else message for message in context]
+
+
+def _as_user(message: AnyMessage) -> HumanMessage:
+    return annotate(HumanMessage(message.content, id=message.id), kind="summary")

@@ -1,6 +1,6 @@
 """Forgotten messages and irrelevant documents: the transcript keeps them, but no context has them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
@@ -152,17 +152,16 @@ def compaction_without(
 ) -> Compaction:
     """Return the compaction without the `forgotten` messages and `cleared` tool results (ids).
 
-    A span whose summary covers one of them is dropped: its other messages are shown and summarized
-    again. A span without a summary shrinks to the messages that are not forgotten. If the ids are
-    empty, the compaction itself is returned.
+    A span whose summary covers one of them is dropped with all later ones, which may repeat it: their
+    other messages are shown and summarized again. A span without a summary shrinks to the messages
+    that are not forgotten. If the ids are empty, the compaction itself is returned.
     """
     if not compaction or not (forgotten or cleared):
         return compaction
     ids = [message.id or "" for message in messages]
     made: Compaction = compaction.copy()
     if "spans" in compaction:
-        spans = (_span_without(ids, span, forgotten, cleared) for span in compaction["spans"])
-        made["spans"] = [span for span in spans if span is not None]
+        made["spans"] = list(_spans_without(ids, compaction["spans"], forgotten, cleared))
 
     def last_left(name: str) -> str:
         before = ids[: ids.index(name) + 1] if name in ids else []
@@ -183,20 +182,23 @@ def compaction_without(
     return made
 
 
-def _span_without(
-    ids: Sequence[str], span: Span, forgotten: Collection[str], cleared: Collection[str]
-) -> Span | None:
-    """Return the span without forgotten ends; `None` if its summary covers what was forgotten.
+def _spans_without(
+    ids: Sequence[str], spans: Iterable[Span], forgotten: Collection[str], cleared: Collection[str]
+) -> Iterator[Span]:
+    """Yield the spans without forgotten ends, up to the first whose summary covers what was forgotten.
 
-    `None` too if no message is left. `ids` are the transcript's, `cleared` of forgotten results.
+    Spans without a message that is left are skipped. `ids` are the transcript's, `cleared` of
+    forgotten results.
     """
-    if span["through"] not in ids:
-        return span
-    first = ids.index(span["first"]) if span["first"] in ids else 0
-    inside = ids[first : ids.index(span["through"]) + 1]
-    covered = set(inside) - set(span["kept"])
-    # The summary quotes what was forgotten: keeping it would send this to the model again.
-    if span["summary"] is not None and covered & {*forgotten, *cleared}:
-        return None
-    left = [name for name in inside if name not in forgotten]
-    return {**span, "first": left[0], "through": left[-1]} if left else None
+    for span in spans:
+        if span["through"] not in ids:
+            yield span
+            continue
+        first = ids.index(span["first"]) if span["first"] in ids else 0
+        inside = ids[first : ids.index(span["through"]) + 1]
+        covered = set(inside) - set(span["kept"])
+        # The summary quotes what was forgotten: keeping it would send this to the model again.
+        if span["summary"] is not None and covered & {*forgotten, *cleared}:
+            return
+        if left := [name for name in inside if name not in forgotten]:
+            yield {**span, "first": left[0], "through": left[-1]}

@@ -7,7 +7,10 @@ OVERFLOW_CODES = frozenset({"context_length_exceeded", "string_above_max_length"
 # Source: replies of OpenAI, Anthropic, Bedrock, Gemini, llama.cpp, vLLM, SGLang, Mistral, xAI,
 # Groq, Poolside, Moonshot, LM Studio, Ollama, Perplexity and MiniMax as users quote them:
 # jin-bo/agentao#88, BerriAI/litellm#21647, earendil-works/pi#4943 and #5929,
-# 0xBakeer/inference-atlas#186, openclaw/openclaw#20539.
+# 0xBakeer/inference-atlas#186, openclaw/openclaw#20539; for LM Studio also
+# lmstudio-ai/lmstudio-bug-tracker#237 and #546, Gitlawb/openclaude#353 and anomalyco/opencode#11141.
+# For Cohere: https://docs.cohere.com/reference/errors and cohere-ai/sandbox-topically#4. Its "too many
+# tokens: max tokens must be less than …" is about the reply, so the prefix is not enough.
 OVERFLOW_WORDS = (
     "maximum context length",
     "max context length",
@@ -33,6 +36,12 @@ OVERFLOW_WORDS = (
     "exceeds context length",
     "length of all messages is too long",
     "context window exceeds limit",
+    "too many tokens: total number of tokens",
+    "too many tokens: size limit exceeded",
+    "minimal context could not be added",
+    "context length of only",
+    "cannot truncate prompt with n_keep",
+    "context size has been exceeded",
 )
 
 # A temporary refusal may mention tokens, too. Source: jin-bo/agentao#88 (Bedrock answers "Too many
@@ -51,7 +60,8 @@ def is_context_overflow(error: BaseException) -> bool:
     # LangChain's own `ContextOverflowError` is not raised for these codes in current versions.
     if getattr(error, "code", None) in OVERFLOW_CODES:
         return True
-    text = str(error).lower()
+    # In a stream, some servers send the reason as plain text, which openai's client puts aside.
+    text = f"{error} {getattr(error, 'body', '')}".lower()
     if getattr(error, "status_code", 400) not in (400, 413, 422):
         return False
     throttled = any(words in text for words in THROTTLE_WORDS)

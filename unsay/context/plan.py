@@ -257,6 +257,7 @@ class PlanContext:
         if not chosen:
             return self.keep()
         extend = partial(with_span, self.messages, self.own_compaction, chosen, pins=self.pins)
+        extend = partial(extend, loaded=self.loaded)
         try:
             return self._with(extend(why=why, summary=summary, rolling=rolling))
         except InputError as problem:

@@ -154,10 +154,12 @@ def inject(
     in_turn = [r for r in shown if question is not None and r.attach == "user_turn"]
     at_start = [reminder for reminder in shown if reminder not in in_turn]
     if in_turn and question is not None:
-        fenced = _fenced(in_turn, text_of(question))
+        fenced = _fenced(in_turn, text_of(question), salt=texts.salt)
         context = append_to_question(context, texts.turn_reminders.format(reminders=fenced))
     if at_start:
-        context = _in_head(context, texts.run_reminders.format(reminders=_fenced(at_start)))
+        context = _in_head(
+            context, texts.run_reminders.format(reminders=_fenced(at_start, salt=texts.salt))
+        )
     return context
 
 
@@ -196,10 +198,10 @@ def _stays(reminder: Reminder, before: ReminderCount, turn: int) -> bool:
     return reminder.attach == "run_start" and before["turn"] == turn
 
 
-def _fenced(reminders: Sequence[Reminder], *around: str) -> str:
+def _fenced(reminders: Sequence[Reminder], *around: str, salt: str) -> str:
     # Only the tag of this fence is escaped: a developer may well ask for an answer between
     # `<answer>` tags, which `Fence` would escape.
-    key = Fence.around(*(reminder.text for reminder in reminders), *around).key
+    key = Fence.around(*(reminder.text for reminder in reminders), *around, salt=salt).key
     return "\n".join(
         f'<reminder key="{key}">\n{_TAG.sub("&lt;", each.text)}\n</reminder key="{key}">'
         for each in reminders

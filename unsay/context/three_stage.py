@@ -330,9 +330,8 @@ class ThreeStage(Strategy):
             if removable := ctx.removable(self._until(ctx, goal, room=0)):
                 return removable
         halved = [self.recents >> shift for shift in range(self.recents.bit_length() + 1)]
-        newest = {
-            ctx.conversation[index].id for step in steps(ctx.conversation)[-1:] for index in step
-        }
+        messages = ctx.conversation
+        newest = {messages[index].id for step in steps(messages)[-1:] for index in step}
         for primers, recents in [*((self.primers, kept) for kept in halved), (0, 0)][times:]:
             middle = self.middle(ctx, primers=primers, recents=recents)
             if removable := ctx.removable(m for m in middle if m.id not in newest):

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from langchain_core.messages import AnyMessage
 
@@ -20,6 +21,7 @@ from unsay.effects import Steps
 from unsay.messages.annotations import spoken
 from unsay.messages.boundaries import safe_split
 from unsay.messages.content import text_of
+from unsay.messages.sources import has_sources
 from unsay.topic_shift import TopicMemory
 from unsay.types import ExpandedTopic, Segment, Topic
 
@@ -31,6 +33,8 @@ TOPICS = 24  # most topics of a thread
 # Topics that remain once there are too many. Dropping one at a time would change the beginning of
 # each context and invalidate the provider's cache. Source: own measurement.
 TOPICS_KEPT = 16
+
+SUMMARY = ("summary", "summarized_through", "sources")  # fields of a topic that belong together
 
 
 def current_topic_id(segments: Sequence[Segment]) -> str | None:
@@ -54,6 +58,33 @@ def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -
     places = {message.id: index for index, message in enumerate(messages)}
     live = [segment for segment in segments if segment["start"] in places]
     return sorted(live, key=lambda segment: places[segment["start"]])
+
+
+def live_topics(
+    messages: Sequence[AnyMessage], topics: Sequence[Topic], sources: Collection[str]
+) -> list[Topic]:
+    """Return the topics, without the summaries of which a message was removed or rewritten.
+
+    `sources` are those of the messages, and of the offloaded ones before them.
+    """
+    ids = {message.id for message in messages}
+
+    def holds(topic: Topic) -> bool:
+        return topic["summarized_through"] in ids and has_sources(topic, sources)
+
+    return [each if holds(each) else without_summary(each) for each in topics]
+
+
+def without_summary(topic: Topic) -> Topic:
+    """Return a topic without its summary; that of its offloaded messages stays."""
+    plain = {key: value for key, value in topic.items() if key not in SUMMARY}
+    return cast("Topic", {**plain, "summary": None, "summarized_through": None})
+
+
+def with_summary_of(topic: Topic, other: Topic) -> Topic:
+    """Return a topic with the summary of another record of it, if that has one."""
+    summary = {key: each for key, each in other.items() if key in SUMMARY}
+    return cast("Topic", {**topic, **summary})
 
 
 def by_topic(
@@ -99,20 +130,14 @@ def memories(
     offloaded = {topic["id"]: words for topic in topics if (words := topic.get("offloaded"))}
     named = [*(segment["topic_id"] for segment in reversed(segments)), *reversed(offloaded)]
     grouped = by_topic(messages, segments)
-    return [
-        TopicMemory(
-            topic_id=topic_id,
-            texts=(
-                *([offloaded[topic_id][:TEXT_CHARS]] if topic_id in offloaded else []),
-                *(
-                    text[:TEXT_CHARS]
-                    for message in grouped.get(topic_id, [])[-MEMORY_TEXTS:]
-                    if message.type in ("human", "ai") and (text := text_of(message)).strip()
-                ),
-            ),
-        )
-        for topic_id in list(dict.fromkeys(named))[:MEMORY_TOPICS]
-    ]
+    found: list[TopicMemory] = []
+    for topic_id in list(dict.fromkeys(named))[:MEMORY_TOPICS]:
+        newest = grouped.get(topic_id, [])[-MEMORY_TEXTS:]
+        said = [text_of(message) for message in newest if message.type in ("human", "ai")]
+        texts = [offloaded.get(topic_id, ""), *filter(str.strip, said)]
+        cut = tuple(text[:TEXT_CHARS] for text in texts if text)
+        found.append(TopicMemory(topic_id=topic_id, texts=cut))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,22 +250,17 @@ class TopicScoped(Strategy):
         shown = ctx.loaded | {m.id for name in opened for m in grouped.get(name, [])}
         shown |= self._kept_ids(ctx.messages, segments, grouped)
         firm = with_partners(ctx.messages, ctx.pins | ctx.pending)
-        kept = {
-            message.id
-            for index, message in enumerate(ctx.messages)
-            if message.id in shown or index in firm or message.type == "system"
-        }
+        shown |= {m.id for m in ctx.messages if m.type == "system"}
+        kept = {m.id for index, m in enumerate(ctx.messages) if m.id in shown or index in firm}
         known = {segment["topic_id"] for segment in segments}
-        by_id = {k: v for k, v in ctx.compaction.get("topics", {}).items() if k in known}
+        compaction = ctx.compaction.copy()
+        if topics := compaction.get("topics"):
+            compaction["topics"] = {k: v for k, v in topics.items() if k in known}
+        others = [message.id or "" for message in ctx.messages if message.id not in kept]
         return replace(
             ctx,
             messages=[message for message in ctx.messages if message.id in kept],
-            other_topics=(
-                *ctx.other_topics,
-                *(m.id or "" for m in ctx.messages if m.id not in kept),
-            ),
-            compaction={**ctx.compaction, "topics": by_id}
-            if ctx.compaction.get("topics")
-            else ctx.compaction,
+            other_topics=(*ctx.other_topics, *others),
+            compaction=compaction,
             topic_id=topic,
         )

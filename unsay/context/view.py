@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
@@ -45,11 +46,11 @@ def head_of(
     # What changes least comes first, so that most of the provider's cache stays valid.
     known = offloaded.get("instructions", []) if offloaded else []
     live = (text_of(message) for message in transcript if message.type == "system")
-    parts = [
-        *([system_prompt] if system_prompt else []),
-        *(text for text in (*known, *live) if text.strip()),
-        *(["\n".join([texts.summary_heading, *map(fenced, summaries)])] if summaries else []),
-    ]
+    parts = [system_prompt] if system_prompt else []
+    parts += [text for text in (*known, *live) if text.strip()]
+    if summaries:
+        quotes = [fenced(each, texts) for each in summaries]
+        parts.append("\n".join([texts.summary_heading, *quotes]))
     return [SystemMessage("\n\n".join(parts))] if parts else []
 
 
@@ -107,12 +108,8 @@ def sendable(
     to add; with `None` as `provider` only the rules that all providers share apply.
     `readable`: whether the model can read the rest of a result longer than `max_tool_result_bytes`.
     """
-    shown = [
-        shortened_result(message, max_tool_result_bytes, readable=readable)
-        if isinstance(message, ToolMessage)
-        else message
-        for message in context
-    ]
+    shorten = partial(shortened_result, limit_bytes=max_tool_result_bytes, readable=readable)
+    shown = [shorten(each) if isinstance(each, ToolMessage) else each for each in context]
     interrupted = texts.interrupted_tool
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
 
@@ -132,7 +129,8 @@ def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]
 
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
-    fenced = texts.document.format(document=Fence.around(words).wrap("document", words))
+    fence = Fence.around(words, salt=texts.salt)
+    fenced = texts.document.format(document=fence.wrap("document", words))
     blocks = document.content if isinstance(document.content, list) else []
     others = [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
@@ -146,6 +144,7 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
         *hints.lessons,
         hints.guidance or "",
         *hints.earlier_answers,
+        salt=texts.salt,
     )
     parts = [texts.found_nothing] if hints.found_nothing else []
     if hints.lessons:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
@@ -33,12 +33,13 @@ from unsay.operations.restore import (
 )
 from unsay.operations.rollback import count_turns, live_branch
 from unsay.operations.targets import safe_base
-from unsay.state import State
+from unsay.state import State, Update
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
 from unsay.types import StoredBranch
 
 LIVE = "live"  # name of the current branch
+REMOVAL = ("id", "kind", "base", "reason", "created_at")  # what a stored branch tells of itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +196,9 @@ def _begin(
         )
     scope = other.scope()
     update = yield from restoring.fork(state, scope, live, handle.thread_id)
-    yield from other.write(State(), scope, update)
+    # With the same salt its contexts begin as those of this thread, which a provider has cached.
+    salt = (yield from handle.salted_scope()).salt
+    yield from other.write(State(), scope, cast("Update", {**update, "salt": salt}))
     entry = yield from find_session(*handle.address)
     yield from revise(
         *other.address,
@@ -217,32 +220,17 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
     listed = [_branch(transcript, id=LIVE, kind=LIVE)]
-    listed += [
-        _branch(
-            branch["messages"],
-            branch["drafts"],
-            id=branch["id"],
-            kind=branch["kind"],
-            base=branch["base"],
-            reason=branch["reason"],
-            created_at=branch["created_at"],
-        )
-        for branch in reversed(branches_beside(transcript, branches))
-    ]
+    for branch in reversed(branches_beside(transcript, branches)):
+        own = {name: value for name, value in branch.items() if name in REMOVAL}
+        listed.append(_branch(branch["messages"], branch["drafts"], **own))
     for entry in entries:
         if entry.forked_from == handle.thread_id:
             other = yield from _reader(handle, entry.thread_id).transcript()
             places = [index for index, m in enumerate(other) if m.id == entry.forked_at]
-            listed.append(
-                _branch(
-                    other[places[0] + 1 :] if places else other,
-                    id=entry.thread_id,
-                    kind="thread",
-                    base=entry.forked_at,
-                    reason=entry.title,
-                    created_at=entry.created_at,
-                )
-            )
+            after = other[places[0] + 1 :] if places else other
+            origin: dict[str, Any] = {"base": entry.forked_at, "created_at": entry.created_at}
+            origin |= {"id": entry.thread_id, "kind": "thread", "reason": entry.title}
+            listed.append(_branch(after, **origin))
     return Rows(listed)
 
 

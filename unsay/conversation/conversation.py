@@ -154,15 +154,9 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
                 for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was
                 used for another text.
         """
-        opening = partial(
-            open_turn,
-            text=text,
-            documents=documents,
-            images=images,
-            turn_id=turn_id,
-            answer=answer,
+        return self._streamed(
+            lambda thread: open_turn(thread, text, documents, turn_id, answer, images), turn_id
         )
-        return self._streamed(opening, turn_id)
 
     @checked
     def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
@@ -227,7 +221,7 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
     """
 
     @checked
-    async def stream(
+    def stream(
         self,
         text: str,
         *,
@@ -241,28 +235,18 @@ class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
         The arguments and errors are those of `Conversation.stream`. Nothing happens before the first
         event is read; closing the generator early stops the turn, which `resume` can continue.
         """
-        opening = partial(
-            open_turn,
-            text=text,
-            documents=documents,
-            images=images,
-            turn_id=turn_id,
-            answer=answer,
+        return self._streamed(
+            lambda thread: open_turn(thread, text, documents, turn_id, answer, images), turn_id
         )
-        async with aclosing(self._streamed(opening, turn_id)) as events:
-            async for event in events:
-                yield event
 
     @checked
-    async def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
+    def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
         """Resume a stopped turn, and stream its events; the last one is the reply.
 
         `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
         of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
         """
-        async with aclosing(self._streamed(partial(open_resumed, decision=decision))) as events:
-            async for event in events:
-                yield event
+        return self._streamed(partial(open_resumed, decision=decision))
 
     async def _streamed(
         self, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from unsay.conversation.memory import load_turns
 from unsay.conversation.results import Rows, counted
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
@@ -22,9 +23,7 @@ from unsay.messages.content import language_of, text_of
 from unsay.operations import lessons as kept
 from unsay.operations import visibility
 from unsay.operations.commands import score_text
-from unsay.operations.lessons import Lesson
-from unsay.operations.pending import unanswered_ids
-from unsay.operations.ratings import Rating, rate_answer, rating_of
+from unsay.operations.lessons import Lesson, Rating, rate_answer, rating_of
 from unsay.state import State
 from unsay.types import Printed
 from unsay.verdicts import Exchange, Verdict
@@ -100,11 +99,8 @@ def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Step
         StorageError: The database failed, or stored data is missing or damaged.
     """
     state = yield from thread.decided()
-    state = yield from thread.reached(state, (), visibility.turns_needed(state, str(turn)))
-    messages, scope = (
-        visibility.turns_named(state, str(turn), unanswered_ids(state)),
-        thread.scope(),
-    )
+    state, messages = yield from load_turns(thread, state, turn)
+    scope = thread.scope()
     update = rate_answer(messages, scope, label, note)
     yield from thread.write(state, scope, update)
     rating = rating_of(update["messages"][0])

@@ -26,10 +26,10 @@ from unsay.operations.forget import (
     forget_topic,
     left_out,
     make_entry,
+    pinned_ids,
 )
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.pending import unanswered_ids
-from unsay.operations.pin import pinned_ids
 from unsay.operations.recall import Find, ids_of, search_command
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update
@@ -75,7 +75,7 @@ def pin(
     state, scope = (yield from thread.decided()), thread.scope()
     page = None
     if message_id is None:
-        state, messages = yield from _turns(thread, state, turn)
+        state, messages = yield from load_turns(thread, state, turn)
         ids = [message.id or "" for message in messages]
     else:
         ids, page = [message_id], (yield from visibility.page_with(state, scope, message_id))
@@ -107,7 +107,7 @@ def unpin(
     state, scope = (yield from thread.decided()), thread.scope()
     ids = [message_id or ""]
     if message_id is None:
-        state, messages = yield from _turns(thread, state, turn)
+        state, messages = yield from load_turns(thread, state, turn)
         ids = [message.id or "" for message in messages]
     update = visibility.unpin(state, scope, ids)
     yield from thread.write(state, scope, update)
@@ -186,7 +186,7 @@ def forget(
     state, scope = (yield from thread.settled()), thread.scope()
     cause = Cause(reason=reason, created_at=scope.now())
     if what is None:
-        state, messages = yield from _turns(thread, state, turns)
+        state, messages = yield from load_turns(thread, state, turns)
         step = visibility.forget_turns(state, messages, unanswered_ids(state), cause)
     else:
         ends = {what} if through is None else {what, through}
@@ -326,7 +326,7 @@ def _score(questions: Sequence[str], result: ToolMessage, scope: Scope) -> Steps
     return max((relevance(question, words).score for question in comparable), default=None)
 
 
-def _turns(
+def load_turns(
     thread: ThreadHandle, state: State, turns: str | int | None
 ) -> Steps[tuple[State, list[AnyMessage]]]:
     """Load the named turns and commit this; return the state, and the messages of these turns.

@@ -22,7 +22,7 @@ from unsay.generation.draft import messages_of
 from unsay.generation.failed_calls import shown_payload
 from unsay.generation.judge import judge_exchange
 from unsay.history.branch import holder_of, list_stored_branches
-from unsay.history.failed_requests import FailedRequest, list_requests
+from unsay.history.runs import FailedRequest, list_requests
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
@@ -139,16 +139,14 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
             transcript if branch is None or not own else _with_branch(transcript, branch, branches)
         )
         for message, manifest in own:
-            calls.setdefault(
-                key_of(message),
-                TurnCall(
-                    branch=place,
-                    kind=kind,
-                    score=annotation_of(message).get("score"),
-                    words=preview(text_of(message)),
-                    context=read_manifest(message, manifest, transcript_then),
-                ),
+            call = TurnCall(
+                branch=place,
+                kind=kind,
+                score=annotation_of(message).get("score"),
+                words=preview(text_of(message)),
+                context=read_manifest(message, manifest, transcript_then),
             )
+            calls.setdefault(key_of(message), call)
     return sorted(calls.values(), key=lambda call: (call.context.attempt, call.context.call))
 
 
@@ -315,7 +313,8 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
     provider would refuse the request.
     """
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
-    found, scope = asked_turn(timeline_of(thread, state).turns, turn), thread.scope()
+    found = asked_turn(timeline_of(thread, state).turns, turn)
+    scope = yield from thread.salted_scope()
     try:
         model = yield scope.resolve("answerer")
     except MissingModelError:
@@ -360,11 +359,8 @@ def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered
     value = {"messages": sent} if is_graph(other) else sent
     try:
         reply = yield scope.ask(other, value, quiet=True)
-        answer = (
-            reply
-            if isinstance(reply, AIMessage)
-            else messages_of(reply, {message.id for message in sent})[-1]
-        )
+        known = {message.id for message in sent}
+        answer = reply if isinstance(reply, AIMessage) else messages_of(reply, known)[-1]
     except Exception as error:  # noqa: BLE001 - any client may raise anything; the error is the result
         return Answered(answer="", reason=str(error), error=type(error).__name__)
     if isinstance(answer, AIMessage) and answer.tool_calls:

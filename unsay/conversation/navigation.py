@@ -13,16 +13,21 @@ from unsay.history.token_usage import tokens_of
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import first_questions, is_question, spoken
 from unsay.messages.content import calls_of, text_of
-from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.automatic import turn_step
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
+from unsay.operations.compensate import compensations_of
 from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
-from unsay.operations.record_events import log_checkpoints
+from unsay.operations.record_events import add_note, log_checkpoints
 from unsay.operations.remove import remove_turn
-from unsay.operations.reversal import change_made, checkpoint_step
+from unsay.operations.reversal import (
+    below_waiting,
+    change_made,
+    checkpoint_step,
+    load_archived_steps,
+)
 from unsay.operations.rollback import (
     count_changes,
     count_turns,
@@ -36,9 +41,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
-from unsay.operations.state_history import add_note
 from unsay.operations.targets import rollback_targets, target_of
-from unsay.operations.undoable_calls import compensations_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
 from unsay.types import Checkpoint, CheckpointReason
@@ -241,10 +244,9 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
     if turn is not None and not turn["done"]:  # an interrupted turn is the newest step
         step = turn_step(state, turn["branches"], turn["pending"])
         operations = with_step(state, step)["operations"]
-    state = {
-        **(yield from thread.reached(state, step_places(operations))),
-        "operations": operations,
-    }
+    operations = below_waiting(operations, _kept(thread, state))
+    reached = yield from thread.reached(state, step_places(operations))
+    state = {**reached, "operations": operations}
     scope = thread.scope(confirm)
     waiting = _kept(thread, state)
     if operations and operations[-1]["kind"] == "rollback":

@@ -11,7 +11,7 @@ from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text, score_text
-from unsay.operations.compensation_report import report_text, stays_in_effect
+from unsay.operations.compensate import report_text, stays_in_effect
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import Checkpoint, Printed, TopicChange
@@ -195,12 +195,9 @@ class Preview(Printed):
             question, *labels = "質問", "チェックポイント", "ツール呼び出し", "取り消す呼び出し"
             labels.append("取り消せない処理")
         else:
-            counts = (
-                counted(self.turns, "turn"),
-                counted(messages, "message"),
-                counted(tokens, "token"),
-            )
-            first = f"A rollback to {self.at} removes {', '.join(counts)}."
+            numbers = {"turn": self.turns, "message": messages, "token": tokens}
+            counts = ", ".join(counted(number, noun) for noun, number in numbers.items())
+            first = f"A rollback to {self.at} removes {counts}."
             question, *labels = "Question", "Checkpoints", "Tool calls", "To undo"
             labels.append("Cannot be undone")
         rows = [(question, preview(each)) for each in self.questions]
@@ -334,14 +331,24 @@ def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
         kind="answer",
         text=text_of(answer),
         message_id=answer.id,
-        score=annotation.get("score"),
-        outcome=annotation.get("outcome"),
-        reason=annotation.get("reason", ""),
         topic=annotation.get("topic", ""),
-        topic_change=annotation.get("topic_change"),
-        flag=annotation.get("flag"),
-        rollbacks=annotation.get("rollbacks", 0),
-        removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
-        checkpoints_removed=tuple(annotation.get("dropped_checkpoints", ())),
         checkpoint_id=next(own, None),
+        **judged_fields(annotation),
     )
+
+
+def judged_fields(annotation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that `Reply` and `TimelineTurn` share, from an answer's annotation.
+
+    An empty annotation gives those of a question that waits.
+    """
+    return {
+        "score": annotation.get("score"),
+        "outcome": annotation.get("outcome"),
+        "reason": annotation.get("reason", ""),
+        "topic_change": annotation.get("topic_change"),
+        "flag": annotation.get("flag"),
+        "rollbacks": annotation.get("rollbacks", 0),
+        "removed": tuple(Removed(**each) for each in annotation.get("removed", ())),
+        "checkpoints_removed": tuple(annotation.get("dropped_checkpoints", ())),
+    }

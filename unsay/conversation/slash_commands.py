@@ -29,7 +29,7 @@ from unsay.interrupts import refuse_undecided
 from unsay.messages.content import preview, text_of
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import changes_nothing, command_of
-from unsay.operations.compensation_report import report_text
+from unsay.operations.compensate import report_text
 from unsay.operations.dispatch import messages_needed, obey
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import commands_answered, unanswered_ids, with_waiting
@@ -100,10 +100,8 @@ def _words_before(thread: ThreadHandle, state: Mapping[str, Any]) -> Steps[list[
     text is empty in a new thread.
     """
     session = yield from find_session(*thread.address)
-    words = [
-        session.title if session else "",
-        *(n["topic"] for n in state.get("state_history", [])),
-    ]
+    topics = [entry["topic"] for entry in state.get("state_history", [])]
+    words = [session.title if session else "", *topics]
     return [AIMessage(" ".join(filter(None, words)))]
 
 
@@ -140,10 +138,8 @@ def known_notice(
     stored, it only says that the command was carried out. Raises `ConflictError` if the text of the
     earlier command was another one.
     """
-    place, order = (
-        (yield from find_place(*thread.address, message.id or "")),
-        state.get("last_order"),
-    )
+    place = yield from find_place(*thread.address, message.id or "")
+    order = state.get("last_order")
     if place is not None and place.startswith("{"):
         record = json.loads(place)
     elif order is not None and order["id"] == message.id:

@@ -172,12 +172,9 @@ def _axes(panel: _Panel, timeline: TimelineData) -> None:
     panel.rule(_height_of(high), _MARK, dashes="2 4")
     # Close thresholds would write over each other.
     apart = max(0.0, 16 - (_height_of(low) - _height_of(high))) / 2
-    panel.text(
-        _RIGHT + 8, _height_of(high) + 4 - apart, f"{words['saved_from']} ≥ {high:.2f}", _MARK
-    )
-    panel.text(
-        _RIGHT + 8, _height_of(low) + 4 + apart, f"{words['fails_under']} < {low:.2f}", _FAILED
-    )
+    x = _RIGHT + 8
+    panel.text(x, _height_of(high) + 4 - apart, f"{words['saved_from']} ≥ {high:.2f}", _MARK)
+    panel.text(x, _height_of(low) + 4 + apart, f"{words['fails_under']} < {low:.2f}", _FAILED)
 
 
 def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:

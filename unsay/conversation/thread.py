@@ -5,28 +5,27 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, convert_to_messages
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot, StateUpdate
 
-from unsay.arguments import check_text
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
 from unsay.graph.compiled import HostGraph, Trusted
+from unsay.graph.host_input import read_input
 from unsay.history.compensations import Compensation, Report
 from unsay.history.runs import run_named_after
 from unsay.history.threads import find_session, load_pending_input, refuse_ended, revise
 from unsay.interrupts import refuse_undecided
-from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import command_of
 from unsay.operations.compact import title_of
 from unsay.operations.compensate import run_compensations, schedule_compensations
+from unsay.operations.host_changes import prepare_change
 from unsay.operations.offload import load_all, load_segments
 from unsay.operations.pending import find_pending, open_turn
-from unsay.operations.provenance import false_claims, preceded_by, with_messages
+from unsay.operations.provenance import trusted
 from unsay.operations.record_events import write_ahead
 from unsay.operations.rollback import count_turns
 from unsay.operations.run_lifecycle import DIED, give_up_run
@@ -70,12 +69,9 @@ def take(database: Database, thread_id: str, settings: Settings) -> Steps[Hold]:
         ThreadBusyError: Another writer had the thread for the setting `thread_wait_seconds`.
     """
     wait, lease = settings.thread_wait_seconds, settings.lease_seconds
+    taking = take_thread(database.leases, thread_id, wait_seconds=wait, lease_seconds=lease)
     with translated(database.path):
-        return (
-            yield from take_thread(
-                database.leases, thread_id, wait_seconds=wait, lease_seconds=lease
-            )
-        )
+        return (yield from taking)
 
 
 def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[T]) -> Steps[T]:
@@ -142,6 +138,13 @@ class ThreadHandle:
             labels=check_labels((self.context or {}).get("labels")),
         )
 
+    def salted_scope(self) -> Steps[Scope]:
+        """Return a scope whose texts have the thread's salt, as those of its runs."""
+        saver = self.database.saver
+        found = yield Call.of(saver.get_tuple, saver.aget_tuple, self.config)
+        salt = found.checkpoint["channel_values"].get("salt") if found else None
+        return replace(self.scope(), salt=salt) if salt else self.scope()
+
     def take(self) -> Steps[Hold]:
         """Wait for the right to write to the thread, and return it; the caller releases it.
 
@@ -170,12 +173,13 @@ class ThreadHandle:
     def snapshot(self) -> Steps[StateSnapshot]:
         """Return the stored state with LangGraph's metadata; its values are empty for a new thread.
 
+        They have only annotations that unsay wrote, whatever a host put into a message.
         A handle with `writes` first commits what a crash left: a step, or input that no run took.
         """
         reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
         snapshot: StateSnapshot = yield reading
         if not self.writes:
-            return snapshot
+            return (yield from self._trusted(snapshot))
         # A process may have died between a step's writes and its checkpoint: the state then shows
         # what the next input would drop. Such a step is committed first.
         if snapshot.tasks and not snapshot.next:
@@ -188,9 +192,12 @@ class ThreadHandle:
             start: Any = Trusted({})
             yield from self.commit(lost, StateUpdate(start, START))
         else:
-            return snapshot
-        snapshot = yield reading
-        return snapshot
+            return (yield from self._trusted(snapshot))
+        return (yield from self._trusted((yield reading)))
+
+    def _trusted(self, snapshot: StateSnapshot) -> Steps[StateSnapshot]:
+        values: Any = snapshot.values
+        return snapshot._replace(values=(yield from trusted(values, self.scope())))
 
     def _lost(self, snapshot: StateSnapshot) -> Steps[Update | None]:
         """Return an update with the input of a process that died before its run; else `None`.
@@ -203,7 +210,7 @@ class ThreadHandle:
             return None
         messages = snapshot.values.get("messages", [])
         known_ids = {message.id for message in messages}
-        command = parse_command(text_of(pending[-1]))
+        command = command_of(pending, pending[-1], self.scope().settings)
         run_id = run_named_after(self.thread_id, pending[-1].id)
         if command is None and all(message.id not in known_ids for message in pending):
             state: Any = {**snapshot.values, "messages": [*messages, *pending]}
@@ -323,8 +330,8 @@ class ThreadHandle:
         """Add messages to the transcript without a model call.
 
         A message with the id of one in the transcript replaces it, and a `RemoveMessage` removes
-        one. The next turn judges the answers among the new messages, and rolls them back if they
-        fail.
+        one. `undo` takes all of this back as one step. The next turn judges the answers among the
+        new messages, and rolls them back if they fail.
 
         Args:
             messages: Anything that LangChain reads as messages.
@@ -336,28 +343,16 @@ class ThreadHandle:
             StorageError: The database failed, or stored data is missing or damaged.
         """
         try:
-            read = convert_to_messages(list(messages))
-        except Exception as error:  # LangChain raises many kinds, also from the caller's iterator
-            raise InputError(f"These are not messages that LangChain reads: {error}") from error
-        for each in read:
-            check_text(each.content, "add: a message")
-        given = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
+            listed = list(messages)
+        except Exception as error:  # of the caller's iterator
+            raise InputError(f"add: the messages cannot be listed: {error}") from error
+        given = read_input({"messages": listed}).value["messages"]
         snapshot = yield from self.snapshot()
         refuse_undecided(snapshot)
         refuse_ended((yield from find_session(*self.address)))
         state: Any = snapshot.values
-        update = Update(messages=given)
-        if any(message.id == REMOVE_ALL_MESSAGES for message in given):
-            update["offloaded"] = None
-        else:
-            # The state must hold what the messages replace or remove. For a removal it must also
-            # hold one message before: a host that removed all known messages emptied the thread.
-            offloaded = offloaded_of(state)
-            if offloaded is not None:
-                removes = any(message.type == "remove" for message in given)
-                last = {offloaded["last"]} if removes else set()
-                yield from self.reached(state, {*(message.id for message in given), *last})
-        yield from self.commit(update)
+        kept = yield from prepare_change(state, None, [given], self.scope(), "update")
+        yield from self.commit({**kept, "messages": [*kept.get("messages", []), *given]})
         yield from self.list_thread((yield from self.snapshot()).values)
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
@@ -373,12 +368,10 @@ class ThreadHandle:
         # Before the commit only the intention is stored; tools run after it. So a crash never
         # leaves a call undone that is still in the transcript.
         yield from schedule_compensations(state, scope, update)
-        corrected = yield from false_claims(state, scope)
-        state = with_messages(state, corrected)
         update = yield from write_ahead(state, scope, update)
         if self.order is not None:
             update["last_order"] = self.order
-        yield from self.commit(preceded_by(corrected, update))
+        yield from self.commit(update)
         report = yield from run_compensations(state, scope)
         if report.outcomes:
             yield from self.commit(Update(pending_compensations=[]))

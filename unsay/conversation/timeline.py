@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
 from unsay.context.topics import by_topic
-from unsay.conversation.results import Removed
+from unsay.conversation.results import judged_fields
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline_data import (
@@ -41,7 +41,7 @@ from unsay.messages.annotations import (
     is_question,
 )
 from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import command_of
 from unsay.operations.rollback import readable_branches
 from unsay.operations.unsaved_attempts import find_stored
 from unsay.operations.visibility import no_turn
@@ -87,20 +87,13 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
             answer=None if answer is None else text_of(answer),
             message_id=message_id,
             question_id=question_id,
-            score=annotation.get("score"),
-            outcome=annotation.get("outcome"),
-            reason=annotation.get("reason", ""),
             topic=topics.get(message_id, ""),
-            flag=annotation.get("flag"),
-            rollbacks=annotation.get("rollbacks", 0),
             pinned=not pinned.isdisjoint(ids),
             forgotten=not forgotten.isdisjoint(ids),
             skipped=annotation.get("skipped", False),
             step_ids=tuple(step_ids),
-            topic_change=annotation.get("topic_change"),
             similarity=annotation.get("similarity"),
-            removed=tuple(Removed(**each) for each in annotation.get("removed", ())),
-            checkpoints_removed=tuple(annotation.get("dropped_checkpoints", ())),
+            **judged_fields(annotation),
         )
         step_ids.clear()
         turns.append(turn)
@@ -214,8 +207,8 @@ def _pending_of(
 
     `None` if no question waits.
     """
-    known = {message.id for message in state["messages"]}
-    waiting = [m for m in stored if m.id not in known and parse_command(text_of(m)) is None]
+    known, settings = {message.id for message in state["messages"]}, thread.scope().settings
+    waiting = [m for m in stored if m.id not in known and command_of([m], m, settings) is None]
     turn = state.get("turn")
     if turns and turns[-1].answer is None:
         question, question_id = turns[-1].question, turns[-1].question_id

@@ -70,29 +70,27 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     Of a long thread only the newest `SHOWN_TURNS` are included. Branches of commands alone are left
     out.
     """
-    first = max(0, len(timeline.turns) - SHOWN_TURNS)
+    first, marks = max(0, len(timeline.turns) - SHOWN_TURNS), timeline.checkpoints
     hidden, shown = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
     placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
     kept = [branch for branch in timeline.branches if branch["size"]]  # others hold only commands
     branches = sum(branch["base"] in earlier for branch in kept)
     words = texts.tree_words
-    left_out = words["earlier"].format(turns=counted_in(texts, len(hidden), "earlier turn"))
+    turns = counted_in(texts, len(hidden), "earlier turn")
+    left_out = words["earlier"].format(turns=turns) if hidden else ""
+    if branches:
+        left_out += words["at_them"].format(branches=counted_in(texts, branches, "branch"))
     return Outline(
         at_start=_branches_at(kept, None),
-        checkpoints_at_start=_at_start(timeline.checkpoints),
-        left_out=(left_out if hidden else "")
-        + (
-            words["at_them"].format(branches=counted_in(texts, branches, "branch"))
-            if branches
-            else ""
-        ),
+        checkpoints_at_start=tuple(_label(c) for c in marks if c["message_id"] is None),
+        left_out=left_out,
         rows=tuple(
             TurnRow(
                 turn=turn,
                 notes=_notes_of(turn, timeline, texts),
-                step_checkpoints=_step_checkpoints_at(timeline.checkpoints, turn),
-                checkpoints=_checkpoints_at(timeline.checkpoints, turn, placed),
+                step_checkpoints=_step_checkpoints_at(marks, turn),
+                checkpoints=_checkpoints_at(marks, turn, placed),
                 branches=_branches_at(kept, *_names(turn)),
             )
             for turn in shown
@@ -114,10 +112,6 @@ def _checkpoints_at(
             or (checkpoint["message_id"] not in placed and checkpoint["turn"] == turn.number)
         )
     )
-
-
-def _at_start(checkpoints: Sequence[Checkpoint]) -> tuple[str, ...]:
-    return tuple(_label(each) for each in checkpoints if each["message_id"] is None)
 
 
 def _step_checkpoints_at(checkpoints: Sequence[Checkpoint], turn: TimelineTurn) -> tuple[str, ...]:
@@ -205,12 +199,8 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
 
     So the whole text can be wider. A reason that only repeats the kind is left out.
     """
-    # A reason that only repeats the kind says nothing.
-    reason = (
-        ""
-        if branch["reason"] in ("rollback", branch["kind"])
-        else one_line(branch["reason"], cells)
-    )
+    repeats = branch["reason"] in ("rollback", branch["kind"])
+    reason = "" if repeats else one_line(branch["reason"], cells)
     size = counted_in(texts, branch["size"], "message")
     head = texts.listed([texts.branch_kinds.get(branch["kind"], branch["kind"]), size])
     return head + (f": {reason}" if reason else "")
@@ -236,23 +226,15 @@ def tree_text(timeline: TimelineData, texts: Texts | None = None, *, color: bool
     if not timeline.turns and not waits:
         lines.append(texts.no_turns)
     if timeline.turns or tree.at_start or tree.checkpoints_at_start:
-        lines += [
-            " ".join(
-                [
-                    f"○ {texts.tree_words['start']}",
-                    *(pen.write("mark", f"◆ {name}") for name in tree.checkpoints_at_start),
-                ]
-            ),
-            *pen.branches(tree.at_start, "│" if tree.rows else " "),
-        ]
+        names = [pen.write("mark", f"◆ {name}") for name in tree.checkpoints_at_start]
+        lines.append(" ".join([f"○ {texts.tree_words['start']}", *names]))
+        lines += pen.branches(tree.at_start, "│" if tree.rows else " ")
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += [*_turn_lines(timeline, tree, pen), *waits]
     if tree.elsewhere:
-        lines += [
-            pen.write("faint", texts.tree_words["elsewhere"]),
-            *pen.branches(tree.elsewhere, " "),
-        ]
+        lines.append(pen.write("faint", texts.tree_words["elsewhere"]))
+        lines += pen.branches(tree.elsewhere, " ")
     lines += [pen.write("faint", forgotten_line(each, texts)) for each in timeline.forgotten]
     return "\n".join(lines)
 

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import START
+from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from unsay.conversation.decisions import check_decision, decided
 from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.slash_commands import (
     answer_command,
@@ -17,12 +17,13 @@ from unsay.conversation.slash_commands import (
     known_notice,
     used_for_another,
 )
-from unsay.conversation.stored_turns import find_turn
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, NothingToResumeError
 from unsay.graph.compiled import Trusted
-from unsay.history.branch import answers_in
+from unsay.graph.time_travel import drop_failed_decision
+from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
+from unsay.history.runs import find_run, run_named_after
 from unsay.history.threads import (
     TITLE_CHARS,
     find_session,
@@ -42,11 +43,81 @@ from unsay.messages.annotations import (
     spoken,
 )
 from unsay.messages.content import preview, question_content, text_of
-from unsay.operations.commands import parse_command
+from unsay.operations.commands import command_of, parse_command
 from unsay.operations.pending import check_message, commands_answered, find_pending
+from unsay.operations.restore import BRANCH_PREFIX
 from unsay.operations.run_lifecycle import resume_run
-from unsay.state import Update
-from unsay.storage.items import freeze_messages
+from unsay.state import Update, offloaded_of
+from unsay.storage.items import freeze_messages, get_item
+from unsay.storage.segments import read_back
+from unsay.types import Checkpoint
+
+
+def check_decision(decision: Any) -> None:
+    """Raise `InputError` if a decision is a mapping with a key that is not text."""
+    # LangGraph searches such keys for the ids of interrupts.
+    if isinstance(decision, Mapping) and not all(isinstance(key, str) for key in decision):
+        raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
+
+
+def decided(thread: ThreadHandle, snapshot: StateSnapshot, decision: Any) -> Steps[Command[Any]]:
+    """Return the graph's input that continues a waiting turn with a decision.
+
+    If several calls ask at once, the decision answers the first, which the reply has shown, or by
+    its keys those with these ids.
+
+    Raises `NothingToResumeError` if the thread waits for none.
+    """
+    if not snapshot.interrupts:
+        raise NothingToResumeError("This thread waits for no decision; send a new message")
+    yield from drop_failed_decision(thread.database.saver, snapshot)
+    ids = [each.id for each in snapshot.interrupts]
+    by_id = isinstance(decision, Mapping) and decision and decision.keys() <= set(ids)
+    return Command(resume=decision if len(ids) == 1 or by_id else {ids[0]: decision})
+
+
+Place = tuple[str, Sequence[AnyMessage], Sequence[Checkpoint]]
+"""A message's id, the messages among which it is, and their checkpoints."""
+
+
+def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> Steps[Place | None]:
+    """Find a turn's message in the transcript, a branch or an offloaded segment.
+
+    The result is its id, the messages around it and their checkpoints; `None` if nothing is stored of it.
+    For a `/retry` command it is the place of the question under its new id. Raises
+    `DatabaseCorruptError` if the branch or segment is damaged.
+    """
+    transcript: Sequence[AnyMessage] = state.get("messages", ())
+    name: str | None = turn_id
+    while name is not None and not name.startswith(BRANCH_PREFIX):
+        if any(each.id == name for each in transcript):
+            return name, transcript, state.get("checkpoints", ())
+        turn_id, name = name, (yield from find_place(*thread.address, name))
+    if name is None:
+        return (yield from _find_offloaded(thread, state, turn_id))
+    item: Item | None = yield get_item(thread.store, branches_namespace(thread.thread_id), name)
+    if item is None:
+        return None
+    branch = unpack(item.value)
+    return turn_id, branch["messages"], branch["checkpoints"]
+
+
+def _find_offloaded(
+    thread: ThreadHandle, state: Mapping[str, Any], turn_id: str
+) -> Steps[Place | None]:
+    """Return the place of a turn's message in the offloaded segments; `None` if it is not there.
+
+    Raises `DatabaseCorruptError` if a segment is missing or damaged.
+    """
+    head, run_id = offloaded_of(state), run_named_after(thread.thread_id, turn_id)
+    # Reading segments is expensive, and none has a turn without a run.
+    if head is None or (yield from find_run(*thread.address, run_id)) is None:
+        return None
+    pages = yield from read_back(*thread.address, head, {turn_id})
+    messages = [message for page in reversed(pages) for message in page.messages]
+    if all(each.id != turn_id for each in messages):
+        return None
+    return turn_id, messages, state.get("checkpoints", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +242,8 @@ def _store_input(
     messages: list[AnyMessage] = [*retrieved, message]
     session = yield from find_session(*thread.address)
     refuse_ended(session)
-    words = "" if parse_command(text_of(message)) else preview(text_of(message), TITLE_CHARS)
+    is_command = command_of([message], message, thread.scope().settings) is not None
+    words = "" if is_command else preview(text_of(message), TITLE_CHARS)
     title = (session and session.title) or words
     pending_input = freeze_messages(messages)
     yield from revise(
@@ -294,7 +366,8 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     Args:
         thread: The thread.
         decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; if a tool or an agent
-            of yours asks, the answer that it expects. `None` resumes a turn that waits for none.
+            of yours asks, the answer that it expects; if several calls ask, the answer to the one
+            that the reply shows, and the next reply shows the next. `None` resumes a turn that waits for none.
             If the decision cannot be read, the reply asks for it again.
 
     Raises:

@@ -160,10 +160,8 @@ class EventBuilder:
                 self._answered[str(data.get("call", data).get("id"))] = False
             elif event["type"] == "tool_result":
                 whole = data.get("message")
-                name = (
-                    whole["data"].get("tool_call_id") if isinstance(whole, dict) and whole else None
-                )
-                self._answered[str(name or data.get("id"))] = True
+                inner = whole["data"] if isinstance(whole, dict) and whole else {}
+                self._answered[str(inner.get("tool_call_id") or data.get("id"))] = True
             return True
         if body_of(known) != body_of(event):
             raise EventConflictError(

@@ -180,10 +180,7 @@ def split_message(message: BaseMessage) -> list[NewEvent]:
         *(NewEvent("thinking", {**name, "block": block}) for block in pieces["thinking"]),
         NewEvent(kind, {"message": tree, "holes": holes}),
         *(NewEvent("tool_call", {**name, "call": call}) for call in pieces["call"]),
-        *(
-            NewEvent("verdict", {**name, "annotation": annotation})
-            for annotation in pieces["annotation"]
-        ),
+        *(verdict(str(message.id), annotation) for annotation in pieces["annotation"]),
     ]
 
 

@@ -261,53 +261,50 @@ class BackpressureEvent(TypedDict):
     pressure: Pressure
 
 
-class JudgeFailedEvent(TypedDict):
+class _ErrorEvent(TypedDict):
+    error: str
+
+
+class JudgeFailedEvent(_ErrorEvent):
     """The judge failed: the answer is unscored."""
 
     unsay: Literal["judge_failed"]
-    error: str
 
 
-class TopicFailedEvent(TypedDict):
+class TopicFailedEvent(_ErrorEvent):
     """The topic detector failed: the topic stays."""
 
     unsay: Literal["topic_failed"]
-    error: str
 
 
-class RecallFailedEvent(TypedDict):
+class RecallFailedEvent(_ErrorEvent):
     """The search for earlier messages failed: nothing is recalled."""
 
     unsay: Literal["recall_failed"]
-    error: str
 
 
-class SummaryFailedEvent(TypedDict):
+class SummaryFailedEvent(_ErrorEvent):
     """The summarizer failed: the context has no new summary."""
 
     unsay: Literal["summary_failed"]
-    error: str
 
 
-class ContextProblemEvent(TypedDict):
+class ContextProblemEvent(_ErrorEvent):
     """The strategy failed or could not do all of its work."""
 
     unsay: Literal["context_problem"]
-    error: str
 
 
-class AgentStateProblemEvent(TypedDict):
+class AgentStateProblemEvent(_ErrorEvent):
     """A channel of the agent that answers cannot be stored, and is not kept."""
 
     unsay: Literal["agent_state_problem"]
-    error: str
 
 
-class SegmentLostEvent(TypedDict):
+class SegmentLostEvent(_ErrorEvent):
     """Offloaded messages or a branch could not be read."""
 
     unsay: Literal["segment_lost"]
-    error: str
 
 
 StreamEvent = (

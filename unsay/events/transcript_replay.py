@@ -1,25 +1,192 @@
 """Transcript replay: compute the transcript from its events."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any, cast, get_args
 
 from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
+    HumanMessage,
     ToolMessage,
     message_to_dict,
     messages_from_dict,
 )
 
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
-from unsay.events.assembly import Assembly, Step
 from unsay.events.event_types import ENVELOPES, body_of, join_message, put
 from unsay.messages.annotations import KEY, turn_numbers
-from unsay.messages.truncation import shortened_result
+from unsay.messages.content import Part, Text, Thinking, ToolCall, message_of
+from unsay.messages.truncation import REASON, shortened_result
 from unsay.types import Checkpoint, Event, EventType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One event to replay, with its `name` in errors; without an envelope `data` is the whole event."""
+
+    kind: EventType
+    data: Mapping[str, Any]
+    name: str
+
+    def text(self) -> str:
+        """Return the text of a part, or the content of a tool result, as text; empty without both."""
+        return str(self.data.get("text", self.data.get("content", "")))
+
+    def need(self, key: str) -> str:
+        """Return a field; `TranscriptError` unless it is a text that is not empty."""
+        value = self.data.get(key)
+        if not isinstance(value, str) or not value:
+            raise TranscriptError(f"{self.name} has {key}={value!r}: give a text that is not empty")
+        return value
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    message_id: str | None
+    parts: list[Part] = field(default_factory=list)
+
+    def calls(self) -> dict[str, str]:
+        """Return the tools' names by the calls' ids, in the order of declaration."""
+        return {part.id: part.name for part in self.parts if isinstance(part, ToolCall)}
+
+
+class Assembly:
+    """Makes messages out of parts, one part at a time; `replay` uses it.
+
+    Results directly follow their calls: parts between a call and its result wait until all results
+    are known.
+    """
+
+    def __init__(self) -> None:
+        self._draft: _Draft | None = None  # the assistant's message in progress
+        self._asked: dict[str, str] = {}  # open calls of the last message: tool names by id
+        self._given: dict[str, AnyMessage] = {}  # their results so far
+        self._waiting: list[Step] = []  # parts that follow once all results are known
+        self._late: dict[str, str] = {}  # open calls of other messages: tool names by id
+
+    def note(self, data: Mapping[str, Any]) -> None:
+        """Record the calls of a whole message as open, or the call that it answers as done."""
+        self._late |= {str(call["id"]): call["name"] for call in data.get("tool_calls") or ()}
+        self._late.pop(str(data.get("tool_call_id")), None)
+
+    def feed(self, step: Step) -> list[AnyMessage]:
+        """Add one part, and return the messages that it completes, often none.
+
+        Raises `EventLogGapError` for a result without an open call, `TranscriptError` for a part
+        with a missing or wrong field.
+        """
+        if step.kind == "tool_result":
+            return self._result(step)
+        if self._asked:
+            self._waiting.append(step)
+            return []
+        name, draft = step.data.get("message_id"), self._draft
+        other = draft is not None and name not in (None, draft.message_id)
+        if draft is not None and (step.kind == "user_message" or other):
+            return [*self._flush(draft), *self.feed(step)]
+        if step.kind == "user_message":
+            return [HumanMessage(step.text(), id=name)]
+        self._draft = draft or _Draft(message_id=name)
+        self._draft.parts.append(_part(step))
+        return []
+
+    def rest(self) -> list[AnyMessage]:
+        """Return the unfinished messages with the parts that they have; a second call returns none.
+
+        A call without its result stays open, so that `feed` still accepts the result. Parts that
+        waited for results follow, and can raise the errors of `feed`.
+        """
+        made: list[AnyMessage] = []
+        while self._asked or self._draft:
+            made += self._flush(self._draft) if self._draft else self._settle()
+        return made
+
+    def _flush(self, draft: _Draft) -> list[AnyMessage]:
+        """End a draft and return its one message, in a list; its calls now wait for their results."""
+        self._draft, self._asked = None, draft.calls()
+        return [message_of(draft.parts, message_id=draft.message_id)]
+
+    def _result(self, step: Step) -> list[AnyMessage]:
+        name = step.need("id")
+        draft = self._draft
+        made = self._flush(draft) if draft is not None and name in draft.calls() else []
+        if name in self._asked and name not in self._given:
+            self._given[name] = _result_message(step, self._asked[name])
+            complete = len(self._given) == len(self._asked)
+            return [*made, *(self._settle() if complete else [])]
+        if name in self._late:
+            return [_result_message(step, self._late.pop(name))]
+        if any(part.kind == "tool_call" and part.data.get("id") == name for part in self._waiting):
+            self._waiting.append(step)
+            return made
+        raise EventLogGapError(
+            f"{step.name} is the result of call {name!r}, which is not open: its tool_call event is "
+            "missing, or it has a result already"
+        )
+
+    def _settle(self) -> list[AnyMessage]:
+        """Return the known results in the order of their calls, then what the waiting parts complete.
+
+        Raises the errors of `feed` for the waiting parts.
+        """
+        made = [self._given[name] for name in self._asked if name in self._given]
+        self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
+        self._asked, self._given = {}, {}
+        waiting, self._waiting = self._waiting, []
+        for step in waiting:
+            made += self.feed(step)
+        return made
+
+
+def _part(step: Step) -> Part:
+    if step.kind == "thinking":
+        return Thinking(
+            text=step.text(),
+            signature=step.data.get("signature"),
+            redacted=step.data.get("redacted"),
+        )
+    if step.kind == "tool_call":
+        args = step.data.get("args") or {}
+        if not isinstance(args, Mapping):
+            raise TranscriptError(
+                f"{step.name} has args={args!r}: give a dict of arguments by name"
+            )
+        return ToolCall(id=step.need("id"), name=step.need("name"), args=dict(args))
+    return Text(text=step.text())
+
+
+def _result_message(step: Step, tool: str) -> ToolMessage:
+    return ToolMessage(
+        content=_content(step.data),
+        tool_call_id=step.need("id"),
+        name=tool,
+        status="error" if step.data.get("is_error") else "success",
+        id=step.data.get("message_id"),
+    )
+
+
+def _content(data: Mapping[str, Any]) -> Any:
+    """Return a tool result's content: text or blocks as they are, anything else as JSON.
+
+    If the event says that the content was omitted, the JSON says so, with a preview if there is
+    one.
+    """
+    content = data.get("content", "")
+    if data.get("omitted"):
+        known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}
+        content = {"omitted": True, "reason": data.get("reason", REASON), **known}
+    elif isinstance(content, str) or (
+        isinstance(content, list)
+        and content
+        and all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
+    ):
+        return content
+    return json.dumps(content, ensure_ascii=False, default=repr)
+
 
 # The types of event that leave the transcript as it is.
 _ASIDE = frozenset(
@@ -84,10 +251,8 @@ def replay(
     for index, message in enumerate(messages):
         if max_tool_result_bytes is not None and isinstance(message, ToolMessage):
             given = transcript.previews.get(message.tool_call_id, {})
-            preview, bounds = given.get("preview"), given.get("bounds")
-            messages[index] = shortened_result(
-                message, max_tool_result_bytes, preview=preview, bounds=bounds
-            )
+            extent: Any = {key: given.get(key) for key in ("preview", "bounds")}
+            messages[index] = shortened_result(message, max_tool_result_bytes, **extent)
     turns = {None: 0, **turn_numbers(messages)}
     checkpoints = transcript.checkpoints.values()
     return Replayed(
@@ -343,23 +508,8 @@ class _Transcript:
             moved = {key: self.places.pop(key) for key in tail if key in keep}
             self.places |= back | moved
         returning = chain.from_iterable(branch.checkpoints for branch in branches)
-        self._return(returning, back)
-
-    def _return(self, checkpoints: Iterable[Checkpoint], messages: Collection[str]) -> None:
-        """Put back the checkpoints of `messages`, without a name that another one has by now."""
-        names = {made["name"] for made in self.checkpoints.values()}
-        returning = {
-            checkpoint["id"]: checkpoint
-            for checkpoint in checkpoints
-            if checkpoint["message_id"] in messages
-        }
-        for key, each in returning.items():
-            nameless = cast("Checkpoint", {**each, "name": None})
-            self.checkpoints[key] = nameless if each["name"] in names else each
-            names.add(each["name"])
-        if returning:
-            made = sorted(self.checkpoints.items(), key=lambda item: item[1]["created_at"])
-            self.checkpoints = dict(made)
+        checkpoints = with_returned(self.checkpoints.values(), returning, back, self.places)
+        self.checkpoints = {made["id"]: made for made in checkpoints}
 
     def _tail(self, step: Step, base: str | None) -> dict[str, _Tree]:
         """Return by id all messages, or those after `base`; `EventLogGapError` if it is unknown."""
@@ -371,11 +521,8 @@ class _Transcript:
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
         """Remove and return the checkpoints whose messages are no longer in the transcript."""
-        dropped = [
-            checkpoint
-            for checkpoint in self.checkpoints.values()
-            if checkpoint["message_id"] not in self.places and checkpoint["message_id"] is not None
-        ]
+        known = {None, *self.places}
+        dropped = [made for made in self.checkpoints.values() if made["message_id"] not in known]
         for checkpoint in dropped:
             del self.checkpoints[checkpoint["id"]]
         return dropped
@@ -394,6 +541,30 @@ def _gap(step: Step, why: str) -> EventLogGapError:
     return EventLogGapError(
         f"{step.name} does not fit the events before it: {why}. Restore the event log from a backup"
     )
+
+
+def with_returned(
+    checkpoints: Collection[Checkpoint],
+    returning: Iterable[Checkpoint],
+    message_ids: Collection[str | None],
+    order: Iterable[str | None],
+) -> list[Checkpoint]:
+    """Return the checkpoints, oldest first, with those of `returning` that are at `message_ids`.
+
+    A returning checkpoint loses its name if another one has it. `order` has the ids of the whole
+    transcript; a checkpoint of a message that is not there comes first.
+    """
+    names = {checkpoint["name"] for checkpoint in checkpoints}
+    restored = {c["id"]: c for c in returning if c["message_id"] in message_ids}
+    named: list[Checkpoint] = []
+    for checkpoint in restored.values():
+        named.append({**checkpoint, "name": None} if checkpoint["name"] in names else checkpoint)
+        names.add(checkpoint["name"])
+    if not named:
+        return list(checkpoints)
+    # Not by time, since clocks jump.
+    places = {name: place for place, name in enumerate(order)}
+    return sorted([*checkpoints, *named], key=lambda each: places.get(each["message_id"], -1))
 
 
 def _messages(trees: Iterable[_Tree]) -> list[AnyMessage]:

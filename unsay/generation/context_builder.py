@@ -1,7 +1,7 @@
 """Context builder: the context that a strategy plans for each call of an attempt, laid out to be sent."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -35,18 +35,17 @@ from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
-from unsay.model_factory import inner_of, resolve_model
+from unsay.model_factory import inner_of
 from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
+from unsay.operations.forget import pinned_ids
 from unsay.operations.offload import Earlier
-from unsay.operations.pin import pinned_ids
 from unsay.operations.recall_source import RecallSource
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
-from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated
-from unsay.tokens.encodings import vocabulary_of
+from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated, vocabulary_of
 from unsay.tools import offers
 
 LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than this, in tokens
@@ -58,8 +57,15 @@ def strategy_of(scope: Scope) -> Strategy:
     Unless the setting `topics` is `off`, it is a `TopicScoped`, which plans within each topic.
     Raises as `named_strategy`.
     """
-    settings = scope.settings
-    chosen = scope.services.strategy or named_strategy(settings)
+    services, settings = scope.services, scope.settings
+    if services.strategy is None and settings is services.settings:
+        return services.sole(strategy_by)
+    return strategy_by(settings, services.strategy)
+
+
+def strategy_by(settings: Settings, given: Strategy | None = None) -> Strategy:
+    """Return `given`, or else the strategy that the settings name, within topics; see `strategy_of`."""
+    chosen = given or named_strategy(settings)
     if settings.topics == "off" or isinstance(chosen, TopicScoped):
         return chosen
     kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
@@ -171,6 +177,10 @@ class AttemptContext:
         recall_source: Where earlier messages are searched; `None` recalls nothing.
         counter: Counts tokens of the chat model, not yet calibrated by its reports.
         fixed: The messages of every context that no strategy plans: head and summaries.
+        kept: The attempt's messages so far, also of an earlier run that ended early; with the
+            results of the newest calls that finished, although others of the same message did not.
+        kept_values: The values that the earlier run had for its next call.
+        asked: The interrupts of tool calls, by the place of the call in its message.
     """
 
     state: State
@@ -190,6 +200,15 @@ class AttemptContext:
     fixed: Sequence[AnyMessage]
     texts: Texts
     can_read_results: bool
+    kept: list[AnyMessage] = field(default_factory=list)
+    kept_values: Mapping[str, Any] = field(default_factory=dict)
+    asked: dict[int, Sequence[Any]] = field(default_factory=dict)
+
+    def with_state(self, state: State) -> "AttemptContext":
+        """Return the same attempt in a state in which some of its messages have another content."""
+        own = {message.id: message for message in state["messages"]}
+        shown = [own.get(each.id, each) for each in self.start.messages]
+        return replace(self, state=state, start=replace(self.start, messages=shown))
 
     def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
         """Return the strategy's input for the next call.
@@ -252,7 +271,7 @@ class AttemptContext:
         """
         scope = self.scope
         chosen: Any = model or scope.services.summarizer
-        summarizer = yield off_loop(lambda: resolve_model(chosen, scope.settings))
+        summarizer = yield off_loop(lambda: scope.services.resolved(chosen))
         sendable_request = conform(list(request), opening=self.texts.opening)
         # The length tells several summaries of one attempt apart.
         key = f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}"

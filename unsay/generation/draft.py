@@ -12,9 +12,7 @@ from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
-    BaseMessageChunk,
     convert_to_messages,
-    message_chunk_to_message,
 )
 
 from unsay.agent_state import (
@@ -46,9 +44,11 @@ from unsay.llm.call import (
     longest_reply,
     with_room,
 )
-from unsay.llm.replies import answered_by, replies_in
+from unsay.llm.gateway import answered_by, replies_in
 from unsay.messages.annotations import KEY
+from unsay.messages.conformance import plain
 from unsay.operations.recall import ASKED_TOKENS, if_possible, search_transcript
+from unsay.operations.unsaved_attempts import at_steps
 from unsay.retrieval.excerpts import quoting
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
@@ -82,7 +82,7 @@ def ask(
     assert model is not None  # noqa: S101 - only a plan without a call has none
     counter, tools = attempt.counting(carried), scope.services.tools
     request = ModelRequest(
-        scope=scope,
+        scope=at_steps(attempt.state, scope) if scope.services.is_graph else scope,
         model=model,
         value=attempt.state["messages"],  # only for its language, until a context replaces it
         purpose="answer",
@@ -261,7 +261,7 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
         )
     try:
         messages = [_whole(message) for message in convert_to_messages(list(reply))]
-    except (NotImplementedError, ValueError) as error:
+    except (NotImplementedError, TypeError, ValueError) as error:
         raise ModelReplyError(
             f"The model returned a list that is not one of messages: {expected}"
         ) from error
@@ -303,8 +303,8 @@ def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[Any
 
 
 def _whole(message: BaseMessage) -> Any:
-    """Return a message, never a chunk, without annotations that only unsay may write."""
-    whole = message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
+    """Return a plain message without annotations that only unsay may write."""
+    whole = plain(message)
     if KEY not in whole.response_metadata:
         return whole
     metadata = {key: value for key, value in whole.response_metadata.items() if key != KEY}

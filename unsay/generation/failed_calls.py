@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.runnables import Runnable, RunnableBinding
 
 from unsay.effects import Steps
-from unsay.history.failed_requests import FailedRequest, keep_request
+from unsay.history.runs import FailedRequest, keep_request
 from unsay.messages.content import text_of
 from unsay.runtime import Scope
 from unsay.state import State

@@ -12,13 +12,14 @@ from unsay.context.overflow import is_context_overflow
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.history.token_usage import tokens_in
-from unsay.judging.changed_facts import changed_facts
 from unsay.judging.heuristics import is_plainly_good, prejudge
 from unsay.judging.judge_forms import JudgeForm
+from unsay.judging.signals import changed_facts
 from unsay.judging.verdict import (
     blamable,
     judge_request,
     majority,
+    on_scale,
     skipped,
     summary_request,
     unscored,
@@ -29,7 +30,7 @@ from unsay.llm.call import REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
 from unsay.llm.options import REFUSALS
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
-from unsay.model_factory import is_graph, name_of
+from unsay.model_factory import name_of
 from unsay.operations.commands import answered_turns, as_sent
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
@@ -43,8 +44,6 @@ _NO_TEMPERATURE = "the server of the judge {!r} refuses a temperature of 0"
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
 READ_AT_ONCE = 32
-# Most tokens of a model that judges its own answers, over those of the answers. Source: own.
-OWN_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +115,7 @@ def judge_exchange(
     *,
     key: str | None = None,
     spent: Mapping[str, Tally] | None = None,
+    hint: str = "",
 ) -> Steps[Verdict]:
     """Return a verdict on one exchange; it does not raise if the judge fails.
 
@@ -131,6 +131,7 @@ def judge_exchange(
         key: Identifies the call, so that it is paid once after a crash; `None` is the answer's id.
         spent: The tokens of the thread's calls by purpose. If judging a plainly good answer would
             exceed the setting `judge_share`, it is unscored and `skipped`. `None` skips no answer.
+        hint: A doubt for the judge, instead of what the local checks noticed.
     """
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
@@ -149,7 +150,7 @@ def judge_exchange(
     if rules.decided or settings.judging == "local":
         texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
-    hint = changed_facts(exchange) or rules.hint
+    hint = hint or changed_facts(exchange) or rules.hint
     request = partial(judge_request, exchange, hint=hint, rubric=settings.judge_rubric)
     texts = texts_for(text, scope)
     if (
@@ -160,6 +161,10 @@ def judge_exchange(
         return skipped(texts.judge_skipped)
     scope.emit("judging", message_id=answer.id)
     verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
+    consistency = 1.0 if verdict.consistency is None else verdict.consistency
+    if verdict.outcome == "failed" and consistency < settings.consistency_threshold:
+        named = texts.inconsistent.format(consistency=f"{consistency:.2f}")
+        verdict = replace(verdict, reason=f"{named}{verdict.reason}")
     # A judge may blame only messages that it was shown, by their short or their own name.
     shown, blamed = blamable(exchange), set(verdict.blamed)
     return replace(
@@ -174,23 +179,13 @@ def _exceeds_share(
 
     `False` without `spent`, or if the share is 1.
     """
-    settings, share = scope.settings, _share(scope)
+    settings, share = scope.settings, scope.settings.judge_share
     if spent is None or share == 1:
         return False
     judgements = settings.judge_samples * (1 + len(settings.judge_panel))
     cost = judgements * (prompt_tokens(request) + REPLY_TOKENS["judge"])
     judged, answered = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
     return judged + cost > share * answered
-
-
-def _share(scope: Scope) -> float:
-    """Return `judge_share`; without a value, 1 if a host gave a judge, else `OWN_SHARE`."""
-    settings = scope.settings
-    if settings.judge_share is not None:
-        return settings.judge_share
-    # A host that gave a judge wants its verdict on each answer.
-    given = scope.services.judge_like or settings.judge_model or settings.judge_panel
-    return 1.0 if given else OWN_SHARE
 
 
 def judge_summary(
@@ -215,7 +210,8 @@ def texts_for(sample: str, scope: Scope) -> Texts:
     The sample is Japanese or else English: see `language_of`.
     """
     chosen = scope.settings.language
-    return scope.services.prompts[language_of(sample) if chosen == "auto" else chosen]
+    language = language_of(sample) if chosen == "auto" else chosen
+    return scope.services.prompts[language].salted(scope.salt)
 
 
 def ask_judge(
@@ -247,7 +243,8 @@ def ask_judge(
             return unscored("no judge is configured and the agent that answers is no chat model")
         # At temperature 0 the same request has the same reply.
         warm = [form for form in forms if not form.steady]
-        request = make_request(texts_for(sample, scope))
+        texts = texts_for(sample, scope)
+        request = on_scale(make_request(texts), texts, scope.settings.judge_scale)
         first = warm if judge is not None and judge.number else forms
         language = language_of(sample)
         verdict = yield from _verdict(first, request, scope, key, threshold, language)
@@ -308,11 +305,12 @@ def _verdict(
     try:
         reply = yield from _reply(forms, request, scope, key)
         if threshold is not None:
-            return verdict_of(reply, quality_threshold=threshold)
+            return verdict_of(reply, quality_threshold=threshold, scale=settings.judge_scale)
         return verdict_of(
             reply,
             quality_threshold=settings.quality_in(language),
             consistency_threshold=settings.consistency_threshold,
+            scale=settings.judge_scale,
         )
     except BudgetExceededError:
         raise
@@ -339,7 +337,7 @@ def _reply(
     plain = ModelRequest(
         scope=scope,
         model=last.model,
-        value={"messages": request} if is_graph(last.model) else request,
+        value=request,
         purpose="judge",
         key=f"{key}{last.name}",
         timeout_seconds=limit,

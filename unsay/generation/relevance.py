@@ -25,7 +25,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import text_of
 from unsay.operations.pending import unjudged_documents
-from unsay.operations.state_history import add_note
+from unsay.operations.record_events import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import is_retrieval
@@ -111,11 +111,8 @@ def _judged(
     """Return a document or a search result with the verdict on it, which is streamed as well."""
     verdict = yield from judge_document(question, found, scope)
     scope.emit("verdict", of="document", message_id=found.id, **asdict(verdict))
-    number, topic = (
-        state["turn"]["number"] if "turn" in state else 0,
-        state.get("current_topic", ""),
-    )
-    return with_verdict(found, verdict, turn=number, topic=topic)
+    number = state["turn"]["number"] if "turn" in state else 0
+    return with_verdict(found, verdict, turn=number, topic=state.get("current_topic", ""))
 
 
 def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMessage | None:

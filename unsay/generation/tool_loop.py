@@ -1,27 +1,31 @@
 """Tool loop: the graph in which a model and its tools take turns until there is an answer.
 
-Its state is the draft alone. Each step is stored, so that a finished tool does not run again after a
-crash; the context is passed through the run's configuration, so that no step stores it.
+Its state is the draft alone. Each tool call is a task of its own, and each result is stored when its
+call ends, so that a call that finished does not run again; the context is passed through the run's
+configuration, so that no step stores it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from functools import partial
+from itertools import dropwhile, takewhile
 from typing import Annotated, Any, Required, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.errors import ParentCommand
+from langgraph._internal._constants import CONFIG_KEY_READ
+from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command
+from langgraph.prebuilt.tool_node import ToolCallWithContext
+from langgraph.types import Command, Send
 
 from unsay.context.manifest import Manifest
-from unsay.effects import Steps, adrive, drive
-from unsay.errors import ConfigurationError, ToolStepsError
+from unsay.effects import Call, Steps, adrive, drive
+from unsay.errors import ConfigurationError, ModelReplyError, ToolStepsError
 from unsay.generation.context_builder import AttemptContext, CallCarryover
 from unsay.generation.draft import ask, fresh
 from unsay.generation.relevance import (
@@ -34,8 +38,11 @@ from unsay.generation.relevance import (
 )
 from unsay.history.compensations import Entry
 from unsay.history.tool_steps import put_draft
+from unsay.llm.gateway import pause
 from unsay.messages.annotations import annotation_of
+from unsay.messages.conformance import plain
 from unsay.messages.content import text_of
+from unsay.messages.tool_pairs import repair
 from unsay.operations.compensate import entries_of_calls
 from unsay.operations.run_lifecycle import advance_run
 from unsay.operations.unsaved_attempts import attempt_name, keep_attempt
@@ -74,7 +81,7 @@ def build_tool_loop(tools: Sequence[BaseTool]) -> CompiledStateGraph[Any, Any, A
     builder.add_node("call_model", CallModel())
     callable_tools = [also_blocking(each) for each in tools]
     builder.add_node("tools", ConversationToolNode(callable_tools, handle_tool_errors=True))
-    builder.add_conditional_edges(START, next_step, ["call_model", "tools", END])
+    builder.add_edge(START, "call_model")
     builder.add_conditional_edges("call_model", next_step, ["tools", END])
     builder.add_edge("tools", "call_model")
     return builder.compile(name="tool_loop")
@@ -95,52 +102,84 @@ class CallModel(Runnable[Draft, Draft]):
 
 
 class ConversationToolNode(ToolNode):
-    """Runs the tools that the model called; as injected state they see the conversation."""
+    """Runs one tool call of the model; as injected state the tool sees the conversation."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
-        """Run the tools that the last message calls, and return their results as `messages`.
+        """Run a tool call, and return its result as `messages`.
 
-        If a tool returned a `Command`, the result is a list with it and the messages. An error of a
-        tool becomes its result; an interrupt of a tool is raised.
+        If the tool returned a `Command`, the result is a list with it and the messages. An error of
+        the tool becomes its result; an interrupt of the tool is raised.
         """
-        _report_calls(input, config)
-        results = super().invoke(_state_for_tools(input, config), config, **kwargs)
-        _keep_results(input, results, config)
-        return results
+        run = partial(Call.of, super().invoke, super().ainvoke, config=config, **kwargs)
+        return drive(_call_tool(input, config or {}, run))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name
         """Do on an event loop what `invoke` does."""
-        _report_calls(input, config)
-        results = await super().ainvoke(_state_for_tools(input, config), config, **kwargs)
-        _keep_results(input, results, config)
-        return results
+        run = partial(Call.of, super().invoke, super().ainvoke, config=config, **kwargs)
+        return await adrive(_call_tool(input, config or {}, run))
 
 
-def _report_calls(draft: Draft, config: RunnableConfig | None) -> None:
-    """Stream the calls that are now made, also those of a turn that was stopped in them."""
-    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
-    for call in draft["messages"][-1].tool_calls:  # type: ignore[union-attr]  # `next_step` checked it
-        attempt.scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
+def _call_tool(call: ToolCall, config: RunnableConfig, run: Callable[..., Call]) -> Steps[Any]:
+    """Run a tool call with `run`; return what it gave in an earlier run that was not saved, if it did."""
+    attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
+    draft: Draft = config["configurable"][CONFIG_KEY_READ]([*Draft.__annotations__])
+    step = cast("AIMessage", draft["messages"][-1])
+    if known := _results_in(attempt.kept, step, call):
+        return {"messages": known}
+    state, place = _state_for_tools(draft, attempt), step.tool_calls.index(call)
+    # Calls begin in their order, unless the machine is busy; without a pause 1 of 10 did not.
+    yield pause(20 * place)
+    # Also a call of a turn that was stopped in it.
+    attempt.scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
+    given = ToolCallWithContext(__type="tool_call_with_context", tool_call=call, state=state)
+    try:
+        output = yield run(given)
+    except GraphInterrupt as raised:
+        attempt.asked[place] = raised.args[0]
+        raise
+    results = _results_of(output, call)
+    attempt.kept.extend(results)
+    # The result of a single call is stored with the draft, before the model is called again.
+    if results and len(step.tool_calls) > 1 and attempt.scope.address is not None:
+        made = yield from entries_of_calls([step, *results], attempt.state, attempt.scope)
+        name = attempt_name(attempt.state).of_call(step, place)
+        yield put_draft(*attempt.scope.address, name, {"messages": results}, made=made)
+    return output
 
 
-def _keep_results(draft: Draft, results: Any, config: RunnableConfig | None) -> None:
-    """Keep the results of a step in this process before LangGraph stores them, which may fail.
+def _results_in(
+    messages: Sequence[AnyMessage], step: AIMessage, call: ToolCall
+) -> list[AnyMessage]:
+    """Return the results that messages have of a call of the message `step`; empty without one.
 
-    `results` of tools that return a `Command` are not kept.
+    Empty also if another call of the message has the same id: then it is unknown whose they are.
     """
-    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
-    if isinstance(results, Mapping):
-        done = merge_messages(draft["messages"], [results["messages"]])
-        keep_attempt(attempt.state, attempt.scope, done, _values(draft))
+    if [each["id"] for each in step.tool_calls].count(call["id"]) > 1:
+        return []
+    later = dropwhile(lambda message: message.id != step.id, messages)
+    own = takewhile(lambda message: message.id == step.id or message.type == "tool", later)
+    return [message for message in own if getattr(message, "tool_call_id", None) == call["id"]]
 
 
-def _state_for_tools(draft: Draft, config: RunnableConfig | None) -> dict[str, Any]:
+def _results_of(output: Any, call: ToolCall) -> list[AnyMessage]:
+    """Return the messages that answer a call, in what its tool node returned.
+
+    Empty if its tool hands the conversation over: when it runs again, it hands it over again.
+    """
+    outputs = output if isinstance(output, list) else [output]
+    if any(getattr(each, "graph", None) for each in outputs):
+        return []
+    updates: list[Any] = [each.update if isinstance(each, Command) else each for each in outputs]
+    found = [message for update in updates for message in update["messages"]]
+    return [each for each in found if getattr(each, "tool_call_id", None) == call["id"]]
+
+
+def _state_for_tools(draft: Draft, attempt: AttemptContext) -> dict[str, Any]:
     """Return the state that a tool with `InjectedState` gets: the channels of `Output`.
 
     Its messages are all that a strategy may choose from, also summarized ones, then the draft.
     Not among them are commands, notices, system messages, and forgotten or irrelevant ones.
     """
-    attempt: AttemptContext = (config or {})["configurable"][ATTEMPT_KEY]
     shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}
     return {**shown, "messages": [*attempt.start.messages, *draft["messages"]]}
 
@@ -160,15 +199,10 @@ def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
     return ParentCommand(replace(command, graph=Command.PARENT))
 
 
-def next_step(draft: Draft) -> str:
-    """Return the next node of the loop: `call_model`, `tools`, or the end after an answer.
-
-    A draft that a crash stopped begins with its stored messages, so it can begin at any of them.
-    """
-    last = draft["messages"][-1] if draft["messages"] else None
-    if not isinstance(last, AIMessage):
-        return "call_model"
-    return "tools" if last.tool_calls else END
+def next_step(draft: Draft) -> list[Send] | str:
+    """Return a task for each tool call of the newest message, or the end after an answer."""
+    calls = cast("AIMessage", draft["messages"][-1]).tool_calls
+    return [Send("tools", call) for call in calls] or END
 
 
 def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
@@ -181,10 +215,11 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     scope, done = attempt.scope, draft.get("messages", [])
+    if (known := _next_in(attempt.kept, done)) is not None:
+        return cast("Draft", {**attempt.kept_values, "messages": [known]})
     if done:
         # Before the next call: if the process ends in it, these calls can still be undone.
-        turn_id = attempt.state["turn"]["question_id"] or ""
-        made = yield from entries_of_calls(done, turn_id, scope)
+        made = yield from entries_of_calls(done, attempt.state, scope)
         yield from _store(draft, attempt, made)
         _report_results(done, attempt)
     done = with_findings(done, draft.get("findings", {}))
@@ -194,8 +229,8 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
         update = cast("Draft", {"messages": [search], "findings": findings_of([*done, search])})
         yield from _store({**draft, **update, "messages": [*done, search]}, attempt)
         return update
-    if nothing_relevant(attempt.state, done):
-        attempt = replace(attempt, hints=replace(attempt.hints, found_nothing=True))
+    nothing = nothing_relevant(attempt.state, done)
+    attempt = replace(attempt, hints=replace(attempt.hints, found_nothing=nothing))
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}
@@ -205,7 +240,11 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
         _refuse_endless(done, attempt)
-    (message,) = fresh([reply], attempt.state, attempt.scope, done)
+    reply = plain(reply) if isinstance(reply, BaseMessage) else reply
+    if not isinstance(reply, AIMessage):
+        raise ModelReplyError("The model's reply is not a message of the assistant")
+    # llama.cpp and old versions of vLLM give calls no id, by which a result could name its call.
+    (message,) = repair(fresh([reply], attempt.state, attempt.scope, done), pending=True)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
     update["findings"] = findings_of(done)
@@ -213,6 +252,13 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
     return update
+
+
+def _next_in(messages: Sequence[AnyMessage], done: Sequence[AnyMessage]) -> AIMessage | None:
+    """Return the model's message that follows `done` in an earlier run of the attempt, if any."""
+    newest = next((message.id for message in reversed(done) if message.type == "ai"), None)
+    later = dropwhile(lambda message: newest is not None and message.id != newest, messages)
+    return next((m for m in later if isinstance(m, AIMessage) and m.id != newest), None)
 
 
 def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None:
@@ -233,22 +279,21 @@ def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None
 def _report_results(done: Sequence[AnyMessage], attempt: AttemptContext) -> None:
     """Stream the results of the newest step's tool calls, unless a rejected draft streamed them."""
     resumed = {message.id for message in attempt.state["turn"].get("steps", [])}
-    results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(done)))
-    for result in reversed(results):
-        assert isinstance(result, ToolMessage)  # noqa: S101 - for mypy; `takewhile` has checked it
-        if result.id in resumed:
-            continue
-        attempt.scope.emit(
-            "tool_result",
-            call_id=result.tool_call_id,
-            name=result.name,
-            status=result.status,
-            text=text_of(result),
-        )
+    newest = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(done)))
+    for result in cast("list[ToolMessage]", newest[::-1]):
+        if result.id not in resumed:
+            attempt.scope.emit(
+                "tool_result",
+                call_id=result.tool_call_id,
+                name=result.name,
+                status=result.status,
+                text=text_of(result),
+            )
 
 
 def _store(draft: Draft, attempt: AttemptContext, made: Sequence[Entry] = ()) -> Steps[None]:
-    keep_attempt(attempt.state, attempt.scope, draft["messages"], _values(draft))
+    attempt.kept[:] = draft["messages"]
+    keep_attempt(attempt.state, attempt.scope, attempt.kept, _values(draft))
     if attempt.scope.address is not None:
         yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft, made=made)
 

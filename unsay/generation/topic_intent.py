@@ -1,19 +1,66 @@
 """Topics by a model: the intent of a question, asked for alone or with the verdict on its answer."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+
+from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.judge import ask_plainly, texts_for
 from unsay.judging.score_parser import read_reply
-from unsay.judging.topic_intents import intent_request, shift_of
+from unsay.judging.verdict import request_of, topics_shown
 from unsay.messages.content import text_of
 from unsay.operations.rollback import live_branch
 from unsay.operations.topic_change import KnownTopics, correct_topic, known_topics
+from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.topic_shift import TopicShift
+from unsay.topic_shift import ShiftKind, TopicShift
 from unsay.verdicts import Verdict
+
+# What each intent means for the topic. Source: Def-DTS; the return is our own.
+SHIFTS: dict[str, ShiftKind] = {
+    "JUST_COMMENT": "same",
+    "JUST_ANSWER": "same",
+    "DEVELOP_TOPIC": "same",
+    "INTRODUCE_TOPIC": "new",
+    "CHANGE_TOPIC": "new",
+    "RETURN_TO_TOPIC": "back",
+}
+
+
+def intent_request(
+    question: str, topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts
+) -> list[AnyMessage]:
+    """Return the request for the intent of a question; `topics` are those of an `Exchange`."""
+    parts = {"topics": topics_shown(topics, texts), "question": question}
+    return request_of(texts.intent_system, texts.intent_request, parts, salt=texts.salt)
+
+
+def shift_of(
+    intent: str, topic_id: str, others: Collection[str], *, similarity: float
+) -> TopicShift:
+    """Return the change of topic that an intent means.
+
+    Args:
+        intent: As a model wrote it.
+        topic_id: The earlier topic that the model named, for a return.
+        others: Ids of the earlier topics.
+        similarity: For the result.
+
+    Raises:
+        ModelReplyError: The intent is unknown, or a return names no earlier topic.
+    """
+    kind = SHIFTS.get(intent.strip().upper())
+    if kind is None:
+        raise ModelReplyError(f"The model's intent is {intent!r}, not one of {', '.join(SHIFTS)}")
+    if kind == "back" and topic_id not in others:
+        raise ModelReplyError(f"The model returns to topic {topic_id!r}, which does not exist")
+    return TopicShift(
+        kind=kind, similarity=similarity, topic_id=topic_id if kind == "back" else None
+    )
+
 
 Topics = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -29,7 +76,7 @@ def ask_intent(
     """
     try:
         request = intent_request(question, _as_material(known), texts_for(question, scope))
-        read = read_reply((yield from ask_plainly(request, scope, key=key)))
+        read = read_reply((yield from ask_plainly(request, scope, key=key)), needed="intent")
         others = [topic.topic_id for topic in known.others]
         return shift_of(read.intent, read.topic, others, similarity=detected.similarity)
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way

@@ -2,10 +2,10 @@
 
 import asyncio
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
@@ -27,7 +28,6 @@ from unsay.generation.memory_tools import with_memory_tools
 from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
 from unsay.graph.parent_graph import watch_of
-from unsay.graph.routing import NEXT_NODES, after_process_message
 from unsay.graph.single_writer import inside
 from unsay.judging.topic_detector import LexicalDetector, check_detector
 from unsay.model_factory import ModelLike, check_model, is_chat_model, refuse_class
@@ -41,9 +41,41 @@ from unsay.prompts.fields import Texts, by_language
 from unsay.retrieval.vectors import checked_embeddings
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings
-from unsay.state import Input, Output, PlainState, State, Update
+from unsay.state import (
+    Input,
+    Output,
+    PlainState,
+    State,
+    StoredPlainState,
+    StoredState,
+    Update,
+    Working,
+)
 from unsay.topic_shift import TopicDetector
 from unsay.types import AllowedCommands
+
+NEXT_NODES: dict[Hashable, str] = {
+    "rollback": "rollback",
+    "checkpoint": "create_checkpoint",
+    "continue": END,
+}
+"""The node after `process_message`, by the label of its edge."""
+
+
+def after_process_message(state: Working) -> Literal["rollback", "checkpoint", "continue"]:
+    """Return which edge the run takes after `process_message`; `continue` ends the run.
+
+    `rollback` is taken if one is requested; else `checkpoint` if there are checkpoints to save or
+    tool calls to undo. Without a turn, which only a host's update causes, it is `continue`.
+    """
+    if "turn" not in state:  # a host wrote as this node before the thread's first turn
+        return "continue"
+    if state.get("should_rollback"):
+        return "rollback"
+    if state["turn"]["checkpoints_due"] or state.get("pending_compensations"):
+        return "checkpoint"
+    return "continue"
+
 
 CHANNEL = "messages"
 
@@ -162,7 +194,7 @@ def build_graph(
             else each run starts empty. `True` is for a node of another graph: the node keeps a
             transcript of its own with the parent's thread.
         store: Stores branches, events, runs and old messages; without one the state keeps the
-            newest branches only.
+            newest branches only. A run without a checkpointer writes nothing to it.
         name: Name of the graph: in traces, and as an agent of a supervisor or swarm.
         clock: Returns the time with its zone; `None` is the system's clock, in UTC.
 
@@ -299,9 +331,9 @@ def compile_graph(
     With `deltas`, states store only what changed in the transcript; otherwise each has all of it.
     """
     schema: type[Any] = State if deltas else PlainState
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        schema, context_schema=Context, input_schema=Input, output_schema=Output
-    )
+    stored = StoredState if deltas else StoredPlainState
+    builder = HostBuilder(stored, context_schema=Context, input_schema=Input, output_schema=Output)
+    builder.services = services
     for each, node in NODES.items():
         builder.add_node(each, Lifted(each, node, services), input_schema=schema)
     builder.add_edge(START, "evaluate_quality")
@@ -310,8 +342,32 @@ def compile_graph(
     builder.add_conditional_edges("process_message", after_process_message, NEXT_NODES)
     builder.add_edge("rollback", "process_message")
     builder.add_edge("create_checkpoint", END)
-    compiled = builder.compile(checkpointer=checkpointer, store=store, name=name)
-    return HostGraph(services=services, **vars(compiled))
+    # Not `builder.compile`, which would test the checkpointer.
+    return _checked(StateGraph.compile(builder, checkpointer, store=store, name=name), services)
+
+
+def _checked(graph: CompiledStateGraph[Any, Any, Any, Any], services: Services) -> HostGraph:
+    graph.stream_channels = [each for each in graph.stream_channels_list if each != "salt"]
+    return HostGraph(services=services, **vars(graph))
+
+
+class HostBuilder(StateGraph[Any, Any, Any, Any]):
+    """The builder of a `HostGraph`; a host that compiles it again gets a graph with the same checks."""
+
+    services: Services
+
+    def compile(self, checkpointer: Any = None, **options: Any) -> HostGraph:
+        """Compile the nodes; the arguments are LangGraph's.
+
+        Raises `ConfigurationError` if the checkpointer would lose messages of this builder's states.
+        """
+        is_saver = isinstance(checkpointer, BaseCheckpointSaver)
+        if is_saver and self.state_schema is StoredState and not can_replay_deltas(checkpointer):
+            raise ConfigurationError(
+                f"{type(checkpointer).__name__} would lose messages of this builder's graph: pass it "
+                "to build_graph(checkpointer=…)"
+            )
+        return _checked(super().compile(checkpointer, **options), self.services)
 
 
 class Lifted(Runnable[State, Update]):

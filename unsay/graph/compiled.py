@@ -5,17 +5,19 @@ A host enters the graph through `stream`, `astream`, `bulk_update_state` or `abu
 made there: a reducer runs after the saver has stored the write.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot, StateUpdate
 from pydantic import BaseModel
 
+from unsay.agent_state import input_names
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.graph.host_input import (
     HostInput,
@@ -26,9 +28,11 @@ from unsay.graph.host_input import (
 )
 from unsay.graph.parent_graph import enter_parent
 from unsay.graph.single_writer import one_writer, one_writer_awaited
-from unsay.graph.time_travel import Entry, begin_run, begin_update, rejoin_after
+from unsay.graph.time_travel import Entry, begin_run, begin_update
 from unsay.history.unsaved_answers import UNSAVED
+from unsay.messages.content import text_of
 from unsay.runtime import Services
+from unsay.state import State
 
 PASSED_ON_STATES = 5
 """How many of the newest states a host may have read and passed on. AG-UI makes two states first."""
@@ -61,6 +65,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         del config
         return ToolInput
 
+    def as_tool(self, args_schema: type[BaseModel] | None = None, **options: Any) -> BaseTool:
+        """Return the graph as a tool of an agent: its result is the text of the answer alone.
+
+        The arguments are those of LangChain's `Runnable.as_tool`.
+        """
+        answers = self | RunnableLambda(_answer_of)
+        return answers.as_tool(args_schema, **{"name": self.get_name(), **options})
+
     def stream(
         self,
         input: Any,  # noqa: A002 - its name
@@ -89,7 +101,9 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             entry = Entry(value=given.value, config=own_config, options=options)
             if not is_ours:
                 entry = drive(begin_run(self, self.services, entry))
-            nested = drive(enter_parent(self, entry.config, entry.value, strict=self.is_node))
+            nested = drive(
+                enter_parent(self, self.services, entry.config, entry.value, strict=self.is_node)
+            )
             with self._saving(own_config):
                 if nested is None:
                     yield from super().stream(entry.value, entry.config, **entry.options)
@@ -118,23 +132,16 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if not is_ours:
                 entry = await adrive(begin_run(self, self.services, entry))
             nested = await adrive(
-                enter_parent(self, entry.config, entry.value, strict=self.is_node)
+                enter_parent(self, self.services, entry.config, entry.value, strict=self.is_node)
             )
             running: Any = super().astream(entry.value, entry.config, **entry.options)
             if nested is not None:
                 run = CompiledStateGraph.astream
                 running = run(nested.graph, nested.value, nested.config, **entry.options)
-            ended = False
-            try:
-                with self._saving(own_config):
-                    async with aclosing(running) as chunks:
-                        async for chunk in chunks:
-                            yield chunk
-                ended = True
-            finally:
-                if not ended and not is_ours:
-                    # Shielded: a server cancels the run whose states it deleted.
-                    await asyncio.shield(adrive(rejoin_after(self, self.services, own_config)))
+            with self._saving(own_config):
+                async with aclosing(running) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
             if nested is not None:
                 await adrive(nested.finish())
 
@@ -186,19 +193,24 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         The error is raised on, with the answer in it.
         """
-        thread_id = (config or {}).get("configurable", {}).get("thread_id")
-        name = None if thread_id is None else str(thread_id)
-        return UNSAVED.run(self.store or self.services, name)
+        given = (config or {}).get("configurable", {})
+        name = None if given.get("thread_id") is None else str(given["thread_id"])
+        # As in a scope: a run without a checkpointer has no store.
+        saver = given.get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
+        return UNSAVED.run((saver and self.store) or self.services, name)
 
     def _refuse_others(
         self, others: Mapping[str, Any], config: RunnableConfig | None
     ) -> Steps[None]:
         """Raise `InputError` if a host would change channels that it may not write.
 
-        `others` are the values that it passed for them. Values that are the same as in one of the
-        newest states are accepted: some hosts pass on all that they read. In a graph that is a node
-        of another graph they are ignored.
+        These are the graph's own and those of an agent's input; `others` are the values that it
+        passed, and other names are ignored. Values that are the same as in one of the newest states
+        are accepted: some hosts pass on all that they read. In a graph that is a node of another
+        graph they are ignored.
         """
+        private = {*State.__annotations__, *input_names(self.services.model_like)}
+        others = {name: each for name, each in others.items() if name in private}
         # As a node the graph gets its parent's state, which may use the same names for other things.
         named = (config or {}).get("configurable", {})
         if not others or named.get("checkpoint_ns"):
@@ -215,6 +227,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 return
             place = snapshot.parent_config
         raise refusal_of(others)
+
+
+def _answer_of(state: Mapping[str, Any]) -> str:
+    replies = [message for message in state.get("messages", []) if message.type == "ai"]
+    return text_of(replies[-1]) if replies else ""
 
 
 def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInput, list[Any]]:

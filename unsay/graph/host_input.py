@@ -5,23 +5,24 @@ Each gets an id here, so that the same question is another message in another th
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from typing import Annotated, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
-    BaseMessageChunk,
     convert_to_messages,
-    message_chunk_to_message,
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Overwrite, StateUpdate
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
+from unsay.arguments import check_text
 from unsay.errors import InputError
+from unsay.messages.conformance import plain
 from unsay.messages.content import preview
 from unsay.state import Input, State
 
@@ -33,8 +34,8 @@ _SERIALIZER = JsonPlusSerializer()
 class HostInput:
     """A host's input or update, as LangGraph takes it; made by `read_input` and `read_update`.
 
-    `value` has only what a host may write. `others` has the values of other channels of the graph,
-    by channel: a host may pass them as long as they are those of the thread.
+    `value` has only what a host may write. `others` has all other values by name. A host may pass
+    those of the graph's other channels as long as they are those of the thread.
     """
 
     value: Any
@@ -75,12 +76,24 @@ def read_update(update: StateUpdate) -> HostInput:
     return HostInput(value=update._replace(values=pairs), others=others)
 
 
-def refusal_of(others: Mapping[str, Any]) -> InputError:
-    """Return the error to raise for channels that a host may not write.
+def check_thread_id(given: object) -> None:
+    """Raise `InputError` for an id that several users could share by mistake, or that breaks a saver.
 
-    `others` has the values that the host passed for them, by channel.
+    LangGraph makes a text of any value, so all runs without an id would share the thread "None".
     """
-    return InputError(f"{', '.join(sorted(others))}: only unsay writes this; {_MAY_WRITE}")
+    is_id = isinstance(given, str | int | UUID) and not isinstance(given, bool) and str(given)
+    if not is_id or "\0" in str(given):
+        raise InputError(
+            f"thread_id={given!r} cannot name a thread: put a text of 1 character or more into "
+            "config['configurable']. Nothing was stored"
+        )
+    check_text(str(given), "thread_id")
+
+
+def refusal_of(others: Collection[str]) -> InputError:
+    """Return the error to raise for channels that a host may not write."""
+    who = "unsay" if set(others) <= State.__annotations__.keys() else "the agent inside"
+    return InputError(f"{', '.join(sorted(others))}: only {who} writes this; {_MAY_WRITE}")
 
 
 def read_messages(value: Any) -> list[BaseMessage]:
@@ -89,13 +102,14 @@ def read_messages(value: Any) -> list[BaseMessage]:
     One message or text is read as a list of one. Raises `InputError` if they are not messages.
     """
     try:
-        read = convert_to_messages(value if isinstance(value, list) else [value])
+        given = convert_to_messages(value if isinstance(value, list) else [value])
+        read = [plain(message) for message in given]
     except Exception as error:  # LangChain raises many kinds
         raise InputError(
             f"messages: LangChain reads no messages in {_shown(value)}. Pass a text, a message, or "
             'a list of these, such as [{"role": "user", "content": "…"}]. Nothing was stored'
         ) from error
-    return [_complete(message) for message in read]
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
 
 
 # LangChain's own schema of messages has 20 kB, which a model would be sent with every call.
@@ -119,14 +133,6 @@ class ToolInput(BaseModel):
     start_task: str | None = None
 
 
-def _complete(message: BaseMessage) -> BaseMessage:
-    if isinstance(message, BaseMessageChunk):
-        message = message_chunk_to_message(message)
-    if not message.id:
-        message = message.model_copy(update={"id": str(uuid4())})
-    return message
-
-
 def _read_command(command: Command[Any]) -> HostInput:
     if command.goto:
         raise InputError(
@@ -139,8 +145,8 @@ def _read_command(command: Command[Any]) -> HostInput:
         update = dict(_pair(item) for item in update)
     read = _read_values({} if update is None else _by_channel(update))
     if command.resume is None and not read.value:
-        if read.others:
-            raise refusal_of(read.others)
+        if others := read.others.keys() & State.__annotations__:
+            raise refusal_of(others)
         raise InputError(f"The command is empty: pass update or resume; {_MAY_WRITE}")
     return HostInput(value=replace(command, update=read.value or None), others=read.others)
 
@@ -168,16 +174,15 @@ def _by_channel(value: Any) -> Mapping[Any, Any]:
 def _read_values(given: Mapping[Any, Any]) -> HostInput:
     """Read values by channel; the result's `value` has those that a host may write, checked.
 
-    Messages without an id get one. `others` has the values of the graph's other channels,
-    unchecked: the caller must refuse them if they change something. Names that are not channels
-    are ignored. Raises `InputError` for a bad value.
+    Messages without an id get one. `others` has the other values, unchecked: the caller must refuse
+    those of channels if they change something. Raises `InputError` for a bad value.
     """
     value = {}
     for name in Input.__annotations__.keys() & given.keys():
         _refuse_overwrite(name, given[name])
         value[name] = _READERS[name](given[name])
         _check_storable(name, value[name])
-    others = State.__annotations__.keys() & given.keys() - value.keys()
+    others = given.keys() - value.keys()
     return HostInput(value=value, others={name: given[name] for name in others})
 
 
@@ -201,28 +206,19 @@ def _read_flag(value: Any) -> bool:
     )
 
 
-def _read_checkpoint_id(value: Any) -> str | None:
+def _read_name(value: Any, *, rule: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise InputError(
-        f"rollback_checkpoint_id must be a checkpoint's id or null, got {_shown(value)}. "
-        "Nothing was stored"
-    )
-
-
-def _read_task(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise InputError(
-        f"start_task must be the task's name or null, got {_shown(value)}. Nothing was stored"
-    )
+    raise InputError(f"{rule} or null, got {_shown(value)}. Nothing was stored")
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "messages": read_messages,
     "should_rollback": _read_flag,
-    "rollback_checkpoint_id": _read_checkpoint_id,
-    "start_task": _read_task,
+    "rollback_checkpoint_id": partial(
+        _read_name, rule="rollback_checkpoint_id must be a checkpoint's id"
+    ),
+    "start_task": partial(_read_name, rule="start_task must be the task's name"),
 }
 
 

@@ -5,6 +5,7 @@ what unsay stored for the thread as well. It also keeps the questions of runs th
 stops before the graph has seen them.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,13 +19,15 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unsay.errors import InputError
+from unsay.graph.deleted_threads import is_gone
 from unsay.graph.host_input import read_messages
-from unsay.history.recall_cache import MEMORIES
+from unsay.history.threads import forget
 from unsay.operations.stopped import KEY as STOPPED_KEY
 from unsay.storage.base import THREADS
 from unsay.storage.items import Kind, freeze_messages, thaw_messages, thread_namespace
 
 _THREAD = re.compile(r"(?:/noauth)?/threads/([^/]+)/?")
+_PRUNE = re.compile(r"(?:/noauth)?/threads/prune/?")
 _PAGE = 1_000
 # Requests that can stop or delete runs which still wait in the server's queue.
 _RUNS = re.compile(r"(?:/noauth)?/threads/([^/]+)/runs(?:/[^/]+/cancel|/[^/]+|)/?")
@@ -32,9 +35,9 @@ _STOPPING = (b'"rollback"', b'"interrupt"')
 
 
 class PurgeDeletedThreads:
-    """ASGI middleware: after a successful `DELETE /threads/{id}`, delete the thread's items.
+    """ASGI middleware: after `DELETE /threads/{id}` or `POST /threads/prune`, delete the threads' items.
 
-    The server decides who may delete: nothing is purged when it refuses. If the purge fails, the
+    The server decides who may delete: only what it deleted is purged. If the purge fails, the
     client gets an error, and `unsay.Registry.purge` can repeat it.
     """
 
@@ -42,19 +45,28 @@ class PurgeDeletedThreads:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if it deleted a thread, purge what unsay stored for it.
+        """Serve a request; if it deleted threads, purge what unsay stored for them.
 
         The purge comes before the answer is sent. If it fails, its error is raised.
         """
-        path = _THREAD.fullmatch(scope.get("path", ""))
-        if path is None or scope.get("method") != "DELETE":
-            await self.app(scope, receive, send)
-            return
+        method, path = scope.get("method"), scope.get("path", "")
+        named: list[str] = []
+        prunes = method == "POST" and _PRUNE.fullmatch(path)
+        if method == "DELETE" and (thread := _THREAD.fullmatch(path)):
+            named = [thread[1]]
+        elif prunes:
+            body, receive = await _body(receive)
+            with suppress(ValueError, TypeError, LookupError):  # the server refuses it
+                named = [str(each) for each in json.loads(body)["thread_ids"]]
+        # A prune names threads that stay, and some that the server never had.
+        there = [name for name in named if not (prunes and await is_gone(name))]
 
         async def purge_first(message: Message) -> None:
             # Before the answer is sent: the client may rely on it.
             if message["type"] == "http.response.start" and message["status"] < 300:
-                await purge_on_server(path[1])
+                for name in there:
+                    if not prunes or await is_gone(name):
+                        await purge_on_server(name)
             await send(message)
 
         await self.app(scope, receive, purge_first)
@@ -78,19 +90,13 @@ class KeepQueuedQuestions:
         if path is None or scope.get("method") not in ("POST", "DELETE"):
             await self.app(scope, receive, send)
             return
-        received = [await receive()]
-        while received[-1].get("more_body"):
-            received.append(await receive())
-        body = b"".join(each.get("body", b"") for each in received)
+        body, receive = await _body(receive)
         starts_run = scope["method"] == "POST" and not scope["path"].rstrip("/").endswith("cancel")
         queued: dict[str, list[BaseMessage]] = {}
         if not starts_run or any(each in body for each in _STOPPING):
             queued = await _queued(path[1])
         # Before the server handles it: the run that comes instead may begin at once.
         before = await _keep(path[1], queued) if queued else None
-
-        async def again() -> Message:
-            return received.pop(0) if received else await receive()
 
         async def check_first(message: Message) -> None:
             if queued and message["type"] == "http.response.start":
@@ -100,7 +106,19 @@ class KeepQueuedQuestions:
                     await _keep(path[1], stopped, before or [])
             await send(message)
 
-        await self.app(scope, again, check_first)
+        await self.app(scope, receive, check_first)
+
+
+async def _body(receive: Receive) -> tuple[bytes, Receive]:
+    """Return the body of a request, and what gives the request again to the server."""
+    received = [await receive()]
+    while received[-1].get("more_body"):
+        received.append(await receive())
+
+    async def again() -> Message:
+        return received.pop(0) if received else await receive()
+
+    return b"".join(each.get("body", b"") for each in received), again
 
 
 async def _queued(thread_id: str) -> dict[str, list[BaseMessage]]:
@@ -148,7 +166,7 @@ async def purge_on_server(thread_id: str) -> None:
 
     Nothing is done if nothing is stored. Raises the errors of the store; it can be repeated then.
     """
-    MEMORIES.drop(thread_id)
+    forget(thread_id)
     store: Any = get_client().store
     for kind in get_args(Kind):
         namespace = thread_namespace(kind, thread_id)

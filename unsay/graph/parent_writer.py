@@ -31,11 +31,12 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.pregel._loop import AsyncPregelLoop
 
-from unsay.effects import Call, Steps, adrive, drive, off_loop
+from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ThreadBusyError
 from unsay.storage.base import LOST_ADVICE
 from unsay.storage.leases import LOST, on_loop
 from unsay.storage.saver_leases import leases_of
+from unsay.storage.state_ids import follow_or_refuse
 from unsay.storage.writer_lock import Hold, take_thread
 
 HELD = "unsay_held"
@@ -75,7 +76,7 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
         ThreadBusyError: Another run has the thread, or wrote to it after this one began.
     """
     saver, thread_id = place.get(CONFIG_KEY_CHECKPOINTER), place.get("thread_id")
-    loop = _outermost(place)
+    loop = outermost(place)
     if loop is None or thread_id is None or not isinstance(saver, BaseCheckpointSaver):
         return None
     with _MUTEX:
@@ -99,21 +100,27 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
     return hold
 
 
-def _outermost(place: Mapping[str, Any]) -> Any:
+def outermost(place: Mapping[str, Any]) -> Any:
     """Return LangGraph's loop, the object of a run, of the outermost graph; `None` if not found.
 
     `place` is the `configurable` part of the node's configuration.
     """
     loop = None
-    while (call := place.get(CONFIG_KEY_CALL)) is not None:
-        if inspect.isfunction(call):  # of a node with a timeout
-            call = inspect.getclosurevars(call).nonlocals.get("call")
-        schedule = getattr(call, "keywords", {}).get("schedule_task")
-        outer = getattr(schedule, "__self__", None)
+    while place.get(CONFIG_KEY_CALL) is not None:
+        outer = loop_around(place)
         if outer is None or outer is loop:
             return None
         loop, place = outer, outer.config.get("configurable", {})
     return loop
+
+
+def loop_around(place: Mapping[str, Any]) -> Any:
+    """Return LangGraph's loop of the graph around a node; `None` if it is not found."""
+    call = place.get(CONFIG_KEY_CALL)
+    if inspect.isfunction(call):  # of a node with a timeout
+        call = inspect.getclosurevars(call).nonlocals.get("call")
+    schedule = getattr(call, "keywords", {}).get("schedule_task")
+    return getattr(schedule, "__self__", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +147,13 @@ class Run:
             self._at_end(None)
             raise ThreadBusyError(REFUSED.format(thread_id=self.thread_id)) from error
         try:
+            for newest in (yield from self._newest(1)):
+                follow_or_refuse(newest, self.thread_id)
             is_stored = yield from self._all_stored()
             if is_stored and (yield from self._newest_of_others()) is not None:
                 raise ThreadBusyError(REFUSED.format(thread_id=self.thread_id))
         except BaseException:
-            yield off_loop(hold.release)
+            yield from hold.end()
             self._at_end(None)
             raise
         loop = self.loop
@@ -154,44 +163,41 @@ class Run:
         return hold
 
     def _thread(self, *, wait_seconds: float) -> Steps[Hold]:
-        leases, seconds = leases_of(self.saver), self.lease_seconds
-        return (
-            yield from take_thread(
-                leases, self.thread_id, wait_seconds=wait_seconds, lease_seconds=seconds
-            )
-        )
+        leases, lease = leases_of(self.saver), self.lease_seconds
+        taking = take_thread(leases, self.thread_id, wait_seconds=wait_seconds, lease_seconds=lease)
+        return (yield from taking)
 
     def _at_end(self, hold: Hold | None) -> None:
         """Have LangGraph call `_end` when it has written the last state of the run.
 
         `_end` releases the thread or, with `None` for a refused run, calls `_put_back`.
         """
-        # At the latest when the loop is deleted; it does nothing when it was called before.
-        release = None if hold is None else finalize(self.loop, hold.release)
+        if hold is not None:  # at the latest when the loop is deleted
+            finalize(self.loop, hold.release)
 
         async def awaited(_: object, error: BaseException | None, *__: object) -> None:
-            await adrive(self._end(hold, release, error))
+            await adrive(self._end(hold, error))
 
         def blocking(_: object, error: BaseException | None, *__: object) -> None:
-            drive(self._end(hold, release, error))
+            drive(self._end(hold, error))
 
         # The first entry of the stack is the last that its end calls.
         is_awaited = isinstance(self.loop, AsyncPregelLoop)
         entry = (not is_awaited, awaited if is_awaited else blocking)
         self.loop.stack._exit_callbacks.appendleft(entry)
 
-    def _end(self, hold: Hold | None, release: Any, error: BaseException | None) -> Steps[None]:
+    def _end(self, hold: Hold | None, error: BaseException | None) -> Steps[None]:
         if hold is None:
             yield from self._put_back()
             return
         try:
             yield from hold.verify()
         except ThreadBusyError:
-            yield off_loop(release)
+            yield from hold.end()
             yield from self._put_back()
             raise
         finally:
-            yield off_loop(release)
+            yield from hold.end()
         if isinstance(error, sqlite3.Error) and str(error) == LOST:
             raise ThreadBusyError(LOST_ADVICE) from error
 
@@ -207,9 +213,10 @@ class Run:
                 theirs = yield from self._newest_of_others()
                 states = yield from self._newest(LAST_LOOK)
                 if theirs is not None and not _builds_on(states, theirs):
+                    follow_or_refuse(states[0], self.thread_id)
                     yield self._copy(theirs, _term(hold))
             finally:
-                yield off_loop(hold.release)
+                yield from hold.end()
 
     def _copy(self, state: CheckpointTuple, term: int) -> Call:
         new = empty_checkpoint()
@@ -274,19 +281,10 @@ class Run:
         ns = self.loop.checkpoint_config["configurable"].get("checkpoint_ns", "")
         named = {"thread_id": self.thread_id, "checkpoint_ns": ns}
         config: RunnableConfig = {"configurable": named}
-
-        def blocking() -> list[CheckpointTuple]:
-            with suppress(NotImplementedError):
-                return list(self.saver.list(config, filter=metadata, limit=limit))
-            return []
-
-        async def awaited() -> list[CheckpointTuple]:
-            with suppress(NotImplementedError):
-                found = self.saver.alist(config, filter=metadata, limit=limit)
-                return [each async for each in found]
-            return []
-
-        found: list[CheckpointTuple] = yield Call(blocking=blocking, awaitable=awaited)
+        read = Call.listing(self.saver.list, self.saver.alist, config, filter=metadata, limit=limit)
+        found: list[CheckpointTuple] = []
+        with suppress(NotImplementedError):
+            found = yield read
         return found
 
 
@@ -309,7 +307,8 @@ def _outside(
         metadata: Any = state.metadata
         name, term = _id(state), metadata.get(HELD)
         is_host = metadata.get("source") in ("update", "fork")
-        if name == line and built_on is None:
+        # The state `base` is in the run's line, also before `own` if the clock is behind.
+        if name in (line, base) and built_on is None:
             # What a host wrote, it wrote on purpose, whatever it left behind.
             built_on = float("inf") if term is None and is_host else term
             line = _parent_id(state)

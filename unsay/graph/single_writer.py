@@ -2,31 +2,198 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
+from uuid import uuid4
 
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph._internal._config import ensure_config
-from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER, CONFIG_KEY_READ
+from langgraph._internal._config import ensure_config, recast_checkpoint_ns
+from langgraph._internal._constants import (
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_CHECKPOINTER,
+    CONFIG_KEY_READ,
+)
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot, StateUpdate
 
-from unsay.effects import Steps, adrive, drive, off_loop
+from unsay.effects import Steps, adrive, drive
 from unsay.errors import ThreadBusyError
-from unsay.graph.late_writer import TERM, put_right
+from unsay.graph.deleted_threads import drop_deleted
 from unsay.graph.parent_writer import hold_for_parent
-from unsay.graph.time_travel import place_of
-from unsay.runtime import Services
+from unsay.graph.time_travel import END_NODE, Place, due_again, place_of
+from unsay.history.branch import Label
+from unsay.history.threads import under_way
+from unsay.operations.provenance import false_claims, with_messages
+from unsay.operations.record_events import message_body, write_ahead
+from unsay.operations.rollback import readable_branches
+from unsay.operations.stopped import keep_beside
+from unsay.runtime import Scope, Services
+from unsay.state import State, Update
 from unsay.storage.base import LOST_ADVICE
-from unsay.storage.leases import LOST
+from unsay.storage.leases import LOST, Leases
 from unsay.storage.saver_leases import SaverLease, leases_of
+from unsay.storage.state_ids import follow_or_refuse
 from unsay.storage.writer_lock import AROUND, Hold, WriterLock, lock_on, take_thread
+
+TERM = "unsay_term"
+"""Where the metadata of a state has the term of the lease under which it was written."""
+
+# States among which those of two writers are looked for. A late writer writes one state, since its
+# next check refuses it.
+LOOK_BACK = 20
+# So many terms after a takeover, late states with older ids are looked for.
+LATE_TERMS = 8
+
+
+def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[None]:
+    """Make the latest term's state the newest, and keep a late writer's messages as a branch.
+
+    A term is the number of a lease; each new owner gets a higher one. Nothing is written if the
+    newest state shows that no late writer can have written. Before a run, if one still may but
+    has not, the newest state is copied, so that what it writes too late does not reach the copy.
+    A state that waits for a decision is not copied. Raises `DatabaseCorruptError` if what is stored
+    is damaged, and the errors of the checkpointer.
+
+    Args:
+        place: The thread; the caller holds its lock and lease.
+        unreleased: The newest term whose owner did not release it, and so may still write.
+        lost: The term that the caller lost during its run; `None` before a run.
+    """
+    found = yield place.stored(place.newest())
+    if found is None or (lost is None and _term(found) > unreleased + LATE_TERMS):
+        return
+    follow_or_refuse(found, place.thread_id)
+    states = yield from place.history(place.newest(), limit=LOOK_BACK)
+    if lost is None and _term(found) > unreleased:
+        # A late writer that made its state's id before it was suspended, and then ended.
+        if (older := _beside(states, unreleased)) is not None:
+            yield from _keep_late(place, older, max(states, key=_term), is_newest=False)
+        return
+    late = next((each for each in states if lost is None or _term(each) == lost), None)
+    latest = max(states, key=_term)
+    if late is not None and 0 < _term(late) < _term(latest):
+        yield from _keep_late(place, late, latest, is_newest=late is states[0])
+    elif lost is None and not states[0].interrupts:
+        # A late writer's messages are stored with the state that its run began from, and every
+        # state after that one reads them. A copy has no part in them.
+        yield from place.write([StateUpdate(None, "__copy__")])
+
+
+def _beside(states: Sequence[StateSnapshot], unreleased: int) -> StateSnapshot | None:
+    """Return a late writer's newest state that the thread's newest state does not build on.
+
+    Only states of the term `unreleased` and earlier ones count. `None` if there is none.
+    """
+    line: RunnableConfig | None = states[0].config
+    for state in states:
+        if line is not None and _checkpoint_id(state.config) == _checkpoint_id(line):
+            line = state.parent_config
+        elif 0 < _term(state) <= unreleased:
+            return state
+    return None
+
+
+def _checkpoint_id(config: RunnableConfig) -> str:
+    return str(config["configurable"]["checkpoint_id"])
+
+
+def _term(state: Any) -> int:
+    """Return the term in which a state was written; 0 if it does not say."""
+    return int((state.metadata or {}).get(TERM, 0))
+
+
+def _keep_late(
+    place: Place, late: StateSnapshot, latest: StateSnapshot, *, is_newest: bool
+) -> Steps[None]:
+    """Store the messages that only a late state has as a branch, and go on from the latest state.
+
+    `late` is the state of the writer that lost the thread, `latest` that of the latest term. If
+    `late` is not the thread's newest state (`is_newest`), and has no messages of its own, nothing
+    is written.
+    """
+    before: list[AnyMessage] = []
+    if late.parent_config is not None:
+        before = _messages((yield from place.snapshot(late.parent_config)))
+    state, scope = cast("State", latest.values), place.scope()
+    added = _only_in(_messages(late), before, _messages(latest))
+    if added:
+        kept = yield from _in_branches(state, scope)
+        added = [message for message in added if message_body(message) not in kept]
+    update = Update()
+    if added:
+        state = with_messages(state, (yield from false_claims(state, scope)))
+        label = Label(kind="host", reason="another writer took over", created_at=scope.now())
+        after = _common(_messages(late), before, _messages(latest))
+        update = keep_beside(state, scope, added, after=after, label=label)
+        update = yield from write_ahead(state, scope, update)
+    elif not is_newest:
+        return
+    there = replace(place, config=_at(place, latest.config))
+    yield from there.write([StateUpdate(dict(update), END_NODE), *due_again(latest.next)])
+
+
+def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
+    """Return the bodies (`message_body`) of all messages in the branches that a state lists.
+
+    Branches that are damaged or no longer kept are left out.
+    """
+    refs = state.get("branches", [])
+    branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
+    return {message_body(message) for branch in branches for message in branch["messages"]}
+
+
+def _messages(state: StateSnapshot) -> list[AnyMessage]:
+    return list(state.values.get("messages", []))
+
+
+def _only_in(
+    messages: Sequence[AnyMessage], before: Sequence[AnyMessage], latest: Sequence[AnyMessage]
+) -> list[AnyMessage]:
+    """Return the messages of a late state that neither the state before nor the latest one has.
+
+    A message whose id the latest state uses for another message gets a new id.
+    """
+    bodies = {(m.id, message_body(m)) for m in (*before, *latest)}
+    ids = {m.id for m in latest}
+    return [
+        # Two answers to one question may have the same id.
+        m.model_copy(update={"id": uuid4().hex}) if m.id in ids else m
+        for m in messages
+        if (m.id, message_body(m)) not in bodies
+    ]
+
+
+def _common(
+    messages: Sequence[AnyMessage], before: Sequence[AnyMessage], latest: Sequence[AnyMessage]
+) -> str | None:
+    """Return the id of the last message that a late state, `before` and `latest` have in common.
+
+    `before` is the state from which the late run began, `latest` that of the latest term. `None` if
+    they have no message in common.
+    """
+    ids = {m.id for m in latest} & {m.id for m in before}
+    return next((m.id for m in reversed(messages) if m.id in ids), None)
+
+
+def _at(place: Place, config: RunnableConfig) -> RunnableConfig:
+    """Return the place's configuration with the checkpoint id that `config` has."""
+    named = {"checkpoint_id": config["configurable"]["checkpoint_id"]}
+    given = place.newest()
+    return {**given, "configurable": {**given["configurable"], **named}}
+
 
 # Where the config of a run carries its `Hold` to the nodes. Only a Python object counts, so the
 # JSON of a server's client cannot claim to hold a thread. LangGraph leaves keys that begin like
 # this out of its streams.
 HOLD = "__pregel_unsay_hold"
+
+# How long one of several parallel runs waits for the others at most.
+TURN_SECONDS = 3600.0
+_RUNS = Leases()
 
 
 @contextmanager
@@ -57,17 +224,22 @@ def one_writer(
     """
     place = ensure_config(graph.config, config)["configurable"]
     hold = drive(_hold_on(graph, place, services, is_held=is_held))
+    turn = drive(_turn_in(graph, place))
     own_config, lost = _with_hold(config, hold, place), False
     is_held = is_held or _is_nested(place)
     try:
-        with _translated():
+        with _translated(), under_way(place.get("thread_id")) as run:
             drive(_put_right(graph, own_config, services, hold))
-            yield own_config
+            try:
+                yield own_config
+            finally:
+                drive(drop_deleted(graph, services, own_config, run))
             drive(_verified(hold))
     except ThreadBusyError:
         lost = True
         raise
     finally:
+        turn.release()
         if hold is not None and not is_held:
             hold.release()
         if lost:
@@ -85,20 +257,28 @@ async def one_writer_awaited(
     """Do on an event loop what `one_writer` does, with the same arguments and errors."""
     place = ensure_config(graph.config, config)["configurable"]
     hold = await adrive(_hold_on(graph, place, services, is_held=is_held))
+    turn = await adrive(_turn_in(graph, place))
     own_config, lost = _with_hold(config, hold, place), False
     is_held = is_held or _is_nested(place)
     try:
-        with _translated():
+        with _translated(), under_way(place.get("thread_id")) as run:
             await adrive(_put_right(graph, own_config, services, hold))
-            yield own_config
+            run.stopped_early = not is_held
+            try:
+                yield own_config
+                run.stopped_early = False
+            finally:
+                # Shielded: a server cancels the run whose states it deleted.
+                await asyncio.shield(adrive(drop_deleted(graph, services, own_config, run)))
             await adrive(_verified(hold))
     except ThreadBusyError:
         lost = True
         raise
     finally:
+        turn.release()
         if hold is not None and not is_held:
             # To its end: the host may close the checkpointer or the loop right afterwards.
-            await asyncio.shield(asyncio.to_thread(hold.release))
+            await asyncio.shield(adrive(hold.end()))
         if lost:
             await adrive(_put_right_later(graph, config, services, hold))
 
@@ -127,6 +307,21 @@ def _is_nested(place: Mapping[str, Any]) -> bool:
     return callable(place.get(CONFIG_KEY_READ))
 
 
+def _turn_in(
+    graph: CompiledStateGraph[Any, Any, Any, Any], place: Mapping[str, Any]
+) -> Steps[Hold]:
+    """Wait until no other run has the state that a graph with `checkpointer=True` keeps in a parent.
+
+    An agent's parallel tool calls are such runs. Only they wait; the caller releases the result.
+    """
+    state: Any = object()
+    if graph.checkpointer is True and _is_nested(place):
+        namespace = recast_checkpoint_ns(place.get(CONFIG_KEY_CHECKPOINT_NS, ""))
+        state = (place.get("thread_id"), namespace, id(place.get(CONFIG_KEY_CHECKPOINTER)))
+    seconds = TURN_SECONDS
+    return (yield from take_thread(_RUNS, str(state), wait_seconds=seconds, lease_seconds=seconds))
+
+
 def _hold_on(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     place: Mapping[str, Any],
@@ -145,23 +340,16 @@ def _hold_on(
         if isinstance(place.get(HOLD), Hold):
             return None
         return (yield from hold_for_parent(place, settings.lease_seconds))
-    thread_id, saver = (
-        place.get("thread_id"),
-        place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer),
-    )
+    thread_id = place.get("thread_id")
+    saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
     if thread_id is None or not isinstance(saver, BaseCheckpointSaver):
         return None
     leases = leases_of(saver)
     if is_held:
         return lock_on(leases, str(thread_id)).hold
-    return (
-        yield from take_thread(
-            leases,
-            str(thread_id),
-            wait_seconds=settings.thread_wait_seconds,
-            lease_seconds=settings.lease_seconds,
-        )
-    )
+    wait, lease = settings.thread_wait_seconds, settings.lease_seconds
+    taking = take_thread(leases, str(thread_id), wait_seconds=wait, lease_seconds=lease)
+    return (yield from taking)
 
 
 def _with_hold(
@@ -231,7 +419,7 @@ def _put_right_later(
                 graph, _with_hold(config, hold, place), services, hold, lease.token
             )
         finally:
-            yield off_loop(hold.release)
+            yield from hold.end()
 
 
 @contextmanager

@@ -5,12 +5,11 @@ messages that leave the transcript are stored as a branch first. A run's questio
 state before the graph begins; the second state is the end of the turn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -22,18 +21,52 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from unsay.arguments import check_text
 from unsay.effects import Call, Steps
-from unsay.errors import InputError, UnknownCheckpointError
-from unsay.graph.failed_decisions import drop_failed_decision
+from unsay.errors import UnknownCheckpointError
+from unsay.graph.host_input import check_thread_id
 from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import changes_nothing, parse_command
-from unsay.operations.copied_thread import copy_stored
-from unsay.operations.host_changes import keep_left_behind, logged_messages
+from unsay.operations.host_changes import Door, logged_messages, prepare_change
+from unsay.operations.run_lifecycle import copy_stored
 from unsay.runtime import Scope, Services
-from unsay.state import State, Update, merge_messages
+from unsay.state import State, Update
+from unsay.storage.state_ids import follow_or_refuse
+
+# LangGraph's channels of a task's answers to its interrupts, and of its error.
+_ANSWERS, _ERROR = "__resume__", "__error__"
+
+
+def drop_failed_decision(saver: BaseCheckpointSaver[Any], snapshot: StateSnapshot) -> Steps[None]:
+    """Take back the decision with which the turn of the state `snapshot` failed.
+
+    LangGraph keeps the answer to an interrupt and would give it to the node again, before a new one:
+    the turn could never continue. Answers to earlier questions of the same task stay. If no task
+    failed, nothing is done.
+    """
+    if not any(task.error for task in snapshot.tasks):
+        return
+    # An agent's states have their own names, so they are listed too. Without a limit: LangGraph's saver
+    # in memory lists all states of the graph before them.
+    thread_id = snapshot.config["configurable"]["thread_id"]
+    thread: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    listed: list[CheckpointTuple] = yield Call.listing(saver.list, saver.alist, thread)
+    for stored in listed:
+        for task_id, answers in _failed(stored):
+            # Without the error the task's next answer would not count as failed.
+            writes = [(_ANSWERS, answers[:-1]), (_ERROR, None)]
+            yield Call.of(saver.put_writes, saver.aput_writes, stored.config, writes, task_id)
+
+
+def _failed(stored: CheckpointTuple) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the id of each task of a state that failed after an answer, with its answers."""
+    writes = stored.pending_writes or []
+    failed = {task for task, channel, error in writes if channel == _ERROR and error is not None}
+    for task_id, channel, answers in writes:
+        if channel == _ANSWERS and task_id in failed and answers:
+            yield task_id, answers
+
 
 # After a write in the name of this node, LangGraph runs no other node.
 END_NODE = "create_checkpoint"
@@ -74,7 +107,7 @@ class Place:
 
     def newest(self) -> RunnableConfig:
         """Return the host's configuration without a checkpoint id, for the newest state."""
-        place = {**self.config["configurable"], "checkpoint_ns": ""}
+        place = dict(self.config["configurable"])
         place.pop("checkpoint_id", None)
         return {**self.config, "configurable": place}
 
@@ -89,12 +122,25 @@ class Place:
             stream_writer=lambda _: None,
         )
 
+    def stored(self, config: RunnableConfig) -> Call:
+        """Return a call whose result is the `CheckpointTuple` that a configuration names, or `None`."""
+        return Call.of(self.saver.get_tuple, self.saver.aget_tuple, config)
+
     def snapshot(self, config: RunnableConfig) -> Steps[StateSnapshot]:
         """Return the state that a configuration names, or the newest one if it names none.
 
         If it does not exist, the result has no values. Raises the errors of the checkpointer.
         """
         found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
+        return found
+
+    def history(self, config: RunnableConfig, **options: Any) -> Steps[list[StateSnapshot]]:
+        """Return the states of the thread of a configuration, newest first.
+
+        `options` are those of LangGraph's `get_state_history`, such as `limit`.
+        """
+        read, awaited = self.graph.get_state_history, self.graph.aget_state_history
+        found: list[StateSnapshot] = yield Call.listing(read, awaited, config, **options)
         return found
 
     def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
@@ -129,7 +175,7 @@ def place_of(
     outside = TASK not in place and not place.get("checkpoint_ns")
     if not isinstance(saver, BaseCheckpointSaver) or "thread_id" not in place or not outside:
         return None
-    _check_thread_id(place["thread_id"])
+    check_thread_id(place["thread_id"])
     # LangGraph's update of a named state needs the key, which a host may leave out.
     named_fully: RunnableConfig = {**full, "configurable": {**place, "checkpoint_ns": ""}}
     return Place(
@@ -140,20 +186,6 @@ def place_of(
         thread_id=str(place["thread_id"]),
         named=place.get("checkpoint_id"),
     )
-
-
-def _check_thread_id(given: object) -> None:
-    """Raise `InputError` for an id that several users could share by mistake, or that breaks a saver.
-
-    LangGraph makes a text of any value, so all runs without an id would share the thread "None".
-    """
-    is_id = isinstance(given, str | int | UUID) and not isinstance(given, bool) and str(given)
-    if not is_id or "\0" in str(given):
-        raise InputError(
-            f"thread_id={given!r} cannot name a thread: put a text of 1 character or more into "
-            "config['configurable']. Nothing was stored"
-        )
-    check_text(str(given), "thread_id")
 
 
 def begin_run(
@@ -190,10 +222,13 @@ def begin_run(
     first = asks and not stops and (wanted, options.get("durability")) != ("exit", "exit")
     if target is None and not first and not _writes([entry.value]):
         return replace(entry, options=options)
-    kept = dict((yield from _kept(place, target, [entry.value])))
+    kept = dict((yield from _kept(place, target, [entry.value], "run")))
     if target is not None:
         kept["entry_id"] = uuid4().hex
     updates = [StateUpdate(kept, END_NODE)] if kept else []
+    if first and "messages" in kept:  # what is loaded comes before the question
+        yield from place.write(updates)
+        place, updates = replace(place, config=place.newest()), []
     if first:
         yield from place.write([StateUpdate(entry.value, START), *updates])
         return Entry(value=None, config=place.newest(), options=options)
@@ -209,48 +244,37 @@ def rejoin(place: Place) -> Steps[None]:
     A server deletes the states of a run that it rolls back, even while that run still ends and
     writes its last state. The messages of the deleted run are stored as a branch; without an
     intact state none are left. Usually no such state was deleted, and nothing is done. Raises
-    `DatabaseCorruptError` or `EventLogGapError` if the deleted messages cannot be read.
+    `DatabaseCorruptError` or `EventLogGapError` if the deleted messages cannot be read,
+    `ConflictError` if the clock is so far behind that a new state would be lost.
     """
-    newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
-    if newest is None or newest.parent_config is None:
+    newest: CheckpointTuple | None = yield place.stored(place.newest())
+    follow_or_refuse(newest, place.thread_id)
+    if newest is None or not (yield from is_orphan(place, newest)):
         return
     lost: Any = dict(newest.checkpoint["channel_values"])
-    # An update with a full copy may build on a state that our own saver deleted.
-    is_whole = "messages" in lost and newest.metadata["source"] != "loop"
-    parent = Call.of(place.saver.get_tuple, place.saver.aget_tuple, newest.parent_config)
-    if is_whole or (yield parent) is not None:
-        return
     scope = place.scope()
     if "messages" in lost:
         lost = (yield from place.snapshot(newest.config)).values
     else:
         lost["messages"] = yield from logged_messages(lost, scope)
     intact = yield from _intact(place, newest.config)
-    reason = "its run was deleted"
+    found: Any = State(messages=[]) if intact is None else intact.values
+    kept = yield from prepare_change(lost, found, [], scope, "run", "its run was deleted")
     if intact is None:
-        kept = yield from keep_left_behind(lost, State(messages=[]), scope, reason)
         kept["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
-        yield from replace(place, config=place.newest()).write([StateUpdate(dict(kept), END_NODE)])
-        return
-    found: Any = intact.values
-    kept = yield from keep_left_behind(lost, found, scope, reason)
-    updates = [StateUpdate(dict(kept), END_NODE), *due_again(intact.next)]
-    yield from replace(place, config=intact.config).write(updates)
+    updates = [StateUpdate(dict(kept), END_NODE), *due_again(intact.next if intact else ())]
+    config = intact.config if intact else place.newest()
+    yield from replace(place, config=config).write(updates)
 
 
-def rejoin_after(
-    graph: CompiledStateGraph[Any, Any, Any, Any],
-    services: Services,
-    config: RunnableConfig | None,
-) -> Steps[None]:
-    """Go back to an intact state if a server deleted states of a run that ended early.
-
-    Usually none was deleted, and nothing is done; also without a thread id or a checkpointer.
-    `rejoin` explains it, and its errors are raised.
-    """
-    place = place_of(graph, services, config)
-    if place is not None:
-        yield from rejoin(place)
+def is_orphan(place: Place, newest: CheckpointTuple | None) -> Steps[bool]:
+    """Return whether the host deleted the checkpoint that the newest one builds on."""
+    if newest is None or newest.parent_config is None:
+        return False
+    # An update with a full copy may build on a state that our own saver deleted.
+    is_whole = "messages" in newest.checkpoint["channel_values"]
+    is_copy = is_whole and newest.metadata["source"] != "loop"
+    return not is_copy and (yield place.stored(newest.parent_config)) is None
 
 
 def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]:
@@ -259,14 +283,8 @@ def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]
     It can be read if its parent is still stored, if it needs no parent, or if it has all its
     messages.
     """
-
-    def blocking() -> list[CheckpointTuple]:
-        return list(place.saver.list(place.newest(), before=orphan))
-
-    async def awaited() -> list[CheckpointTuple]:
-        return [each async for each in place.saver.alist(place.newest(), before=orphan)]
-
-    listed: list[CheckpointTuple] = yield Call(blocking=blocking, awaitable=awaited)
+    read = Call.listing(place.saver.list, place.saver.alist, place.newest(), before=orphan)
+    listed: list[CheckpointTuple] = yield read
     ids = {each.config["configurable"]["checkpoint_id"] for each in listed}
     for each in listed:
         parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
@@ -301,7 +319,7 @@ def begin_update(
     target = yield from _target(place)
     if target is None and not _writes(values):
         return config
-    kept = yield from _kept(place, target, values)
+    kept = yield from _kept(place, target, values, "update")
     if not kept:
         return config
     due = target.next if target is not None else (yield from place.snapshot(place.newest())).next
@@ -343,40 +361,28 @@ def _target(place: Place) -> Steps[StateSnapshot | None]:
     """
     if place.named is None:
         return None
-    get = Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.config)
-    if (yield get) is None:
+    if (yield place.stored(place.config)) is None:
         raise UnknownCheckpointError(
             f"Thread {place.thread_id!r} has no state with the checkpoint_id {place.named!r}: it was "
             "pruned, or never existed. Take an id from get_state_history; nothing was changed"
         )
-    newest = yield Call.of(place.saver.get_tuple, place.saver.aget_tuple, place.newest())
+    newest = yield place.stored(place.newest())
     if newest.config["configurable"]["checkpoint_id"] == place.named:
         return None
     return (yield from place.snapshot(place.config))
 
 
-def _kept(place: Place, target: StateSnapshot | None, values: Sequence[Any]) -> Steps[Update]:
-    """Store as a branch the messages that a host's input removes; return the values for its state.
+def _kept(
+    place: Place, target: StateSnapshot | None, values: Sequence[Any], door: Door
+) -> Steps[Update]:
+    """Return what `prepare_change` returns for a host's inputs or updates, with its errors.
 
-    `target` is the earlier state that the host named; `None` is the newest. The result is empty if
-    the host continues from the newest state and neither removes nor replaces messages. Raises
-    `DatabaseCorruptError` if what is stored is damaged.
+    `target` is the earlier state that the host named; `None` is the newest.
     """
     newest: Any = (yield from place.snapshot(place.newest())).values
     yield from copy_stored(newest, place.scope())
-    begun: Any = newest if target is None else target.values
-    messages = begun.get("messages", [])
-    known = {message.id for message in messages}
-    changed = merge_messages(messages, _writes(values))
-    after: Any = {**begun, "messages": [m for m in changed if m.id in known]}
-    reason = "the host removed messages"
-    if target is not None:
-        reason = "the host went on from an earlier state"
-    elif all(old is new for old, new in zip_longest(messages, after["messages"])):
-        return Update()
-    elif len(after["messages"]) == len(messages):
-        reason = "the host replaced messages"
-    return (yield from keep_left_behind(newest, after, place.scope(), reason))
+    begun: Any = None if target is None else target.values
+    return (yield from prepare_change(newest, begun, _writes(values), place.scope(), door))
 
 
 def _writes(values: Sequence[Any]) -> list[Any]:

@@ -10,10 +10,14 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.store.base import BaseStore, Item, SearchItem
 
+from unsay.context.topics import live_topics, with_summary_of
 from unsay.effects import Steps
 from unsay.errors import ConflictError, DatabaseCorruptError
+from unsay.events.transcript_replay import with_returned
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
+from unsay.messages.sources import sources_of
 from unsay.storage.items import (
+    digest_of,
     freeze_messages,
     get_item,
     get_items,
@@ -189,52 +193,32 @@ def _live_after(
     return LiveBranch(
         messages=messages,
         before=live.before,
-        checkpoints=tuple(with_returned(checkpoints, returned, restored_ids)),
+        checkpoints=tuple(
+            with_returned(checkpoints, returned, restored_ids, [m.id for m in messages])
+        ),
         segments=(
             *(each for each in live.segments if each["start"] in before),
             *(each for each in segments if each["start"] in restored_ids),
             *(each for each in live.segments if each["start"] in kept_ids),
         ),
-        topics=_topics_after(live, branches, before | restored_ids | kept_ids),
+        topics=_topics_after(live, branches, messages),
     )
 
 
-def with_returned(
-    checkpoints: Sequence[Checkpoint],
-    returning: Sequence[Checkpoint],
-    message_ids: Collection[str | None],
-) -> list[Checkpoint]:
-    """Return the checkpoints, oldest first, with those of `returning` that are at `message_ids`.
-
-    A returning checkpoint loses its name if another one has it.
-    """
-    names = {checkpoint["name"] for checkpoint in checkpoints}
-    restored = {c["id"]: c for c in returning if c["message_id"] in message_ids}
-    named: list[Checkpoint] = []
-    for checkpoint in restored.values():
-        named.append({**checkpoint, "name": None} if checkpoint["name"] in names else checkpoint)
-        names.add(checkpoint["name"])
-    if not named:
-        return list(checkpoints)
-    return sorted([*checkpoints, *named], key=lambda checkpoint: checkpoint["created_at"])
-
-
 def _topics_after(
-    live: LiveBranch, branches: Sequence[StoredBranch], known: Collection[str | None]
+    live: LiveBranch, branches: Sequence[StoredBranch], messages: Sequence[AnyMessage]
 ) -> tuple[Topic, ...]:
-    """Return the topics after a change; one without a summary gets that of a returning branch.
+    """Return the topics after a change that leads to `messages`.
 
-    A summary is dropped if the last message that it covers is not in `known`.
+    A topic without a summary gets that of a returning branch. A summary is dropped if a message that
+    it covers is missing.
     """
     stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
-    topics = []
+    topics: list[Topic] = []
     for topic in live.topics:
         source = topic if topic["summary"] is not None else stored.get(topic["id"], topic)
-        summary, through = source["summary"], source["summarized_through"]
-        if through not in known:  # the summary covers messages that were removed
-            summary = through = None
-        topics.append(Topic(**{**topic, "summary": summary, "summarized_through": through}))
-    return tuple(topics)
+        topics.append(with_summary_of(topic, source))
+    return tuple(live_topics(messages, topics, set(sources_of(messages, live.before))))
 
 
 # References to stored branches in the state, the newest; the store itself keeps all branches.
@@ -297,12 +281,10 @@ def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBran
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
     """Return the newest branch that holds a message; `None` if none does."""
-    held = (
-        branch
-        for branch in reversed(branches)
-        if any(m.id == message_id for m in branch["messages"])
-    )
-    return next(held, None)
+    for branch in branches[::-1]:
+        if any(m.id == message_id for m in branch["messages"]):
+            return branch
+    return None
 
 
 def list_stored_branches(
@@ -346,7 +328,7 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
     """
     buckets: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():
-        digest = _digest(turn_id)
+        digest = digest_of(turn_id)[:DIGEST_CHARS]
         buckets.setdefault(_bucket(digest), {})[digest] = place
     if not buckets:
         return
@@ -361,7 +343,7 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
     `None` if the turn never left the state, or is unknown. A turn that came back keeps its place:
     look into the state first. Raises `DatabaseCorruptError` if the item is damaged.
     """
-    digest = _digest(turn_id)
+    digest = digest_of(turn_id)[:DIGEST_CHARS]
     item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
 
@@ -390,10 +372,6 @@ def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
             waiting = {name: None for name in waiting if name not in named}
             is_passed = True
     return answers
-
-
-def _digest(turn_id: str) -> str:
-    return hashlib.sha256(turn_id.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]
 
 
 def _bucket(digest: str) -> str:

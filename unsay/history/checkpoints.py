@@ -1,9 +1,9 @@
 """The checkpoints of a thread: making, finding and thinning them."""
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from langchain_core.messages import AnyMessage
 
@@ -15,6 +15,8 @@ from unsay.errors import (
     UnknownCheckpointError,
 )
 from unsay.messages.annotations import turn_numbers
+from unsay.messages.content import same_name
+from unsay.storage.items import digest_of
 from unsay.types import Checkpoint, CheckpointReason, Offloaded
 
 NAMED_LIMIT = 200
@@ -40,9 +42,8 @@ def make_checkpoint(
     A `message_id` of `None` is the beginning of the transcript; a `name` of `None` is unnamed.
     """
     # A node that runs twice makes the same checkpoint.
-    digest = hashlib.sha256((message_id or "").encode("utf-8", "surrogatepass")).hexdigest()
     return Checkpoint(
-        id=f"cp-{digest[:10]}",
+        id=f"cp-{digest_of(message_id or '')[:10]}",
         name=name,
         message_id=message_id,
         turn=turn,
@@ -61,7 +62,7 @@ def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoi
     exist. Otherwise it keeps its id; `add_checkpoint` merges it with one of this id, if any.
     """
     there = [each for each in checkpoints if each["message_id"] == new["message_id"]]
-    same = next((each for each in there if each["name"] == new["name"]), None)
+    same = next((each for each in there if same_name(each["name"], new["name"])), None)
     if same is not None:
         return {**new, "id": same["id"]}
     if new["name"] is None or not any(each["id"] == new["id"] and each["name"] for each in there):
@@ -71,18 +72,18 @@ def beside_named(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> Checkpoi
 
 def id_with_name(message_id: str | None, name: str) -> str:
     """Return a checkpoint's id made of its message and name, so that one message can have several."""
-    seed = f"{message_id}\x00{name}".encode("utf-8", "surrogatepass")
-    return f"cp-{hashlib.sha256(seed).hexdigest()[:10]}"
+    seed = f"{message_id}\x00{name}"
+    return f"cp-{digest_of(seed)[:10]}"
 
 
 def check_name(name: str) -> str:
-    """Return a name without surrounding spaces.
+    """Return a name in NFC, without surrounding spaces.
 
     Raises:
         InvalidNameError: It is empty, too long, starts with a slash, has control characters, is a
             word that means something else (`live`), or is written like an id.
     """
-    stripped = name.strip()
+    stripped = normalize("NFC", name.strip())
     if not _NAME.fullmatch(stripped):
         raise InvalidNameError(
             f"{name!r} is not a name for a checkpoint: use 1 to 64 printable characters, "
@@ -108,7 +109,7 @@ def add_checkpoint(
         ConflictError: The thread has `NAMED_LIMIT` named checkpoints.
     """
     others = [checkpoint for checkpoint in checkpoints if checkpoint["id"] != new["id"]]
-    if new["name"] and any(checkpoint["name"] == new["name"] for checkpoint in others):
+    if new["name"] and any(same_name(checkpoint["name"], new["name"]) for checkpoint in others):
         raise CheckpointExistsError(
             f"A checkpoint named {new['name']!r} exists already: choose another name"
         )
@@ -159,7 +160,7 @@ def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
 
 
 def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkpoint:
-    """Return the checkpoint with this name, id, or unique beginning of an id.
+    """Return the checkpoint with this name, id, or unique beginning of an id; names compare in NFC.
 
     Raises:
         UnknownCheckpointError: No checkpoint matches; the message lists the newest ones.
@@ -168,7 +169,7 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
     wanted = reference.strip()
     for key in ("name", "id"):
         for checkpoint in checkpoints:
-            if wanted and checkpoint[key] == wanted:
+            if wanted and same_name(checkpoint[key], wanted):
                 return checkpoint
     # An empty text is the beginning of every id.
     matches = [c for c in checkpoints if wanted and c["id"].startswith(wanted)]

@@ -134,19 +134,16 @@ def find_entries(
 
     A damaged one is logged as a warning.
     """
-    namespace = _namespace(thread_id)
     try:
-        values = yield from get_items(store, namespace, keys)
+        values = yield from get_items(store, _namespace(thread_id), keys)
         return {key: unpack(value) for key, value in values.items()}
-    except DatabaseCorruptError:  # one damaged entry fails the whole batch, so each is read alone
-        found: dict[str, Entry | None] = {}
-    for key in keys:
-        try:
-            values = yield from get_items(store, namespace, [key])
-            found.update((name, unpack(value)) for name, value in values.items())
-        except DatabaseCorruptError as error:
-            _warn(key, error)
-            found[key] = None
+    except DatabaseCorruptError as error:
+        if len(keys) == 1:
+            _warn(keys[0], error)
+            return {keys[0]: None}
+    found: dict[str, Entry | None] = {}
+    for key in keys:  # one damaged entry fails the whole batch, so each is read alone
+        found |= yield from find_entries(store, thread_id, [key])
     return found
 
 

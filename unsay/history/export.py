@@ -9,7 +9,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
+from unsay.context.topics import live_topics
 from unsay.errors import DatabaseCorruptError, InputError, SnapshotError
+from unsay.messages.sources import sources_of
 from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
@@ -107,11 +109,8 @@ def load_snapshot(
             if name in live and name not in chosen:
                 after[name] = [entry for entry in live[name] if entry[key] in known]
         if "topics" in live and "topics" not in chosen:
-            lost = {"summary": None, "summarized_through": None}
-            after["topics"] = [
-                entry if entry["summarized_through"] in known else {**entry, **lost}
-                for entry in live["topics"]
-            ]
+            sources = set(sources_of(after["messages"]))
+            after["topics"] = live_topics(after["messages"], live["topics"], sources)
     return after
 
 

@@ -1,30 +1,108 @@
 """The list of runs: one item in the store for each run."""
 
-import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Literal, TypedDict, Unpack
 
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError, RunConflictError, UnknownRunError
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.content import preview
-from unsay.storage.items import get_item, put_item, thread_namespace
+from unsay.storage.items import (
+    digest_of,
+    drop_items,
+    freeze,
+    get_item,
+    put_item,
+    reading,
+    thaw,
+    thread_namespace,
+)
 from unsay.storage.pagination import (
     are_labels,
     check_labels,
     check_word,
     moment_of,
     page_text,
+    read_items,
     scan,
     window,
 )
 from unsay.types import Printed, RunPhase, RunStatus
+
+MOST_KEPT = 8
+
+requests_namespace = partial(thread_namespace, "requests")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequest:
+    """The last request of an attempt, and how the attempt ended; `keep_failed_request` makes it.
+
+    `payload` is the body of the request to the provider, without its streaming options. For a
+    failed call `error` is the class of its error, and there is neither an answer nor a score. For a
+    rejected draft `error` is `None`.
+    """
+
+    run_id: str
+    turn_id: str
+    turn: int
+    attempt: int
+    at: str
+    messages: Sequence[BaseMessage]
+    payload: dict[str, Any]
+    question: str
+    answer: str
+    score: float | None
+    reason: str
+    error: str | None
+
+
+def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> Steps[None]:
+    """Store a failed request, and delete all but the newest `MOST_KEPT` of the thread.
+
+    An older request of the same turn and attempt is replaced. `replay` reads these requests.
+    Raises `InputError` if a part of the request cannot be stored.
+    """
+    namespace = requests_namespace(thread_id)
+    key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt
+    value = {field.name: getattr(request, field.name) for field in fields(request)}
+    sent = {
+        "messages": [message_to_dict(message) for message in value.pop("messages")],
+        "payload": value.pop("payload"),
+    }
+    yield put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
+    times = yield from read_items(
+        store, namespace, lambda item: (item.value.get("at", ""), item.key)
+    )
+    # The new one is kept, even if the clock is behind.
+    oldest = [old_key for _, old_key in sorted(times) if old_key != key][: 1 - MOST_KEPT]
+    if oldest:
+        yield drop_items(store, namespace, oldest)
+
+
+def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
+    """Read the stored requests of failed attempts of a thread, oldest first.
+
+    Raises `DatabaseCorruptError` if one is damaged.
+    """
+
+    def read(item: Item) -> FailedRequest:
+        value = dict(item.value)
+        with reading("A stored request"):
+            sent = thaw(value.pop("sent"))
+            messages = messages_from_dict(sent["messages"])
+            return FailedRequest(**value, messages=messages, payload=sent["payload"])
+
+    requests = yield from read_items(store, requests_namespace(thread_id), read)
+    return sorted(requests, key=lambda request: (request.at, request.attempt))
+
 
 ERROR_CHARS = 2_000
 
@@ -190,7 +268,7 @@ def _choices(words: Collection[str]) -> str:
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
     """Return the id, a hash, of the run that `origin` starts: a question or a LangGraph checkpoint."""
     seed = f"{thread_id}\x00{origin}"
-    return f"run-{hashlib.sha256(seed.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return f"run-{digest_of(seed)[:16]}"
 
 
 RUNS = ("unsay", "runs")
@@ -297,6 +375,9 @@ def get_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run]:
     return run
 
 
+_BOUNDS = ("labels", "since", "until", "cursor", "limit")
+
+
 class RunFilters(TypedDict, total=False):
     """The filters of a list of runs, and the page that is wanted; `list_runs` explains them."""
 
@@ -331,14 +412,8 @@ def list_runs(
     """
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
-    wanted = window(
-        "runs",
-        labels=filters.get("labels"),
-        since=filters.get("since"),
-        until=filters.get("until"),
-        cursor=filters.get("cursor"),
-        limit=filters.get("limit", 50),
-    )
+    bounds: Any = {name: each for name, each in filters.items() if name in _BOUNDS}
+    wanted = window("runs", **bounds)
     status, phase = filters.get("status"), filters.get("phase")
     statuses = {status} if isinstance(status, str) else set(status or ())
     for word in statuses:

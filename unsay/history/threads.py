@@ -1,8 +1,8 @@
 """The list of threads; as a session, a thread is begun, is active, and may be ended."""
 
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
@@ -143,13 +143,8 @@ def _ended_item(damaged: Item) -> Item:
     """Return a sound item for the damaged one of an ended session; its times are the last write's."""
     at = (damaged.updated_at or datetime.fromtimestamp(0, UTC)).isoformat()
     times = {"created_at": at, "updated_at": at, "ended_at": at}
-    return Item(
-        namespace=damaged.namespace,
-        key=damaged.key,
-        value={"title": "", "turns": 0, "status": "ended", **times},
-        created_at=damaged.created_at,
-        updated_at=damaged.updated_at,
-    )
+    damaged.value = {"title": "", "turns": 0, "status": "ended", **times}
+    return damaged
 
 
 def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
@@ -252,6 +247,37 @@ def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessa
         return []
 
 
+@dataclass(slots=True, eq=False)
+class UnderWay:
+    """A run under way in this process; `is_purged` says that its thread was purged meanwhile."""
+
+    thread_id: str
+    is_purged: bool = False
+    stopped_early: bool = False
+
+
+_UNDER_WAY: set[UnderWay] = set()
+
+
+@contextmanager
+def under_way(thread_id: object) -> Iterator[UnderWay]:
+    """Return a context manager for a run on a thread; what it yields says whether that was purged."""
+    run = UnderWay(str(thread_id or ""))
+    _UNDER_WAY.add(run)
+    try:
+        yield run
+    finally:
+        _UNDER_WAY.discard(run)
+
+
+def forget(thread_id: str) -> None:
+    """Drop what this process has in memory of a thread, and tell its runs that it is purged."""
+    MEMORIES.drop(thread_id)
+    UNSAVED.forget(thread_id)
+    for run in list(_UNDER_WAY):
+        run.is_purged = run.is_purged or run.thread_id == thread_id
+
+
 def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     """Delete a thread from a database, and return what was deleted; a file loses the bytes as well.
 
@@ -259,8 +285,7 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     Postgres see `PostgresDatabase.scrub`. The caller must hold the thread's lock. Raises
     `DatabaseLockedError` if another process uses the file: purge again, to delete the bytes too.
     """
-    MEMORIES.drop(thread_id)
-    UNSAVED.forget(thread_id)
+    forget(thread_id)
     purged: Purged = yield off_loop(lambda: database.erase(thread_id))
     yield off_loop(database.scrub)
     return purged
@@ -270,10 +295,10 @@ def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
     """Delete what unsay stored for a thread in a host's store, and return how many items it was.
 
     The host deletes the checkpoints. A purge that was interrupted can be repeated. Nobody holds the
-    thread's lock: the host must see that no run writes.
+    thread's lock: what a run of this process still writes is deleted when it ends, and the host must
+    see that no run of another process writes.
     """
-    MEMORIES.drop(thread_id)
-    UNSAVED.forget(thread_id)
+    forget(thread_id)
     items = 0
     for kind in get_args(Kind):
         namespace = thread_namespace(kind, thread_id)

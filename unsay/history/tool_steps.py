@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
+from langchain_core.messages import AIMessage
 from langgraph.store.base import BaseStore
 
 from unsay.effects import Call, Steps
@@ -30,15 +31,17 @@ _namespace = partial(thread_namespace, "tool_steps")
 
 
 class AttemptName(NamedTuple):
-    """An attempt of a thread: `rejected` drafts of its turn came before, and no other has its `name`."""
+    """An attempt of a thread: its item at `key` replaces that of an earlier turn.
 
-    rejected: int
+    No other attempt has its `name`.
+    """
+
+    key: str
     name: str
 
-    @property
-    def key(self) -> str:
-        """The key of its item, which replaces that of an earlier turn."""
-        return f"attempt-{self.rejected}"
+    def of_call(self, step: AIMessage, place: int) -> "AttemptName":
+        """Return the name for the results of one call; `place` is its index in the message `step`."""
+        return AttemptName(key=f"{self.key}-call-{place}", name=f"{self.name} {step.id}")
 
 
 def put_draft(
@@ -74,8 +77,8 @@ def find_draft(
 ) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
     """Return an attempt's stored draft and the verdict that rejected it; `None` if none is stored.
 
-    The verdict is `None` if the draft was not finished. Raises `DatabaseCorruptError` if the item
-    is damaged.
+    The verdict is `None` if the draft was not finished; the draft may then end with the results of
+    some calls of its last message. Raises `DatabaseCorruptError` if an item is damaged.
     """
     item = yield get_item(store, _namespace(thread_id), attempt.key)
     if item is None or item.value["attempt"] != attempt.name:
@@ -83,6 +86,11 @@ def find_draft(
     draft = {**thaw(item.value["values"]), "messages": thaw_messages(item.value["messages"])}
     if quoted := thaw_messages(item.value["quoted"]):
         draft["quoted"] = quoted[0]
+    step = draft["messages"][-1]
+    if isinstance(step, AIMessage) and len(step.tool_calls) > 1:
+        for place in range(len(step.tool_calls)):
+            found = yield from find_draft(store, thread_id, attempt.of_call(step, place))
+            draft["messages"] += found[0]["messages"] if found else []
     if "verdict" not in item.value:
         return draft, None
     verdict = thaw(item.value["verdict"])

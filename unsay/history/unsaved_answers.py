@@ -129,10 +129,8 @@ class UnsavedAnswers:
             if made:
                 with_answer(error, text_of(made[-1].draft[-1]))
             raise
-        except (
-            GeneratorExit,
-            CancelledError,
-        ):  # the reader of a stream left, or the host stopped it
+        except (GeneratorExit, CancelledError):
+            # The reader of a stream left, or the host stopped it.
             self._of_run(place)
             raise
         except BaseException:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import get_args
 
-from unsay.judging.experts import HINT_FROM, doubts
+from unsay.judging.measures import HINT_FROM, doubts
 from unsay.judging.signals import RULES, Signal
 from unsay.judging.topic_cues import services_in
 from unsay.judging.vocabulary import (

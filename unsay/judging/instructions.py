@@ -90,6 +90,25 @@ _JAPANESE = tuple(
 )
 
 
+# Short messages that ask in words for what only a command does; the model can only pretend.
+_WANTS_BACK = re.compile(
+    r"(?:(?:can|could|would|will) you |i want to |i'd like to |let's |please )*"
+    r"(?:undo|redo|revert|roll ?back|(?:go|step) back|take .{1,20} back)(?: [^?]{0,40})?\??"
+    r"|[^?]{0,20}(?:戻って|戻して|取り消し|なかったことに)[^?]{0,10}"
+)
+
+
+def wants_back(text: str) -> bool:
+    """Return whether a message asks in words to undo a turn or to go back, in one short line.
+
+    >>> wants_back("Go back to the second question, please.")
+    True
+    >>> wants_back("一つ前に戻して")
+    True
+    """
+    return bool(_WANTS_BACK.fullmatch(normal(text).strip(" .!。")))
+
+
 def is_lasting(text: str) -> bool:
     """Return whether a user's message gives a lasting instruction or decision, worth a checkpoint.
 

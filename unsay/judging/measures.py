@@ -8,10 +8,12 @@ was nothing to measure.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import exp
 from pathlib import Path
+from typing import Any
 
 from unsay.judging.vocabulary import (
     FENCED,
@@ -29,7 +31,40 @@ from unsay.judging.vocabulary import (
     width,
     without_copies,
 )
-from unsay.verdicts import Exchange
+from unsay.verdicts import Exchange, LocalCheck
+
+HINT_FROM = 0.5  # doubt from which the judge gets a hint
+
+# A tree is the log-odds that it adds, or `[place of a measure, bound, tree up to it, tree over it]`.
+Tree = float | Sequence[Any]
+
+
+def doubts(exchange: Exchange, checks: Collection[LocalCheck]) -> Mapping[LocalCheck, float]:
+    """Return how likely an answer is bad, from 0 to 1, by each of the `checks` with an expert.
+
+    For an empty answer the result is empty. The scale depends on the language: hardly any good
+    answer of the data that it was fitted to reaches `HINT_FROM`.
+    """
+    asked = {check: expert for check, expert in TABLES["experts"].items() if check in checks}
+    if not asked or not exchange.answer.strip():
+        return {}
+    found = measures(exchange)
+    language = "ja" if JAPANESE.search(exchange.question + exchange.answer) else "en"
+    return {check: _doubt(expert, found, language) for check, expert in asked.items()}
+
+
+def _doubt(expert: Mapping[str, Any], found: Mapping[str, float], language: str) -> float:
+    values = [found[name] for name in expert["measures"]]
+    log_odds = expert["bias"] + sum([_value(tree, values) for tree in expert["trees"]])
+    return 1 / (1 + exp(expert["hint_from"][language] - log_odds))
+
+
+def _value(tree: Tree, values: Sequence[float]) -> float:
+    while not isinstance(tree, int | float):
+        place, bound, low, high = tree
+        tree = low if values[place] <= bound else high
+    return tree
+
 
 # Fitted by `benchmarks/fit_experts.py`; the file names its sources and their licences.
 TABLES = json.loads(Path(__file__).with_name("experts.json").read_text("utf-8"))
@@ -278,7 +313,7 @@ def _runs(text: str) -> list[str]:
 
 def _held(runs: Sequence[str], text: str) -> float:
     known = set(_runs(normal(text)))
-    return sum(run in known for run in runs) / len(runs) if runs else 0.0
+    return sum([run in known for run in runs]) / len(runs) if runs else 0.0
 
 
 def _ended(texts: Sequence[str]) -> float:

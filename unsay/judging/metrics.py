@@ -38,7 +38,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
         >>> from langchain_core.messages import HumanMessage
         >>> judge = metric_judge(lambda outputs: len(outputs) < 20)
         >>> judge([HumanMessage('<answer key="k">\nShort.\n</answer key="k">')])
-        {'score': 1.0, 'reason': ''}
+        {'score': '100%', 'reason': ''}
     """
     parameters = _parameters(metric)
     takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
@@ -91,4 +91,4 @@ def _verdict(result: Any) -> dict[str, Any]:
         score = getattr(result, "score", result)
         named = {name: getattr(result, name, "") for name in _REASONS}
     reason = next((str(named[name]) for name in _REASONS if named.get(name)), "")
-    return {"score": float(score) if isinstance(score, bool) else score, "reason": reason}
+    return {"score": f"{score:.0%}" if isinstance(score, bool) else score, "reason": reason}

@@ -18,16 +18,81 @@ from unsay.judging.vocabulary import (
     SHORTEST_WIDTH,
     is_casual,
     is_short,
-    may_sign_off,
     normal,
     overlap,
     sentences,
     similarity,
     squeezed,
     stops_short,
+    vocabulary,
     width,
 )
 from unsay.verdicts import Exchange, LocalCheck
+
+CHANGED = "The answer gives another number, name or date than an earlier answer."
+
+# Share of the words beside the values that two sentences about the same thing have in common, and
+# the fewest such words. Source: own choice, on sentences made by hand.
+SAME_WORDS = 0.6
+FEWEST_WORDS = 2
+
+STATEMENTS = 40
+"""Sentences of one answer that are compared, so that the time is bounded."""
+
+_NUMBER = re.compile(
+    r"\d+月\d+日|\d+(?:[.,:/-]\d+)*|(?<![〇一二三四五六七八九十百千万億])[〇一二三四五六七八九十百千万億]+(?=[年月日時分人円個])"
+)
+_NAME = re.compile(r"(?<=[a-z0-9,;:] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*|[ァ-ヶ][ァ-ヶー・]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A sentence with values: its numbers, its names, and its other words."""
+
+    numbers: frozenset[str]
+    names: frozenset[str]
+    words: frozenset[str]
+
+
+def changed_facts(exchange: Exchange) -> str:
+    """Return the hint `CHANGED` if the answer gives another value than an earlier answer; else "".
+
+    Values that the question gives do not count. The judge gets the result as a hint.
+    """
+    earlier = [each for _, answer in exchange.earlier for each in _statements(answer)]
+    if not earlier:
+        return ""
+    given = {*_NUMBER.findall(exchange.question), *_NAME.findall(exchange.question)}
+    for said in _statements(exchange.answer):
+        numbers, names = said.numbers - given, said.names - given
+        for before in earlier:
+            differs = _other(numbers, before.numbers) or _other(names, before.names)
+            if differs and _is_same_thing(said.words, before.words):
+                return CHANGED
+    return ""
+
+
+def _statements(text: str) -> list[_Statement]:
+    """Return the first `STATEMENTS` sentences of a text that have a number or a name."""
+    found: list[_Statement] = []
+    for sentence in sentences(text):
+        numbers, names = _NUMBER.findall(sentence), _NAME.findall(sentence)
+        if numbers or names:
+            rest = vocabulary(_NAME.sub(" ", _NUMBER.sub(" ", sentence)))
+            found.append(_Statement(frozenset(numbers), frozenset(names), rest))
+        if len(found) == STATEMENTS:
+            break
+    return found
+
+
+def _other(values: frozenset[str], before: frozenset[str]) -> bool:
+    return bool(values) and bool(before) and values.isdisjoint(before)
+
+
+def _is_same_thing(words: frozenset[str], others: frozenset[str]) -> bool:
+    shared = len(words & others)
+    return shared >= FEWEST_WORDS and shared >= SAME_WORDS * len(words | others)
+
 
 BARE_WIDTH = 400  # width up to which an answer can be a bare refusal
 STRAY_SHARE = 0.1  # share of its words that an off-topic answer may have in common with the thread
@@ -75,6 +140,11 @@ _WANTS_AGAIN = re.compile(
     r"|\bis (?:that|this|it) (?:really |still )?(?:wrong|right|correct|true)\W*\Z|\byou(?:'ve| have)? made an? (?:mistake|error)"
     r"|繰り返|くり返|もう(?:一|いち|1)(?:度|回|ど)|再度|同じ(?:答|回答|文|内容|もの)|そのまま|本当(?:に|です)?か?\W*\Z"
     r"|間違(?:い(?:で|な|じゃ)|って|え(?:て|た))|違(?:う|います)(?:よ|ね|と思|ん|の?で(?:は|す)|か)?\W*\Z"
+)
+# Numbers, names and, in Japanese, words of kanji or katakana: what a sentence that is used again changes.
+_VALUE = re.compile(
+    r"\d+(?:[.,:/-]\d+)*|\b[A-Z][\w'-]*|[ァ-ヶ][ァ-ヶー・]+|[\u4e00-\u9fff]+|\b(?:two|three|four|five|six|seven|eight"
+    r"|nine|ten|eleven|twelve|\w+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million)\b"
 )
 _RUN = re.compile(r"(.{2,80}?)\1{2,}")
 _REWORKS = re.compile(
@@ -197,9 +267,11 @@ def _loop(exchange: Exchange) -> Signal | None:
     if not (_runs(text) or _says_again(text) or _circles(text)):
         return None
     wanted = _WANTS_LOOP.search(normal(exchange.question)) is not None
+    # A list of facts in one form, such as the weather of ten cities, has a value in each sentence.
+    listed = len(set(_VALUE.findall(exchange.answer))) >= len(sentences(exchange.answer))
     return Signal(
         name="loop",
-        certain=not wanted,
+        certain=not wanted and not (listed and not _runs(text) and not _says_again(text)),
         score=0.7 if wanted else 0.1,
         reason="The answer repeats itself.",
     )
@@ -251,16 +323,21 @@ def _echo(exchange: Exchange) -> Signal | None:
 
 def _repetition(exchange: Exchange) -> Signal | None:
     question = normal(exchange.question)
-    if not any(
-        _is_repeated(exchange.answer, earlier)
+    repeated = [
+        earlier
         for other, earlier in exchange.earlier
         if similarity(squeezed(question), squeezed(normal(other))) < SAME_QUESTION
-    ):
+        and _is_repeated(exchange.answer, earlier)
+    ]
+    if not repeated:
         return None
     wanted = _WANTS_AGAIN.search(question) is not None
+    # The same sentence with another number or name can be the right answer to this question.
+    values = set(_VALUE.findall(exchange.answer))
+    same = any(values.issubset(_VALUE.findall(earlier)) for earlier in repeated)
     return Signal(
         name="repetition",
-        certain=not wanted and not is_short(exchange.answer),
+        certain=same and not wanted and not is_short(exchange.answer),
         score=0.6 if wanted else 0.25,
         reason="The answer repeats an earlier answer to another question.",
     )
@@ -278,17 +355,16 @@ def _is_repeated(answer: str, earlier: str) -> bool:
 
 def _truncation(exchange: Exchange) -> Signal | None:
     enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
-    certain = True
     if exchange.truncated:
         reason = "The answer was cut off, by a length limit or a lost connection."
     elif len(_FENCE.findall(exchange.answer)) % 2:
         reason = "The answer's last code block is never closed."
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
         reason = "The answer stops in the middle of a sentence."
-        certain = not (is_short(exchange.answer) or may_sign_off(exchange.answer))
     else:
         return None
-    return Signal(name="truncation", certain=certain, score=0.4, reason=reason)
+    # A good answer can end in an address, a command or a name: only the provider knows for certain.
+    return Signal(name="truncation", certain=exchange.truncated, score=0.4, reason=reason)
 
 
 def _off_topic(exchange: Exchange) -> Signal | None:

@@ -143,7 +143,7 @@ def likeliest_return(
     `None` without earlier topics. `fade` is the factor on a topic's share for each topic left after
     it. The caller decides whether its `similarity` is enough.
     """
-    shifts: list[TopicShift] = []
+    shares: dict[str, float] = {}
     for position, other in enumerate(others):
         known_terms = bag(other.texts)
         known = {
@@ -151,9 +151,11 @@ def likeliest_return(
             / (1 + COMMONPLACE * max(reading.common[unit.whole] - 1, 0))
             for unit in reading.content
         }
-        share = share_of_content(reading.content, known) * fade**position
-        shifts.append(TopicShift(kind="back", similarity=share, topic_id=other.topic_id))
-    return max(shifts, key=lambda shift: shift.similarity, default=None)
+        shares[other.topic_id] = share_of_content(reading.content, known) * fade**position
+    if not shares:
+        return None
+    likeliest = max(shares, key=shares.__getitem__)
+    return TopicShift(kind="back", similarity=shares[likeliest], topic_id=likeliest)
 
 
 def check_detector(detector: Any) -> None:

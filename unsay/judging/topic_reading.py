@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from unsay.judging.topic_cues import ALSO, ASKS, CUES, cues_of, is_task, other_service
 from unsay.judging.vocabulary import JAPANESE, Unit, normal, units, vocabulary
@@ -160,7 +161,7 @@ def bag(texts: tuple[str, ...]) -> Mapping[str, float]:
 
     A term that only one of several texts has weighs less.
     """
-    counts = Counter(term for text in texts for term in vocabulary(text))
+    counts = Counter(chain.from_iterable(map(vocabulary, texts)))
     several = min(_SEVERAL, len(texts))
     return {term: 1.0 if count >= several else _PASSING for term, count in counts.items()}
 
@@ -198,5 +199,5 @@ def share_of_content(content: Sequence[Unit], known: Mapping[str, float]) -> flo
     `known` says for each word, by its `whole`, how well it is known, from 0 to 1. The share is
     below 1, and for few words much below.
     """
-    total = sum(unit.weight for unit in content)
-    return sum(unit.weight * known[unit.whole] for unit in content) / (total + _HALF_A_WORD)
+    total = sum([unit.weight for unit in content])
+    return sum([unit.weight * known[unit.whole] for unit in content]) / (total + _HALF_A_WORD)

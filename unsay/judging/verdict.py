@@ -8,10 +8,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from unsay.context.summaries import SHORTEST, lines_of
-from unsay.judging.score_parser import read_reply
+from unsay.judging.score_parser import UNIT, Scale, read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.messages.content import text_of, without_middle
-from unsay.prompts.fence import Fence, fenced_in
+from unsay.prompts.fence import Fence, fenced_in, quoted, quoted_call
 from unsay.prompts.fields import Texts
 from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
@@ -24,11 +24,8 @@ MAXIMUM_CALLS = 20  # tool calls that a judge sees, half from either end
 JUDGED_CHARS = 12_000
 SUMMARIZED_CHARS = 48_000
 
-_OPTIONAL = (
-    "topics",
-    "earlier",
-    "tools",
-)  # parts of a request that are left out when they are empty
+# Parts of a request that are left out when they are empty.
+_OPTIONAL = ("topics", "earlier", "tools")
 
 # JSON schema of the reply, for judges that support structured output.
 REPLY_SCHEMA: dict[str, Any] = {
@@ -36,10 +33,13 @@ REPLY_SCHEMA: dict[str, Any] = {
     "description": "The grade of one answer.",
     "type": "object",
     "properties": {
-        "score": {"type": "number", "description": "From 0.0 to 1.0."},
+        "score": {
+            "type": "number",
+            "description": "The quality, on the scale of the instructions.",
+        },
         "consistency": {
             "type": "number",
-            "description": "From 0.0 to 1.0; 1.0 if nothing contradicts what was said.",
+            "description": "On the same scale; the best number if nothing contradicts what was said.",
         },
         "reason": {"type": "string", "description": "One sentence for the user."},
         "advice": {
@@ -98,7 +98,7 @@ def judge_request(
     names = {message_id: name for name, message_id in blamable(exchange).items()}
     ids = exchange.earlier_ids or ("",) * len(exchange.earlier)
     earlier = "\n".join(
-        f"{question[:EARLIER_CHARS]}\n→ {_id_shown(names, each)}{answer[:EARLIER_CHARS]}"
+        f"{quoted(question[:EARLIER_CHARS])}\n→ {_id_shown(names, each)}{quoted(answer[:EARLIER_CHARS])}"
         for each, (question, answer) in zip(ids, exchange.earlier, strict=True)
     )
     question, answer = _judged(exchange.question), _judged(exchange.answer)
@@ -121,7 +121,7 @@ def judge_request(
     if criteria:
         system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
     noted = noted.replace("{", "{{").replace("}", "}}")  # it is a text already, not a template
-    return request_of(system, noted + texts.judge_request, parts)
+    return request_of(system, noted + texts.judge_request, parts, salt=texts.salt)
 
 
 def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) -> str:
@@ -156,8 +156,9 @@ def _id_shown(names: Mapping[str, str], message_id: str) -> str:
 def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Texts) -> str:
     half = MAXIMUM_CALLS // 2
     lines = [
-        f"{_id_shown(names, call.message_id)}{call.name}({without_middle(call.arguments, CALL_CHARS)})\n→ "
-        + _result_shown(call, texts)
+        f"{_id_shown(names, call.message_id)}"
+        + quoted_call(call.name, without_middle(call.arguments, CALL_CHARS))
+        + f"\n→ {_result_shown(call, texts)}"
         for call in (calls if len(calls) <= MAXIMUM_CALLS else [*calls[:half], *calls[-half:]])
     ]
     if len(calls) > MAXIMUM_CALLS:
@@ -168,7 +169,9 @@ def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Text
 def _result_shown(call: ToolUse, texts: Texts) -> str:
     if call.irrelevant:
         return texts.judge_irrelevant
-    return without_middle(call.result or texts.judge_no_result, CALL_CHARS)
+    if not call.result:
+        return texts.judge_no_result
+    return quoted(without_middle(call.result, CALL_CHARS))
 
 
 def document_request(question: str, document: str, texts: Texts) -> list[AnyMessage]:
@@ -177,7 +180,7 @@ def document_request(question: str, document: str, texts: Texts) -> list[AnyMess
     A long text loses its middle.
     """
     parts = {"question": _judged(question), "document": _judged(document)}
-    return request_of(texts.document_system, texts.document_request, parts)
+    return request_of(texts.document_system, texts.document_request, parts, salt=texts.salt)
 
 
 def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
@@ -189,23 +192,35 @@ def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) 
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
     conversation = "\n".join(without_middle(line, chars) for line in lines)
     parts = {"conversation": conversation, "summary": summary}
-    return request_of(texts.summary_judge_system, texts.summary_judge_request, parts)
+    return request_of(
+        texts.summary_judge_system, texts.summary_judge_request, parts, salt=texts.salt
+    )
 
 
 def _judged(text: str) -> str:
     return without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
 
 
-def request_of(system: str, request: str, parts: dict[str, str]) -> list[AnyMessage]:
+def request_of(system: str, request: str, parts: dict[str, str], *, salt: str) -> list[AnyMessage]:
     """Return a request to a model: each of the `parts` is fenced by its key as the tag.
 
     `request` is the text around them, with the placeholder `{material}` for all of them and with
-    other braces doubled. An empty part is left out if it is in `_OPTIONAL`.
+    other braces doubled. An empty part is left out if it is in `_OPTIONAL`. `salt` is that of `Texts`.
     """
     shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
-    fence = Fence.around(*shown.values())
+    fence = Fence.around(*shown.values(), salt=salt)
     marked = [fence.wrap(tag, text) for tag, text in shown.items()]
     return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
+
+
+def on_scale(request: list[AnyMessage], texts: Texts, scale: Scale) -> list[AnyMessage]:
+    """Return a request to a judge whose instructions name its scale, unless it is from 0 to 1."""
+    if scale == UNIT:
+        return request
+    system = (
+        f"{request[0].text}\n{texts.judge_scale.format(low=f'{scale[0]:g}', high=f'{scale[1]:g}')}"
+    )
+    return [SystemMessage(system), *request[1:]]
 
 
 def judged_parts(messages: Sequence[AnyMessage]) -> dict[str, str]:
@@ -246,31 +261,44 @@ def relevance(question: str, document: str) -> PreVerdict:
 
 
 def verdict_of(
-    reply: object, *, quality_threshold: float, consistency_threshold: float | None = None
+    reply: object,
+    *,
+    quality_threshold: float,
+    consistency_threshold: float | None = None,
+    scale: Scale = UNIT,
 ) -> Verdict:
     """Return the verdict in a judge's reply; unscored if it has no score that is certain.
 
     It is failed if the score or the consistency is below its threshold, else passed. Without a
     `consistency_threshold`, as for documents and summaries, the consistency is ignored; also if the
-    reply has none.
+    reply has none. `scale` has the worst and the best number of the judge.
     """
-    read = read_reply(reply)
-    if read.score is None:
-        problem = f"the judge's reply has no usable score: {read.problem or 'no stated score'}"
+    read = read_reply(reply, scale)
+    problem = read.problem or (
+        read.consistency_problem if consistency_threshold is not None else ""
+    )
+    if read.score is None or problem:
+        problem = f"the judge's reply has no usable score: {problem}"
         words = _words_of_model(reply)
         if read.reason or words is not None:
             return unscored(f"{problem}: {read.reason or words!r:.200}")
         return unscored(
-            f"{problem}: {reply!r:.200}; a judge returns a score from 0 to 1, or a mapping with "
-            "'score' and 'reason'"
+            f"{problem}: {reply!r:.200}; a judge returns a score from {scale[0]:g} to {scale[1]:g}, "
+            "or a mapping with 'score' and 'reason'"
         )
+    consistency = None if consistency_threshold is None else read.consistency
+    fails = consistency is not None and consistency < (consistency_threshold or 0.0)
     verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
-    verdict = replace(verdict, blamed=read.blamed, advice=read.advice, query=read.query)
-    verdict = replace(verdict, intent=read.intent, returns_to=read.topic)
-    if read.consistency is None or consistency_threshold is None:
-        return verdict
-    outcome = "failed" if read.consistency < consistency_threshold else verdict.outcome
-    return replace(verdict, consistency=read.consistency, outcome=outcome)
+    return replace(
+        verdict,
+        outcome="failed" if fails else verdict.outcome,
+        consistency=consistency,
+        blamed=read.blamed,
+        advice=read.advice,
+        query=read.query,
+        intent=read.intent,
+        returns_to=read.topic,
+    )
 
 
 def _words_of_model(reply: object) -> str | None:

@@ -118,7 +118,7 @@ def terms(text: str) -> tuple[str, ...]:
 
     They are in the order of the text, and a term can occur several times.
     """
-    return tuple(term for unit in units(text) for term in (unit.whole, *unit.parts))
+    return tuple([term for unit in units(text) for term in (unit.whole, *unit.parts)])
 
 
 @lru_cache(maxsize=256)
@@ -134,8 +134,8 @@ def units(text: str) -> tuple[Unit, ...]:
     Very common ones (`STOP_WORDS`, `STOP_RUNS`), numbers, single letters and hiragana are left
     out. A long text is read without its middle (`TEXT_LIMIT`).
     """
-    found = (_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text)))
-    return tuple(unit for unit in found if unit is not None)
+    found = [_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text))]
+    return tuple([unit for unit in found if unit is not None])
 
 
 def normal(text: str) -> str:
@@ -236,7 +236,7 @@ def beginning(term: str) -> str:
 
 def _meets(unit: Unit, known: frozenset[str]) -> bool:
     whole = unit.whole
-    return whole in known or beginning(whole) in known or any(part in known for part in unit.parts)
+    return whole in known or beginning(whole) in known or not known.isdisjoint(unit.parts)
 
 
 JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
@@ -328,21 +328,6 @@ def stops_short(answer: str, *, enough: int = SHORTEST_WIDTH) -> bool:
     return _others_end(last, lines[:-1], otherwise=dangles or len(sentences(last)) > 1)
 
 
-def may_sign_off(answer: str) -> bool:
-    """Return whether the last line may be the signature, date or source of a finished text.
-
-    Such a line is narrower than `DANGLING_WIDTH`, follows other lines, and is no heading, list
-    item, open bold text or line that ends in a word such as `the`. `stops_short` cannot tell it
-    from a sentence that has just begun.
-    """
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    if len(lines) < 2 or width(lines[-1]) >= DANGLING_WIDTH:
-        return False
-    last = lines[-1].rstrip(",、，")
-    item = ITEM.match(last) is not None
-    return not item and not _is_open(last, answer) and _DANGLING.search(last.lower()) is None
-
-
 def _is_open(last: str, answer: str) -> bool:
     formula = any(answer.count(opens) > answer.count(closes) for opens, closes in _FORMULAS)
     return bool(formula or last.count("**") % 2 or _UNFINISHED.search(last))
@@ -380,9 +365,9 @@ def similarity(one: str, other: str) -> float:
     if not total:
         return float(one == other)
     common = first.keys() & second.keys()
-    return 2 * sum(min(first[run], second[run]) for run in common) / total
+    return 2 * sum([min(first[run], second[run]) for run in common]) / total
 
 
 @lru_cache(maxsize=64)
 def _stretches(text: str, size: int) -> Counter[str]:
-    return Counter(text[start : start + size] for start in range(len(text) - size + 1))
+    return Counter([text[start : start + size] for start in range(len(text) - size + 1)])

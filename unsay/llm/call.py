@@ -10,11 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
+from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langgraph.errors import GraphBubbleUp
+from langgraph.pregel._messages import StreamMessagesHandler
 
 from unsay.budget.accounts import AccountKey
 from unsay.budget.limits import Limits, delay_ms, exceeded_settings, limits_of, pressure
@@ -22,9 +25,16 @@ from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
 from unsay.interrupts import ask_person, read_permission, spending_request
-from unsay.llm.agent_tokens import AgentReplies, AgentTokens
-from unsay.llm.gateway import Gate, may_be_charged, pause
-from unsay.llm.replies import answered_by, messages_in, replies_in, used_by
+from unsay.llm.gateway import (
+    Gate,
+    answered_by,
+    may_be_charged,
+    messages_in,
+    pause,
+    replies_in,
+    used_by,
+    whole,
+)
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_chat_model, is_graph, name_of, resolve_model
 from unsay.prompts.fields import Texts
@@ -43,6 +53,76 @@ from unsay.tokens.pricing import (
     tally_of,
 )
 from unsay.tracing import with_handler
+
+_WHERE = "langgraph_"  # beginning of the metadata that say which node of which graph is running
+_TOOLS = "tools:"  # beginning of a part of a namespace: an agent inside of a tool
+
+
+class AgentTokens(BaseCallbackHandler):
+    """Announces model calls inside of an agent to the streams that leave out subgraphs."""
+
+    run_inline = True  # LangChain would otherwise call it in another Python thread
+
+    def __init__(self, config: RunnableConfig) -> None:
+        """Take the configuration of the node that calls the agent."""
+        callbacks = config.get("callbacks")
+        handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else []
+        self._streams = [
+            each
+            for each in handlers
+            if isinstance(each, StreamMessagesHandler) and not each.subgraphs
+        ]
+        self._node = {
+            name: value
+            for name, value in config.get("metadata", {}).items()
+            if name.startswith(_WHERE)
+        }
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Register a call, so that the host's stream shows its tokens as those of the node.
+
+        Calls of an agent inside a tool are skipped: they do not give the answer.
+        """
+        namespace = str((metadata or {}).get("langgraph_checkpoint_ns", ""))
+        own = str(self._node.get("langgraph_checkpoint_ns", ""))
+        inside = namespace.split("|")[own.count("|") + 1 : -1]
+        if any(part.startswith(_TOOLS) for part in inside):
+            return
+        for stream in self._streams:
+            where = {**(metadata or {}), **self._node}
+            stream.on_chat_model_start(
+                serialized, messages, run_id=run_id, tags=tags, metadata=where
+            )
+
+
+class AgentReplies(BaseCallbackHandler):
+    """Keeps the replies of all models inside of an agent, which are lost if the agent fails.
+
+    A reply whose stream broke off fails there, so that no step of the agent is made of it.
+    """
+
+    run_inline = True  # LangChain would otherwise call it in another Python thread
+    raise_error = True
+
+    def __init__(self) -> None:
+        self.replies: list[AIMessage] = []
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Keep the reply of one call; `ConnectionClosedError` if it has no end."""
+        found = (each for several in response.generations for each in several)
+        messages = (each.message for each in found if isinstance(each, ChatGeneration))
+        self.replies += [whole(each) for each in messages if isinstance(each, AIMessage)]
+
 
 T = TypeVar("T")
 
@@ -151,7 +231,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     """Return the reply of a model, within the budgets.
 
     If an answer exceeds a budget in the mode `ask`, an interrupt asks a person. Calls for other
-    purposes are refused then.
+    purposes are refused then; for these an agent takes and gives messages, like a chat model.
 
     Raises:
         BudgetExceededError: The call exceeds a budget.
@@ -166,6 +246,8 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     """
     # Only an answer may interrupt: other calls follow an answer that is paid for already, and an
     # interrupt would run their node again from its start.
+    if request.purpose != "answer" and is_graph(request.model):
+        request = replace(request, value={"messages": messages_in(request.value)})
     models = {name_of(request.model) or request.purpose: request.model}
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
@@ -178,7 +260,8 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     # Outside of a run an answer is only looked at, and is never part of the thread.
     if request.purpose != "answer" or request.scope.in_graph:
         yield from note_spent(request.scope, {request.purpose: request.spent(reply)})
-    return reply
+    is_state = request.purpose != "answer" and isinstance(reply, Mapping) and "messages" in reply
+    return messages_in(reply)[-1] if is_state else reply
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
@@ -318,7 +401,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model], charged: _Charged
     if not is_single:  # its own calls would wait for the place that it occupies
         ((name, call),) = calls.items()
         try:
-            return (yield call)
+            return whole((yield call), request.value)
         except Exception as error:  # an agent may raise any class
             # An interrupted agent goes on later, and its reply then has these messages too.
             charged.replies.extend([] if isinstance(error, GraphBubbleUp) else heard.replies)
@@ -371,10 +454,7 @@ class _Stream(BaseCallbackHandler):
 
 
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
-    """Tell the user's stream to discard a part of a reply, since another reply begins.
-
-    `why` is the reason that is shown. Nothing is sent if no part of a reply was streamed.
-    """
+    """Stream why a part of a reply is discarded; nothing if no part of it was streamed."""
     if stream.has_begun:  # this does not count as an attempt, hence 0
         reason = request.texts.rules.get(why, why)
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}

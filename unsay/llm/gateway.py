@@ -7,14 +7,16 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import fields
 from itertools import count
 from json import JSONDecodeError
 from threading import Lock
 from traceback import walk_tb
 from typing import Any, Literal, TypeVar
 
-from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
-from unsay.budget.queue import WaitQueue
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from unsay.budget.circuit_breaker import Circuit, CircuitPolicy, WaitQueue
 from unsay.context.overflow import is_context_overflow
 from unsay.effects import Call, Steps
 from unsay.errors import (
@@ -27,7 +29,52 @@ from unsay.errors import (
     QueueFullError,
     UnsayError,
 )
+from unsay.messages.content import has_no_end
 from unsay.settings import Settings
+from unsay.tokens.counter import TokenCounter
+from unsay.tokens.pricing import Usage, usage_of
+
+
+def replies_in(reply: Any, value: Any) -> list[AIMessage]:
+    """Return the messages of models in a reply, without those of the prompt (`value`)."""
+    if isinstance(reply, Mapping) and "raw" in reply:
+        reply = reply["raw"]
+    sent = {message.id for message in messages_in(value)} - {None}
+    found = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
+    return [m for m in found if isinstance(m, AIMessage) and m.id not in sent]
+
+
+def used_by(replies: list[AIMessage], prompt: int) -> Usage:
+    """Return the sum of the usage that the replies report.
+
+    If none of them reports its usage, it is `prompt` tokens and an estimate of the replies' tokens.
+    """
+    reported = [usage_of(reply.usage_metadata) for reply in replies if reply.usage_metadata]
+    if not reported:
+        return Usage(input=prompt, output=TokenCounter().count(replies))
+    kinds = [each.name for each in fields(Usage)]
+    return Usage(**{kind: sum(getattr(usage, kind) for usage in reported) for kind in kinds})
+
+
+def answered_by(replies: list[AIMessage]) -> str | None:
+    """Return the provider's name for the model that wrote the last reply; `None` if it has none."""
+    metadata = replies[-1].response_metadata if replies else {}
+    names = (metadata.get(name) for name in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def messages_in(value: Any) -> list[BaseMessage]:
+    """Return the messages in the input or the reply of a call, in any form that LangChain uses.
+
+    Anything else in it is left out.
+    """
+    if isinstance(value, Mapping):
+        value = value.get("messages", [])
+    if isinstance(value, str):
+        value = HumanMessage(value)
+    found = value if isinstance(value, list | tuple) else [value]
+    return [message for message in found if isinstance(message, BaseMessage)]
+
 
 _BUSY = frozenset({408, 409, 425, 429})
 _CONNECTION_FAULTS = {"APIConnectionError", "ConnectionError", "TransportError", "APIError"}
@@ -42,6 +89,7 @@ _UNSENT = frozenset(
 _CLIENTS = (
     "langchain_anthropic",
     "langchain_aws",
+    "langchain_core.language_models",
     "langchain_google",
     "langchain_openai",
     "openai",
@@ -57,6 +105,8 @@ _BUILDING = frozenset(
         "_prepare_request",
     }
 )
+# Source: OpenAI API reference, error codes; DeepSeek and OpenRouter answer 402, Anthropic in words.
+_QUOTA = "insufficient_quota"
 _KEPT = "The question is kept: send it again to continue, or send another one to replace it."
 
 
@@ -75,6 +125,12 @@ def explain(error: Exception) -> UnsayError | None:
             "topic, or use a model with a larger window."
         )
     status = _status_of(error)
+    code = getattr(error, "code", None)
+    if status == 402 or code == _QUOTA or "credit balance is too low" in quoted:
+        return ModelUnavailableError(
+            f"The quota of the model's provider is exhausted ({code or status}, {quoted}). Waiting does "
+            f"not help: add credit or raise the limit there, or use another model. {_KEPT}"
+        )
     if status is not None and 400 <= status < 500 and status not in _BUSY:
         return ModelRefusedError(
             f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
@@ -103,12 +159,28 @@ def _unavailable(error: Exception, status: int | None, quoted: str) -> ModelUnav
             f"The model did not answer in time ({quoted}). Check its server, or raise "
             f"model_timeout_seconds, for a client of your own its timeout. {_KEPT}"
         )
+    if classes & _BROKEN_OFF:
+        return ModelUnavailableError(
+            f"The connection to the model broke off in its reply ({quoted}). Check its server and the "
+            f"network. {_KEPT}"
+        )
     if classes & _CONNECTION_FAULTS:
         return ModelUnavailableError(
             f"The model could not be reached ({quoted}). Check its server and the network; "
             f"`unsay doctor` tries the server. {_KEPT}"
         )
     return None
+
+
+class ConnectionClosedError(ConnectionError):
+    """The stream of a reply ended before the reply did."""
+
+
+def whole(reply: Any, value: Any = None) -> Any:
+    """Return the reply to `value`; `ConnectionClosedError` if it has no end: it is half an answer."""
+    if any(map(has_no_end, replies_in(reply, value))):
+        raise ConnectionClosedError("the stream ended before the reply did")
+    return reply
 
 
 def may_be_charged(error: Exception) -> bool:
@@ -322,7 +394,7 @@ class Gate:
                 self._circuits[model] = admitted
             news: News = "withdrawn"
             try:
-                result = yield call
+                result = whole((yield call))
                 news = "succeeded"
                 return result
             except Exception as error:

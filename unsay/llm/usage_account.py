@@ -20,8 +20,8 @@ from unsay.budget.accounts import (
     settle,
     unpaid_key,
 )
+from unsay.budget.circuit_breaker import WaitQueue
 from unsay.budget.limits import Check, Limits, demand, extend, reserve
-from unsay.budget.queue import WaitQueue
 from unsay.effects import Call, Steps
 from unsay.llm.gateway import FairSemaphore
 from unsay.runtime import Scope

@@ -29,18 +29,22 @@ def annotate(message: M, **noted: Any) -> M:
     return message.model_copy(update={"response_metadata": metadata})
 
 
+def without(message: M, name: str) -> M:
+    """Return a message without one of its annotations."""
+    kept = {key: value for key, value in annotation_of(message).items() if key != name}
+    if len(kept) == len(annotation_of(message)):
+        return message
+    metadata = {**message.response_metadata, KEY: kept}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
 def without_earlier(message: M) -> M:
     """Return a message without its annotation `earlier_answers`, the answers that a retry replaced.
 
     Copies of a message for a fork or a pick lack it: a retry there would show these answers to the
     model.
     """
-    noted = annotation_of(message)
-    if "earlier_answers" not in noted:
-        return message
-    kept = {name: value for name, value in noted.items() if name != "earlier_answers"}
-    metadata = {**message.response_metadata, KEY: kept}
-    return message.model_copy(update={"response_metadata": metadata})
+    return without(message, "earlier_answers")
 
 
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
@@ -61,8 +65,9 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 
 def is_notice(message: BaseMessage) -> bool:
     """Return whether a message is a notice: people see it, models never do; `notice` makes it."""
-    # The cheap test comes first: this runs for every message of every context.
-    return bool(message.response_metadata) and annotation_of(message).get("kind") == "notice"
+    # Not `annotation_of`: this runs for every message, many times in a turn.
+    noted = message.response_metadata.get(KEY)
+    return isinstance(noted, dict) and noted.get("kind") == "notice"
 
 
 def is_document(message: BaseMessage) -> bool:
@@ -81,13 +86,16 @@ def is_irrelevant(message: BaseMessage) -> bool:
 
 
 def found_nothing(messages: Iterable[BaseMessage]) -> bool:
-    """Return whether documents or search results were judged, and all of these are irrelevant.
+    """Return whether there are documents or judged search results, and all of them are irrelevant.
 
-    `False` if none was judged.
+    `False` if a document was not judged.
     """
-    found = [m for m in messages if is_document(m) or m.type == "tool"]
-    judged = [m for m in found if "outcome" in annotation_of(m)]
-    return bool(judged) and all(is_irrelevant(m) for m in judged)
+    found = [
+        m
+        for m in messages
+        if is_document(m) or (m.type == "tool" and "outcome" in annotation_of(m))
+    ]
+    return bool(found) and all(map(is_irrelevant, found))
 
 
 def is_question(message: BaseMessage) -> bool:

@@ -32,9 +32,8 @@ def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Directio
     Raises:
         IndexError: The index is not from 0 to the number of messages.
     """
-    return (
-        _nearest(messages, index, safe_indices(messages), towards) or 0
-    )  # never None: both ends are safe
+    # Never `None`: both ends are safe.
+    return _nearest(messages, index, safe_indices(messages), towards) or 0
 
 
 def tail_start(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int | None:

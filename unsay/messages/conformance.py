@@ -6,13 +6,80 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from unsay.errors import EmptyMessageError
+from unsay.messages.annotations import DOCUMENT
 from unsay.messages.content import Thinking, blocks_of, calls_of, is_thinking, parts_of, thinking_in
 from unsay.messages.tool_pairs import INTERRUPTED, fitting, repair, with_calls
-from unsay.messages.validation import faults
+from unsay.messages.validation import DIALECTS, faults
 from unsay.types import Provider
+
+# Roles that a `ChatMessage` may have under another name. Source: langchain-core, `convert_to_messages`.
+_ROLES: dict[str, type[BaseMessage]] = {
+    **dict.fromkeys(("user", "human"), HumanMessage),
+    **dict.fromkeys(("assistant", "ai"), AIMessage),
+    **dict.fromkeys(("system", "developer"), SystemMessage),
+}
+_KINDS = ("type", "source_type")  # fields of a block that LangChain looks up
+PLAIN = frozenset({HumanMessage, AIMessage, SystemMessage, ToolMessage})
+
+
+def is_plain(message: Any) -> bool:
+    """Return whether readers can use a message as it is; blocks of its content are not checked."""
+    return (
+        type(message) in PLAIN
+        and isinstance(message.content, str | list)
+        and isinstance(message.additional_kwargs, dict)
+        and isinstance(message.response_metadata, dict)
+    )
+
+
+def plain(message: BaseMessage) -> Any:
+    """Return a message as a user's, an assistant's, a system's or a tool's, or as a `RemoveMessage`.
+
+    Chunks and subclasses become the class that they extend, without fields of their own. A message
+    of any other kind, such as a function's, becomes a document. Content blocks that unsay
+    cannot read become text. A message that needs no change is returned as it is.
+
+    Raises:
+        ValueError: A field has a value that LangChain refuses.
+        TypeError: The same.
+    """
+    if isinstance(message, RemoveMessage):
+        return RemoveMessage(id=message.id or "")
+    given: dict[str, Any] = dict(vars(message))
+    kind: Any = next((each for each in type(message).__mro__ if each in PLAIN), None)
+    kind = kind or _ROLES.get(str(given.get("role")).lower())
+    if kind is None:
+        kind, given = HumanMessage, {**given, "name": DOCUMENT}
+    if not isinstance(given["content"], str | list):
+        given["content"] = "" if given["content"] is None else str(given["content"])
+    fields = kind.model_fields.keys() & given.keys() - {"type"}
+    made = kind(**{name: given[name] for name in fields if given[name] is not None})
+    if not isinstance(made.content, str) and not _is_readable(made):
+        return made.model_copy(update={"content": str(made.content)})
+    return message if is_plain(message) else made
+
+
+def _is_readable(message: Any) -> bool:
+    """Return whether contexts for all providers can be made of a message's content blocks."""
+    try:
+        for provider in DIALECTS:
+            conform([message], opening="-", provider=provider)
+        blocks = [*blocks_of(message), *message.content_blocks]
+        return all(isinstance(block.get(name, ""), str) for block in blocks for name in _KINDS)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
+
 
 Block = str | dict[str, Any]
 

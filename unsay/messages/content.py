@@ -36,23 +36,31 @@ def is_empty(message: BaseMessage) -> bool:
     return not text_of(message).strip() and not has_other_content(message)
 
 
+# Each provider has its own field for why a message ended.
+_ENDS = ("finish_reason", "stop_reason", "done_reason", "status")
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete")
 
 
 def broke_off(message: object) -> bool:
     """Return whether the provider stopped a message at its length limit, or its stream broke off.
 
-    A stream that broke off is recognized for models of OpenAI's protocol only. `False` for a reply
-    that is not a message.
+    `False` for a reply that is not a message.
     """
     metadata = getattr(message, "response_metadata", None) or {}
-    # Each provider has its own field for why a message ended.
-    names = ("finish_reason", "stop_reason", "done_reason", "status")
-    ends = [str(metadata[name]).lower() for name in names if metadata.get(name) is not None]
-    # A stream of the OpenAI protocol that breaks off between two pieces raises nothing in any
-    # client; only its reason to finish is missing.
-    lost = not ends and metadata.get("model_provider") == "openai"
-    return lost or any(end in _CUT_OFF for end in ends)
+    ends = [str(metadata.get(name)).lower() for name in _ENDS]
+    return has_no_end(message) or any(end in _CUT_OFF for end in ends)
+
+
+def has_no_end(message: object) -> bool:
+    """Return whether the stream of a message ended before the message did.
+
+    It is recognized for models of OpenAI's and Anthropic's protocols only.
+    """
+    # A stream that breaks off between two pieces raises nothing in these clients; only its reason to
+    # finish is missing.
+    metadata = getattr(message, "response_metadata", None) or {}
+    known = metadata.get("model_provider") in ("openai", "anthropic")
+    return known and not any(name in metadata for name in _ENDS)
 
 
 def language_of(text: str) -> Language:
@@ -69,6 +77,15 @@ def language_of(text: str) -> Language:
     if re.search(kana, text):
         return "ja"
     return "ja" if len(re.findall(han, text)) > len(re.findall(latin, text)) else "en"
+
+
+def same_name(one: str | None, other: str | None) -> bool:
+    r"""Return whether two names are equal in NFC, for keyboards that type a letter in parts.
+
+    >>> same_name("caf\u00e9", "cafe\u0301")
+    True
+    """
+    return normalize("NFC", one or "") == normalize("NFC", other or "")
 
 
 def preview(text: str, limit: int = 60) -> str:

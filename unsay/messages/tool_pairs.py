@@ -49,7 +49,7 @@ def repair(
             continue
         results = []
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
-            ids = list(_given_ids(calls, taken, allowed))
+            ids = list(_given_ids(message, calls, taken, allowed))
             open_calls.update((call.id, []) for call in calls)
             for call, call_id in zip(calls, ids, strict=True):
                 open_calls[call.id].append((results, call_id))
@@ -89,11 +89,13 @@ def fitting(name: str, *, limit: int) -> str:
 
 
 def _given_ids(
-    calls: Sequence[ToolCall], taken: set[str], allowed: re.Pattern[str]
+    message: AIMessage, calls: Sequence[ToolCall], taken: set[str], allowed: re.Pattern[str]
 ) -> Iterator[str]:
-    """Yield an unused id for each call, its own if possible, and add it to `taken`."""
+    """Yield an unused id for each call of a message, its own if possible, and add it to `taken`."""
     for call in calls:
-        base = call.id if allowed.fullmatch(call.id) else fitting(call.id or "call", limit=36)
+        base = (
+            call.id if allowed.fullmatch(call.id) else fitting(call.id or f"{message.id}", limit=36)
+        )
         numbered = (f"{base[:36]}-{nth}" for nth in count(2))
         call_id = next(name for name in chain([base], numbered) if name not in taken)
         taken.add(call_id)

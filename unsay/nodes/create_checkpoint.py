@@ -3,7 +3,7 @@
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.operations.compensate import run_compensations
-from unsay.operations.state_history import add_note
+from unsay.operations.record_events import add_note
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 

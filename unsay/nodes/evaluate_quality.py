@@ -16,7 +16,6 @@ from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import annotation_of, spoken, with_verdict
-from unsay.operations.archived_steps import archive_steps
 from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.dispatch import load_needed, read_orders
 from unsay.operations.offload import drop_offloaded, offload
@@ -29,14 +28,14 @@ from unsay.operations.pending import (
     unjudged,
     with_hand_offs,
 )
-from unsay.operations.resent import load_resent
+from unsay.operations.provenance import load_resent
+from unsay.operations.record_events import add_note
+from unsay.operations.reversal import archive_steps
 from unsay.operations.rollback import live_branch
-from unsay.operations.state_history import add_note
 from unsay.operations.stopped import branch_of_deleted, stopped_questions
 from unsay.operations.targets import target_of_context
 from unsay.runtime import Scope
 from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
-from unsay.types import Topic
 from unsay.verdicts import Verdict
 
 
@@ -71,11 +70,13 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
         turn=turn,
         rollback_request=orders.rollback,
         notice=None,
+        refusal=None,
         rollback_checkpoint_id=None,
         start_task=None,
     )
     if orders.notice is not None:
-        opened["notice"] = NoticeDue(text=orders.notice, answers=turn["pending"])
+        answers = turn["pending"]
+        opened["notice"] = NoticeDue(text=orders.notice, answers=answers, refusal=orders.refusal)
     draft.apply(opened)
     if not is_order:
         draft.apply((yield from _judge_injected(draft.state, scope)))
@@ -91,7 +92,8 @@ def _show(
     orders = yield from read_orders(draft.state, scope, turn, pending, command, lost)
     waiting = spoken(draft.state["messages"][pending.start :])
     answers = with_hand_offs(waiting, [message.id or "" for message in waiting])
-    draft.apply(Update(notice=NoticeDue(text=orders.notice or "", answers=answers)))
+    due = NoticeDue(text=orders.notice or "", answers=answers, refusal=orders.refusal)
+    draft.apply(Update(notice=due, refusal=None))
     if draft.state.get("turn") is None:
         draft.apply(Update(turn=turn))
     draft.apply(Update(rollback_checkpoint_id=None, start_task=None))
@@ -144,7 +146,7 @@ def _load_messages(
 
 
 def _without_removed(state: State) -> Update:
-    """Return the update that drops segments, checkpoints and summaries of removed messages.
+    """Return the update that drops segments and checkpoints of removed messages.
 
     It is empty if none were removed.
     """
@@ -156,19 +158,12 @@ def _without_removed(state: State) -> Update:
             for checkpoint in state.get("checkpoints", [])
             if checkpoint["message_id"] in known or checkpoint.get("offloaded")
         ],
-        topics=[_with_known_summary(topic, known) for topic in state.get("topics", [])],
     )
     if update["checkpoints"] != state.get("checkpoints", []):
         kept, offloaded = update["checkpoints"], offloaded_of(state)
         update["checkpoints"] = renumbered(kept, state["messages"], offloaded)
         update["checkpoint_metadata"] = metadata_of(kept, state["messages"], offloaded)
     return cast("Update", {k: v for k, v in update.items() if v != state.get(k, [])})
-
-
-def _with_known_summary(topic: Topic, known: Collection[str | None]) -> Topic:
-    if topic["summarized_through"] in known:
-        return topic
-    return {**topic, "summary": None, "summarized_through": None}
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:

@@ -5,34 +5,35 @@ from langchain_core.messages import AIMessage, AnyMessage
 from unsay.context.reminders import counted, due
 from unsay.context.view import Hints
 from unsay.effects import Steps
-from unsay.errors import BudgetDeclinedError
-from unsay.generation.attempt import make_draft
+from unsay.errors import BudgetDeclinedError, EmptyAnswerError, ModelReplyError
+from unsay.events.event_types import split_message
+from unsay.generation.attempt import REWRITTEN, confirm_blame, judge_draft, make_draft, rewritten_in
 from unsay.generation.context_builder import AttemptContext, attempt_context
 from unsay.generation.draft import at_end
-from unsay.generation.draft_verdict import judge_draft
 from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.relevance import nothing_relevant
 from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
 from unsay.history.unsaved_answers import UnsavedAttempt
-from unsay.messages.annotations import notice, with_verdict
+from unsay.messages.annotations import notice, with_verdict, without
 from unsay.messages.content import text_of
 from unsay.operations.automatic import reasons_of, rejected_messages
 from unsay.operations.compensate import (
     not_undone,
+    report_text,
     run_compensations,
     schedule_draft_compensations,
 )
-from unsay.operations.compensation_report import report_text
 from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
 from unsay.operations.lessons import applying
 from unsay.operations.offload import load_opened
 from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waiting
+from unsay.operations.provenance import preceded_by, with_messages
 from unsay.operations.recall import recall_for_turn
-from unsay.operations.record_events import log_checkpoints
-from unsay.operations.state_history import add_note
+from unsay.operations.record_events import add_note, log_checkpoints
 from unsay.operations.unsaved_attempts import (
     find_attempt,
+    forget_steps,
     keep_attempt,
     keep_undone,
     store_rejected,
@@ -40,7 +41,7 @@ from unsay.operations.unsaved_attempts import (
     without_undone,
 )
 from unsay.runtime import Scope
-from unsay.state import RollbackRequest, State, Update, with_update
+from unsay.state import Refusal, RollbackRequest, State, Update, with_update
 from unsay.types import Rejection, Turn
 from unsay.verdicts import Verdict
 
@@ -77,9 +78,16 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     keep_undone(state, scope, report)
     update = unsaved or Update()
     if generates and unsaved is None:
-        update = yield from _answer(state, scope, kept)
+        try:
+            update = yield from _answer(state, scope, kept)
+        except (EmptyAnswerError, ModelReplyError):
+            yield from forget_steps(state, scope)
+            raise
     elif not generates and state.get("notice"):
         update = _give_notice(state, scope, report)
+    due = state.get("notice")
+    kind = due.get("refusal") if due else None
+    update["refusal"] = Refusal(kind=kind, message=due["text"]) if due and kind else None
     return {"pending_compensations": [], **update} if state.get("pending_compensations") else update
 
 
@@ -97,10 +105,16 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
         names = ", ".join(declined.settings)
         request = RollbackRequest(kind="decline", to=None, reason=names)
         return Update(rollback_request=request, should_rollback=True)
+    rewritten, noted, sent = rewritten_in(draft, state), draft, state
+    if rewritten:
+        draft = [*draft[:-1], without(draft[-1], REWRITTEN)]
+        state = with_messages(state, rewritten)
+        attempt = attempt.with_state(state)
+        scope.step_log.new_events += [e for each in rewritten for e in split_message(each)]
     verdict = kept.verdict if kept else None
     if verdict is None:
         verdict = yield from judge_draft(attempt, draft)
-        keep_attempt(state, scope, draft, carried, verdict)
+        keep_attempt(sent, scope, noted, carried, verdict)
         if verdict.outcome == "failed":
             yield from keep_failed_request(
                 state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
@@ -119,7 +133,7 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     number, run_id = state["turn"]["number"], state["turn"]["run_id"]
     if counts := counted(reminders, before, attempt.reminders, turn=number, run_id=run_id):
         learned["reminders"] = counts
-    return {**labelled, **update, **learned}
+    return preceded_by(rewritten, {**labelled, **update, **learned})
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
@@ -184,7 +198,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
             return (yield from deliver_best(after, scope))
         request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
-        ids = list(verdict.blamed)
+        ids = yield from confirm_blame(state, scope, verdict)
         request = RollbackRequest(kind="draft", to=None, reason=verdict.reason, ids=ids)
     return Update(
         turn=rejected,

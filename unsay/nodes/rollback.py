@@ -21,9 +21,10 @@ from unsay.operations.dispatch import messages_needed
 from unsay.operations.offload import load_segments
 from unsay.operations.ordered_restore import restore_ordered
 from unsay.operations.pending import refused, turn_left_open
+from unsay.operations.record_events import add_note
 from unsay.operations.remove import remove_turn
 from unsay.operations.retry import ask_again
-from unsay.operations.reversal import change_made, step_notice
+from unsay.operations.reversal import below_waiting, change_made, step_notice
 from unsay.operations.rollback import (
     count_changes,
     go_back,
@@ -35,7 +36,6 @@ from unsay.operations.rollback import (
     undo_last,
     with_step,
 )
-from unsay.operations.state_history import add_note
 from unsay.operations.targets import target_of
 from unsay.runtime import Scope
 from unsay.state import NoticeDue, RollbackRequest, State, Update, with_update
@@ -191,8 +191,9 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
 
 def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Undo or redo one step; the notice says how many turns are left, or why nothing changed."""
-    turn, texts = state["turn"], scope.texts(state["messages"])
-    undoes = request["kind"] == "undo"
+    turn, undoes = state["turn"], request["kind"] == "undo"
+    texts, steps = scope.texts(state["messages"]), state.get("operations", [])
+    state = {**state, "operations": below_waiting(steps, turn["pending"])}
     step = undo_last if undoes else redo_last
     try:
         update = yield from step(state, scope, turn["pending"], request["reason"])
@@ -212,8 +213,7 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
 def _ask_about_drafts(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
     """Ask a person what to do when no draft passed: accept, edit, reject, or try once more.
 
-    This interrupts the run until the person decides. Raises what `deliver_best` raises, such as
-    `EmptyAnswerError` if the person accepts and the best draft is empty.
+    This interrupts the run until then. Raises what `deliver_best` raises, such as `EmptyAnswerError`.
     """
     turn = state["turn"]
     # The interrupt comes before any effect: LangGraph runs the node again with the answer.

@@ -119,9 +119,15 @@ def turn_step(state: State, branches: Sequence[str], ids: Sequence[str]) -> Oper
     kind: OperationKind = "turn" if ids else "rollback"
     removed = [each for each in turn.get("removed", []) if each["branch"] in branches]
     earlier, start = turn["pending"], turn["base"]
-    # Where a rollback left a question and its tool steps waiting, they are not the turn's own.
-    steps = (each for each in reversed(state.get("operations", [])) if each["kind"] == "rollback")
-    left = next((each["base"] for each in steps if each["base"] in earlier), None)
+    # Where a rollback left a question and its tool steps waiting, they are not the turn's own, nor is
+    # what a host added before the question.
+    left = None
+    for step in state.get("operations", []):
+        if step["kind"] == "rollback" and step["base"] in earlier:
+            left = step["base"]
+        added = step.get("ids", []) if ids and step["kind"] in ("rollback", "add") else []
+        if turn["question_id"] not in added:
+            left = next((name for name in reversed(earlier) if name in added), left)
     if left is not None:
         start, earlier = left, earlier[: earlier.index(left) + 1]
         ids = [name for name in ids if name not in earlier]

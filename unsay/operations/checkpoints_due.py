@@ -16,6 +16,7 @@ names it; the question then waits, and the next attempt goes on from the finishe
 is separated from its results: a step ends with its last result.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -30,7 +31,7 @@ from unsay.history.checkpoints import (
     make_checkpoint,
 )
 from unsay.history.runs import find_run
-from unsay.judging.instructions import is_lasting
+from unsay.judging.instructions import is_lasting, wants_back
 from unsay.messages.annotations import annotation_of, found_nothing, is_answer, spoken
 from unsay.messages.boundaries import steps
 from unsay.messages.content import text_of
@@ -40,6 +41,12 @@ from unsay.state import State, offloaded_of
 from unsay.tools import is_risky
 from unsay.types import Checkpoint, CheckpointReason, Turn
 from unsay.verdicts import Verdict
+
+_APOLOGY = re.compile(
+    r"(?i)\b(?:sorry|apolog|unfortunately|unable|not able|can ?not|can['’]t|do(?:n['’]t| not) have)|申し訳|すみません"
+    r"|ごめん|残念|でき(?:ません|ない|かね)|[れせ]ません"
+)
+BEGINNING_CHARS = 200
 
 
 def checkpoints_due(
@@ -161,6 +168,10 @@ def _reasons_after(
     """Yield the reasons for a checkpoint after the answer, the most important first."""
     asked = state["turn"]["pending"]
     questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    # Only a command goes back: the model can only apologize.
+    is_apology = _APOLOGY.search(text_of(draft[-1])[:BEGINNING_CHARS])
+    if is_apology and any(wants_back(text_of(question)) for question in questions):
+        return
     if any(is_lasting(text_of(question)) for question in questions if question.name is None):
         yield "instruction"
     if len(draft) > 1:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 
 from unsay.context.exclusions import forgotten_ids
 from unsay.messages.annotations import (
@@ -17,18 +17,19 @@ from unsay.messages.annotations import (
     is_question,
     spoken,
 )
-from unsay.messages.content import preview, text_of
+from unsay.messages.content import blocks_of, preview, text_of
 from unsay.operations.command_table import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
-from unsay.operations.pin import pinned_ids
+from unsay.operations.forget import pinned_ids
 from unsay.prompts.fields import Texts
 from unsay.settings import Settings
 from unsay.state import Command, State
 from unsay.types import Checkpoint, Forgotten, StoredBranch
 
-# Verbs of texts that are answered and not carried out: one that resembles a command, a command
-# beside another text in one input, and a command that is not allowed here.
-SUGGEST, ALONE, REFUSE = "suggest", "alone", "refuse"
-_ANSWERED = frozenset({SUGGEST, ALONE, REFUSE})
+# Verbs of texts that are answered and not carried out: one that resembles a command, a slash and a
+# word that is no command, a command beside another text in one input, and a command that is not
+# allowed here.
+SUGGEST, UNKNOWN, ALONE, REFUSE = "suggest", "unknown", "alone", "refuse"
+_ANSWERED = frozenset({SUGGEST, UNKNOWN, ALONE, REFUSE})
 # Least resemblance of a typed word and the command that it is taken for: `udno` has 0.75.
 RESEMBLES = 0.75
 WORD_CHARS = 20
@@ -52,22 +53,26 @@ TIMELINE_TURNS = 50
 def parse_command(text: str) -> Command | None:
     """Return the slash command that a message is; `None` for a message that the model answers.
 
-    A command is one line with a known name; only the text of `/edit` may have more lines. Two verbs
-    only get a notice: `SUGGEST` for a line that is almost a command, with the one meant as the
-    argument, and `ALONE` for a command beside other lines or behind a sentence. The model answers a
-    path, a word that resembles no command, and a text that begins with two slashes.
+    A command is one line with a known name; only the text of `/edit` may have more lines. Three
+    verbs only get a notice: `SUGGEST` for a line that is almost a command, with the one meant as the
+    argument, `UNKNOWN` for a text whose first word is a slash and letters of any script, with this
+    word as the argument, and `ALONE` for a command beside other lines or behind a sentence. The
+    model answers a path, and a text that begins with two slashes.
 
     >>> parse_command("／rollback before lunch")
     {'verb': 'rollback', 'argument': 'before lunch'}
     >>> parse_command("/rolback before lunch")
     {'verb': 'suggest', 'argument': '/rollback before lunch'}
+    >>> parse_command("/clear all of it")
+    {'verb': 'unknown', 'argument': '/clear'}
     >>> parse_command("/etc/hosts is wrong") is None
     True
     """
     if edit := _EDIT.fullmatch(text.strip()):  # the one command whose argument may have lines
         return Command(verb="edit", argument=f"{edit[1]} {edit[2]}")
     lines = text.strip().splitlines() or [""]
-    if len(lines) == 1 and (command := _parse_line(lines[0])):
+    command = _parse_line(lines[0])
+    if command is not None and (len(lines) == 1 or command["verb"] in _ANSWERED):
         return command
     behind = _BEHIND.fullmatch(lines[-1][-BEHIND_CHARS:])
     for line in (lines[0], lines[-1], behind[1] if behind else ""):
@@ -79,7 +84,7 @@ def parse_command(text: str) -> Command | None:
 
 def _parse_line(line: str) -> Command | None:
     parts = _SLASHED.fullmatch(line.strip())
-    if parts is None or len(parts[1]) > WORD_CHARS:
+    if parts is None:
         return None
     typed = unicodedata.normalize("NFKC", parts[1]).lower()
     typed = ALIASES.get(typed, typed)
@@ -89,9 +94,9 @@ def _parse_line(line: str) -> Command | None:
     if typed in VERBS:  # a command that takes no text
         return Command(verb=ALONE, argument=f"/{typed}")
     word = typed.rstrip("?!.。、")
-    near = get_close_matches(word, _KNOWN, n=1, cutoff=RESEMBLES)
-    if not near or not (word.isascii() and word.isalpha()):
-        return None
+    near = get_close_matches(word[:WORD_CHARS], _KNOWN, n=1, cutoff=RESEMBLES)
+    if not near or not word.isalpha():
+        return Command(verb=UNKNOWN, argument=f"/{typed}") if typed.isalpha() else None
     name = ALIASES.get(near[0], near[0])
     meant = f"/{near[0]} {argument}" if VERBS.get(name) else f"/{near[0]}"
     return Command(verb=SUGGEST, argument=meant.strip())
@@ -100,15 +105,19 @@ def _parse_line(line: str) -> Command | None:
 def as_sent(message: AnyMessage) -> AnyMessage:
     """Return a message as a model is sent it: two slashes before a command's name become one.
 
-    A person types them for a message that is not a command. Other texts are unchanged, also those
-    that begin with two slashes, such as a comment in code.
+    A person types them for a message that is not a command, such as `//clear`. Other texts are
+    unchanged, also those that begin with two slashes, such as a comment in code.
     """
-    if message.type != "human" or not isinstance(message.content, str):
+    text = text_of(message)
+    slashes = _TWO_SLASHES.match(text) if message.type == "human" else None
+    if slashes is None or parse_command(text[slashes.end() :]) is None:
         return message
-    slashes = _TWO_SLASHES.match(message.content)
-    if slashes is None or parse_command(message.content[slashes.end() :]) is None:
-        return message
-    return message.model_copy(update={"content": message.content[slashes.end() :]})
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": text[slashes.end() :]})
+    blocks = [dict(each) for each in blocks_of(message)]
+    first = next(each for each in blocks if each.get("type") == "text" and each["text"].strip())
+    first["text"] = _TWO_SLASHES.sub("", first["text"], count=1)
+    return message.model_copy(update={"content": blocks})
 
 
 def is_command(message: AnyMessage) -> bool:
@@ -122,7 +131,7 @@ def changes_nothing(command: Command) -> bool:
 
 
 def command_of(
-    messages: Sequence[AnyMessage], question: AnyMessage | None, settings: Settings
+    messages: Sequence[BaseMessage], question: BaseMessage | None, settings: Settings
 ) -> Command | None:
     """Return the command in a pending input; `None` if the input is a question for the model.
 
@@ -136,9 +145,9 @@ def command_of(
     """
     if question is None:
         return None
-    command = parse_command(text_of(question))
+    command = _command_in(question, settings)
     if command is None:
-        earlier = (parse_command(text_of(m)) for m in messages if is_question(m))
+        earlier = (_command_in(m, settings) for m in messages if is_question(m))
         beside = next((each for each in earlier if each is not None), None)
         if beside is None:
             return None
@@ -148,6 +157,20 @@ def command_of(
     name = meant.split()[0]
     allowed = settings.allows(ALIASES.get(name[1:], name[1:]))
     return command if allowed else Command(verb=REFUSE, argument=name)
+
+
+def _command_in(message: BaseMessage, settings: Settings) -> Command | None:
+    """Return the command in a message; an unknown one suggests the nearest that is allowed.
+
+    Where no command is allowed, a slash and a word are a question.
+    """
+    command = parse_command(text_of(message))
+    if command is None or command["verb"] != UNKNOWN:
+        return command
+    names = [each for each in ("help", *_KNOWN) if settings.allows(ALIASES.get(each, each))]
+    word = command["argument"][1 : WORD_CHARS + 1]
+    near = [*get_close_matches(word, names, n=1, cutoff=0.1), *names]
+    return Command(verb=SUGGEST, argument=f"/{near[0]}") if near else None
 
 
 def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:

@@ -3,22 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable
 
 from unsay.context.exclusions import forgotten_ids, without_forgotten
-from unsay.context.summaries import local_summary
+from unsay.context.summaries import lines_of, local_summary
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError, SummarizationError
 from unsay.events import event_types
 from unsay.history.branch import LiveBranch
 from unsay.history.threads import TITLE_CHARS
+from unsay.judging.verdict import request_of
 from unsay.llm.call import ModelRequest, ask_model
 from unsay.llm.options import ask_with_options
 from unsay.messages.annotations import is_irrelevant, is_question, spoken
 from unsay.messages.content import preview, text_of, without_files
-from unsay.prompts.fence import Fence
+from unsay.messages.sources import sources_of
 from unsay.runtime import Scope
 from unsay.tracing import log_failure
 from unsay.types import Forgotten, Topic
@@ -53,7 +54,8 @@ def compact(
             continue
         earlier = topic.get("offloaded")
         summary = yield from summary_of(messages, live, forgotten, scope, earlier=earlier)
-        compacted.append({**topic, "summary": summary, "summarized_through": last})
+        covered: Any = {"summarized_through": last, "sources": sources_of(messages, earlier)}
+        compacted.append({**topic, **covered, "summary": summary})
         scope.step_log.later_events.append(event_types.compaction(compacted[-1]))
         scope.emit(
             "compaction", label=topic["label"], messages=len(messages), summary=summary or ""
@@ -85,12 +87,11 @@ def summary_of(
     texts = scope.texts(messages)
 
     def request() -> list[AnyMessage]:
-        text = "\n".join(f"{m.type}: {text_of(m)}" for m in messages)[-MATERIAL_CHARS:]
-        text = text if earlier is None else f"{earlier}\n{text}"
-        material = Fence.around(text).wrap("conversation", text)
-        prompt = texts.summary_request.format(material=material)
+        lines = [line for message in messages for line in lines_of(message)]
+        parts = {"conversation": "\n".join(lines)[-MATERIAL_CHARS:]}
+        parts = parts if earlier is None else {"summary": earlier, **parts}
         system = scope.settings.summary_system_prompt or texts.summary_system
-        return [SystemMessage(system), HumanMessage(prompt)]
+        return request_of(system, texts.summary_request, parts, salt=texts.salt)
 
     written = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
@@ -190,9 +191,8 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
     plain = preview(question, TITLE_CHARS)
     if first is None or not question:
         return plain
-    request: list[AnyMessage] = [
-        SystemMessage(scope.texts([HumanMessage(question)]).title_system),
-        HumanMessage(Fence.around(question).wrap("conversation", question[:2_000])),
-    ]
+    texts = scope.texts([HumanMessage(question)])
+    parts = {"conversation": question[:2_000]}
+    request = request_of(texts.title_system, "{material}", parts, salt=texts.salt)
     written = yield from _title_of_model(scope, request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

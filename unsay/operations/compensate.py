@@ -8,11 +8,14 @@ undoes nothing, and a committed one is always completed.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import BaseTool
 
 from unsay.effects import Call, Steps
 from unsay.errors import ConfirmationNeededError
+from unsay.history.branch import Change
 from unsay.history.compensations import (
     Compensation,
     Entry,
@@ -25,6 +28,8 @@ from unsay.history.compensations import (
     unpack,
 )
 from unsay.interrupts import ask_person, read_approvals, undo_request
+from unsay.messages.annotations import annotation_of
+from unsay.messages.content import text_of
 from unsay.operations.automatic import rejected_messages
 from unsay.operations.provenance import (
     NOT_OURS,
@@ -35,11 +40,117 @@ from unsay.operations.provenance import (
     is_own_call,
     was_undone,
 )
-from unsay.operations.undoable_calls import NO_UNDO, calls_to_undo, compensations_of, tool_of
-from unsay.runtime import Scope
+from unsay.prompts.fields import Texts
+from unsay.runtime import Scope, Services
 from unsay.state import State, Update, with_update
-from unsay.tools import Reversal, reversal_of
+from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
 from unsay.types import PendingCompensation
+
+NO_UNDO = "no compensation is registered"
+NO_RESULT = "no result of the call is known"
+FAILED_CALL = "the call itself failed"
+COPIED = "the message was copied here from elsewhere"
+
+
+def compensations_of(change: Change, services: Services) -> list[Compensation]:
+    """Return the calls that a change removes, drafts included; see `calls_to_undo`."""
+    return calls_to_undo([*change.branch["messages"], *change.branch["drafts"]], services)
+
+
+def calls_to_undo(messages: Sequence[AnyMessage], services: Services) -> list[Compensation]:
+    """Return the tool calls of messages, newest first; `obstacle` says why one cannot be undone.
+
+    Nothing is undone here. Hand-offs and calls of tools declared to have no consequences are left out.
+    """
+    results: dict[str, ToolMessage] = {}
+    calls = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results[message.tool_call_id] = message
+        elif isinstance(message, AIMessage):
+            for call in reversed(message.tool_calls):
+                result = results.pop(call["id"] or "", None)
+                calls.append(_compensation(message, call, result, services))
+    return [each for each in calls if each is not None]
+
+
+def _compensation(
+    message: AIMessage, call: Mapping[str, Any], result: ToolMessage | None, services: Services
+) -> Compensation | None:
+    """Return a tool call as it can be undone; `None` if its tool has no consequences, or hands over."""
+    tool = tool_of(call["name"], services)
+    reversal = reversal_of(tool)
+    if (tool is None and is_hand_off(call)) or (reversal is not None and reversal.undo is None):
+        return None
+    args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
+    text = None if result is None else text_of(result)
+    name, shown, obstacle = call["name"], reversal or Reversal(), ""
+    if "picked" in annotation_of(message):
+        obstacle = COPIED
+    elif result is not None and result.status == "error":
+        obstacle = FAILED_CALL
+    elif reversal is None:
+        obstacle = NO_UNDO
+    elif result is None:
+        obstacle = NO_RESULT
+    return Compensation(
+        key=f"{call['id']}@{message.id}",
+        tool_call_id=call["id"] or "",
+        message_id=message.id or "",
+        tool=name,
+        args=args,
+        result=text,
+        description=shown.describe_call(name, args, text),
+        confirm=shown.confirm,
+        obstacle=obstacle,
+    )
+
+
+def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
+    """Return whether no call of these messages can have been undone; `True` if there are no calls."""
+    return all(each.obstacle for each in calls_to_undo(messages, services))
+
+
+def tool_of(name: str, services: Services) -> BaseTool | None:
+    """Return the graph's tool of this name; `None` if it has none."""
+    return next((each for each in services.tools if each.name == name), None)
+
+
+def report_text(report: Report, texts: Texts) -> str:
+    """Return a report as text for a person or a model; empty if there is nothing to report.
+
+    Calls that failed themselves are left out: they did nothing that could still be in effect.
+    """
+    left = report.of("failed", "skipped")
+    parts = (
+        (texts.effects_undone, report.undone),
+        (texts.effects_left, [each for each in left if not _did_nothing(each.compensation)]),
+        (texts.effects_unknown, report.of("unknown")),
+        (texts.effects_returned, report.of("returned")),
+    )
+    return texts.sentences(
+        template.format(calls=texts.listed(_outcome_text(each, texts) for each in outcomes))
+        for template, outcomes in parts
+        if outcomes
+    )
+
+
+def stays_in_effect(call: Compensation) -> bool:
+    """Return whether a rollback cannot undo what a call did; `False` also if the call itself failed."""
+    return bool(call.obstacle) and not _did_nothing(call)
+
+
+def _did_nothing(call: Compensation) -> bool:
+    return call.obstacle == FAILED_CALL
+
+
+def _outcome_text(outcome: Outcome, texts: Texts) -> str:
+    description, reason = outcome.compensation.description, outcome.reason
+    if not reason or outcome.result in ("unknown", "returned"):
+        return description
+    gap = "" if texts.language == "ja" else " "
+    return f"{description}{gap}({texts.rules.get(reason, reason)})"
+
 
 RETURNED = "the call returned to the transcript first"
 DAMAGED = "the stored entry of the call is damaged"
@@ -335,7 +446,7 @@ def note_own_calls(messages: Sequence[AnyMessage], scope: Scope) -> None:
 
 
 def entries_of_calls(
-    messages: Sequence[AnyMessage], turn_id: str, scope: Scope
+    messages: Sequence[AnyMessage], state: State, scope: Scope
 ) -> Steps[list[Entry]]:
     """Return entries of an unfinished draft's calls that have none yet, in case its turn never ends.
 
@@ -346,6 +457,7 @@ def entries_of_calls(
     # A model can give its ids again: the call of an earlier turn that was undone is another one.
     old = {key for key, entry in known.items() if entry.status != "done"}
     new = [each for each in calls if each.key not in old]
+    turn_id = state["turn"]["question_id"] or ""
     return [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
 
 

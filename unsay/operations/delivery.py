@@ -13,9 +13,11 @@ from unsay.interrupts import Decision, ask_person, person_request, read_decision
 from unsay.messages.annotations import (
     annotate,
     notice,
+    spoken,
     with_verdict,
 )
 from unsay.messages.content import is_empty
+from unsay.messages.sources import sources_of
 from unsay.operations.automatic import (
     base_of,
     turn_number,
@@ -24,9 +26,9 @@ from unsay.operations.automatic import (
     without_retries,
 )
 from unsay.operations.checkpoints_due import checkpoints_due
-from unsay.operations.compensate import note_own_calls
+from unsay.operations.compensate import keeps_effects, note_own_calls
 from unsay.operations.lessons import LESSONS, lessons_of_turn
-from unsay.operations.record_events import log_checkpoints, log_rollback
+from unsay.operations.record_events import add_note, log_checkpoints, log_rollback
 from unsay.operations.rollback import (
     count_changes,
     live_branch,
@@ -34,8 +36,6 @@ from unsay.operations.rollback import (
     settle,
     with_step,
 )
-from unsay.operations.state_history import add_note
-from unsay.operations.undoable_calls import keeps_effects
 from unsay.operations.unsaved_attempts import place_of_question
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update, offloaded_of
@@ -62,7 +62,8 @@ def deliver(
         draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"], **told
     )
     if lessons := lessons_of_turn(turn, answer.id or ""):
-        answer = annotate(answer, **{LESSONS: lessons})
+        asked = (m for m in spoken(state["messages"]) if m.id in turn["pending"])
+        answer = annotate(answer, **{LESSONS: lessons}, sources=sources_of(asked))
     if flag is not None:
         answer = annotate(answer, flag=flag)
     if turn.get("topic_change"):

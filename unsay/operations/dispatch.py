@@ -8,7 +8,6 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
 from unsay.history.parts import branches_beside
 from unsay.operations import visibility
-from unsay.operations.archived_steps import load_archived_steps
 from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of, missing_argument
 from unsay.operations.commands import (
@@ -25,16 +24,27 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.forget import Cause, forget_topic
-from unsay.operations.lessons import change_lesson, lesson_named, lessons_in
+from unsay.operations.lessons import (
+    change_lesson,
+    lesson_named,
+    lessons_in,
+    rate_answer,
+    typed_rating,
+)
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import load_segments
 from unsay.operations.ordered_restore import NOTHING_REMOVED, removed_branches
-from unsay.operations.pending import PendingInput, check_message, find_pending, questions_waiting
-from unsay.operations.ratings import rate_answer, typed_rating
+from unsay.operations.pending import (
+    PendingInput,
+    check_message,
+    find_pending,
+    questions_waiting,
+    unanswered_ids,
+)
 from unsay.operations.recall import finds_text, ids_of, search_command
 from unsay.operations.remove import removable
 from unsay.operations.retry import check_retry, parse_edit
-from unsay.operations.reversal import checkpoint_step
+from unsay.operations.reversal import below_waiting, checkpoint_step, load_archived_steps
 from unsay.operations.rollback import (
     count_turns,
     last_operation,
@@ -58,11 +68,12 @@ class Orders:
     """The results of a command or a host's flag; all fields are empty for a message to answer.
 
     `rollback` is left to the node `rollback`, `checkpoints` to `create_checkpoint`. `notice` is the
-    reply, and `update` is applied at once.
+    reply, `refusal` the kind of `Refusal` that it is, if any, and `update` is applied at once.
     """
 
     rollback: RollbackRequest | None = None
     notice: str | None = None
+    refusal: str = ""
     checkpoints: list[Checkpoint] = field(default_factory=list)
     update: Update = field(default_factory=Update)
 
@@ -110,7 +121,8 @@ def read_orders(
         if name := state.get("start_task"):
             return (yield from _start_task(state, scope, turn, name))
     except UnsayError as error:
-        return Orders(notice=texts.refusal(in_terms_of("chat", str(error))))
+        text = texts.refusal(in_terms_of("chat", str(error)))
+        return Orders(notice=text, refusal=type(error).__name__)
     return Orders()
 
 
@@ -142,8 +154,10 @@ def obey(
     out raises an `UnsayError` that says why.
     """
     verb, texts = command["verb"], texts or scope.texts(state["messages"])
-    if verb in NOT_IN_GRAPH:
-        return Orders(notice=texts.not_in_chat.format(verb=verb))
+    if verb in NOT_IN_GRAPH or verb in _ANSWERS:
+        template = texts.not_in_chat if verb in NOT_IN_GRAPH else _ANSWERS[verb](texts)
+        text = template.format(verb=verb, command=command["argument"])
+        return Orders(notice=text, refusal="CommandRefused")
     if usage := missing_argument(verb, command["argument"], texts.language):
         raise InputError(f"The command has no argument: write {usage}")
     order = _Order(
@@ -151,8 +165,6 @@ def obey(
     )
     if verb in _ROLLBACKS:
         return Orders(rollback=_rollback_request(order, verb))
-    if verb in _ANSWERS:
-        return Orders(notice=_ANSWERS[verb](texts).format(command=command["argument"]))
     if verb in _TEXTS:
         return Orders(notice=_TEXTS[verb](order))
     return (yield from _CHANGES[verb](order))
@@ -355,13 +367,12 @@ GRAPH_COMMANDS = frozenset((*_ROLLBACKS, *_TEXTS, *_CHANGES))
 def messages_needed(state: State, command: Command | None) -> tuple[set[str | None], int]:
     """Return what must be loaded for a command: message ids, and a number of newest turns.
 
-    The id `None` is the start of the transcript. If nothing is needed, they are empty and 0. `None`
-    instead of a command is a rollback that a host requested.
+    The id `None` is the transcript's start, the command `None` a rollback that a host requested.
     """
     verb, argument = (command["verb"], command["argument"]) if command else ("", "")
     if verb in ("undo", "redo"):
-        steps = state.get("operations", []) if verb == "undo" else state.get("redo", [])
-        return step_places(steps), 0
+        undone = below_waiting(state.get("operations", []), unanswered_ids(state))
+        return step_places(undone if verb == "undo" else state.get("redo", [])), 0
     if verb == "rollback":
         live = live_branch(state)
         return rollback_targets(live, argument or None, turns_typed(live, argument))

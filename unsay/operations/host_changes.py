@@ -1,16 +1,19 @@
 """Keep as a branch the messages that a host's change removes from the transcript."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from itertools import zip_longest
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
 
 from unsay.effects import Steps
 from unsay.events.transcript_replay import replay
-from unsay.history.branch import Change, Label, replace_tail
+from unsay.history.branch import Change, Label
+from unsay.history.parts import as_one, take_out
 from unsay.messages.annotations import spoken
-from unsay.messages.content import Text, Thinking, parts_of, text_of
-from unsay.operations.offload import load_segments
+from unsay.messages.sources import words_of
+from unsay.operations.offload import load_differing, load_segments
+from unsay.operations.pending import find_pending
 from unsay.operations.provenance import false_claims, with_messages
 from unsay.operations.record_events import EMPTY, digest_of, ends_of, write_ahead
 from unsay.operations.rollback import (
@@ -22,9 +25,21 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.runtime import Scope
-from unsay.state import EventLogHead, LeftBehind, State, Update, offloaded_of, with_update
+from unsay.state import (
+    EventLogHead,
+    LeftBehind,
+    State,
+    Update,
+    merge_messages,
+    offloaded_of,
+    with_update,
+)
 from unsay.storage.event_log import event_chain, read_events
+from unsay.storage.segments import offloaded_ids
 from unsay.types import Operation, StoredBranch
+
+Door = Literal["update", "run", "parent"]
+"""How a host's messages enter: by `add` or `update_state`, in a run's input, or from a parent graph."""
 
 # Values of the newest state that are kept, whichever state the host continues from.
 LASTING = (
@@ -50,63 +65,138 @@ DESCRIBING = (
 )
 
 
-def keep_left_behind(before: State, after: State, scope: Scope, reason: str) -> Steps[Update]:
-    """Store the messages that a host removes as a branch, and write the change to the event log.
+def prepare_change(
+    newest: State,
+    target: State | None,
+    writes: Sequence[Sequence[Any]],
+    scope: Scope,
+    door: Door,
+    reason: str = "the host went on from an earlier state",
+) -> Steps[Update]:
+    """Keep what a host's messages remove, and return the values to write before these messages.
+
+    What leaves the transcript becomes a branch, and is written to the event log. `undo` reverses the
+    change together with what the host adds. Offloaded messages that the change concerns are loaded.
 
     Args:
-        before: The newest state of the thread.
-        after: The state from which the host continues, without the messages that it removes.
+        newest: The newest state of the thread.
+        target: The earlier state from which the host continues; `None` is the newest.
+        writes: What the host writes to `messages`.
         scope: The scope of the thread.
-        reason: Why the messages are removed, for lists of branches.
+        door: How the messages enter.
+        reason: Why a host goes to an earlier state, for lists of branches.
 
     Returns:
-        The values to add to `after`, so that the branch can be listed and the step undone; empty if
-        no message is removed and both states have the same history.
+        The values to write to `target`; empty if nothing has to be kept.
 
     Raises:
-        DatabaseCorruptError: The host may have removed offloaded messages, and their segment is
-            damaged.
+        DatabaseCorruptError: A segment with offloaded messages that are needed is damaged.
         InputError: A message that the host removes cannot be stored.
     """
+    stored = newest if target is None else target
+    loaded = Update()
+    if door != "parent" and (offloaded := offloaded_of(stored)):
+        removes = {each.id for write in writes for each in write if each.type == "remove"}
+        # A front end sends messages again with its question: a run loads those that it removes.
+        wanted = {each.id for write in writes for each in write if door == "update"} | removes
+        if removes and door == "update":
+            # A host that removed all messages of the state would empty the thread.
+            wanted.add(offloaded["last"])
+        loaded = yield from load_segments(stored, scope, wanted)
+    begun = _with_loaded(stored, loaded)
+    messages = begun.get("messages", [])
+    known = {message.id for message in messages}
+    changed = merge_messages(messages, writes)
+    after: State = {**begun, "messages": [m for m in changed if m.id in known]}
+    added = yield from _added(begun, changed[len(after["messages"]) :], scope, door)
+    if target is None:
+        if all(old is new for old, new in zip_longest(messages, after["messages"])):
+            end = live_branch(begun).id_at(len(messages) - 1)
+            return {**loaded, **_step(newest, [], end, added)} if added else Update()
+        is_same = len(messages) == len(after["messages"])
+        reason = "the host replaced messages" if is_same else "the host removed messages"
     # No run has checked yet what earlier updates of the host added.
-    before = with_messages(before, (yield from false_claims(before, scope)))
+    before = with_messages(newest, (yield from false_claims(newest, scope)))
+    whole = _with_loaded(before, loaded if target is None else Update())
+    if not after["messages"]:
+        after["offloaded"] = loaded["offloaded"] = None  # the offloaded ones leave as well
+    ours, theirs = yield from load_differing(whole, after, scope)
+    loaded = {**loaded, **theirs}
+    whole, after = _with_loaded(whole, ours), _with_loaded(after, theirs)
+    kept = yield from _kept(before, whole, after, added, scope, reason)
+    current = {**stored, **loaded}
+    return cast("Update", {**loaded, **{k: v for k, v in kept.items() if v != current.get(k)}})
+
+
+def _with_loaded(state: State, loaded: Update) -> State:
+    """Return a state with loaded segments, and with the event log's head unchanged."""
+    return cast("State", {**with_update(state, loaded), **_only(state, ["event_log"])})
+
+
+def _added(
+    state: State, new: Sequence[AnyMessage], scope: Scope, door: Door
+) -> Steps[list[AnyMessage]]:
+    """Return the `new` messages of a host that are a step of their own; `state` lacks them.
+
+    They are not the question of a run, nor what other nodes of a parent wrote: these belong to turns.
+    Nor are they messages that a front end sent again, although they are offloaded.
+    """
+    if door == "run":
+        new = new[: find_pending(new, None).start]
+    if door == "parent" or not new:
+        return []
+    known: list[str] = []
+    if scope.address is not None:
+        ids = [message.id for message in new]
+        known = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
+    return [message for message in new if message.id not in known]
+
+
+def _kept(
+    before: State,
+    whole: State,
+    after: State,
+    added: Sequence[AnyMessage],
+    scope: Scope,
+    reason: str,
+) -> Steps[Update]:
+    """Store what a host removes as a branch; return the values for the state of the host.
+
+    `before` is the newest state, and `whole` the same with its messages loaded, so that it has as
+    much offloaded as `after`, the state from which the host continues.
+    """
     remaining = [message.id for message in after.get("messages", [])]
-    whole = yield from _loaded(before, remaining, scope)
     live = live_branch(whole)
-    words = {message.id: _words(message) for message in after.get("messages", [])}
+    words = {message.id: words_of(message) for message in after.get("messages", [])}
     # A message that the host replaced under its id leaves, too.
-    left = [message.id for message in live.messages if words.get(message.id) != _words(message)]
+    left = [message.id for message in live.messages if words.get(message.id) != words_of(message)]
     # A state with messages that the newest one lacks keeps its own steps.
-    known = {message.id for message in whole["messages"]}.issuperset(remaining)
-    result = before if known else cast("State", {**before, **_only(after, STEPS)})
-    branch_id = None
-    if left:
-        base = live.id_at(live.index_of(left[0]) - 1)
-        start = live.index_of(base) + 1
-        keep = [m.id or "" for m in live.messages[start:] if m.id not in left]
-        label = Label(kind="host", reason=reason, created_at=scope.now())
-        change = replace_tail(live, base, label=label, keep=keep)
-        branch_id = change.branch["id"]
-        refs = save_branch(change, scope, before.get("branches", []))
-        moved = Update(**{**settle(whole, change, refs), **_step(result, change, base)})
+    known = {message.id for message in live.messages}.issuperset(remaining)
+    result = whole if known else cast("State", {**whole, **_only(after, STEPS)})
+    base = live_branch(after).id_at(len(remaining) - 1)
+    # A branch for each run of adjacent messages, so that each returns to its own place.
+    label = Label(kind="host", reason=reason, created_at=scope.now())
+    changes = take_out(live, left, label)
+    if changes:
+        base, refs = changes[-1].branch["base"], whole.get("branches", [])
+        for each in changes:
+            refs = save_branch(each, scope, refs)
+        change = as_one(live, changes, label)
+        moved = settle(whole, change, refs)
         # A replaced message is at the same place as before, so its topic begins there.
         moved["segments"] = [s for s in whole.get("segments", []) if s["start"] in remaining]
-        update = yield from write_ahead(whole, scope, moved)
+        update = yield from write_ahead(before, scope, moved)
         result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
-    returned = [name for name in remaining if name not in {m.id for m in whole["messages"]}]
-    if branch_id or returned:
-        result = {**result, "left_behind": _left_behind(before, branch_id, returned)}
-    keys = [*LASTING, *STEPS]
-    if known and offloaded_of(before) == offloaded_of(after):
-        keys += DESCRIBING
-    kept = _only(result, keys)
+    result = cast("State", {**result, **_step(result, changes, base, added)})
+    returned = [name for name in remaining if name not in live.positions()]
+    if changes or returned:
+        result = {**result, "left_behind": _left_behind(before, changes, returned)}
+    kept = _only(result, [*LASTING, *STEPS, *(DESCRIBING if known else ())])
     if "own_writes" in before and "own_writes" in after:
         # The proof of calls that were made later: they are undone now, or return with their branch.
         calls = {**after["own_writes"]["calls"], **before["own_writes"]["calls"]}
         kept["own_writes"] = {**after["own_writes"], "calls": calls}
-    if not remaining and after.get("offloaded"):
-        kept["offloaded"] = None  # the branch has these messages as well
-    return cast("Update", {key: kept[key] for key in kept if kept[key] != after.get(key)})
+    return cast("Update", kept)
 
 
 def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
@@ -143,32 +233,17 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
 
 
 def _left_behind(
-    before: State, branch_id: str | None, returned: Sequence[str | None]
+    before: State, changes: Sequence[Change], returned: Sequence[str | None]
 ) -> LeftBehind:
     """Return which branches a host made and which messages it added again, for the next run.
 
-    `branch_id` is the branch of this change, `None` if it removed nothing; `returned` are the ids
-    of messages that are in the transcript again. Earlier changes that no run has seen yet are
-    included.
+    `changes` made the branches, and `returned` are the ids of messages that are in the transcript
+    again. Earlier changes that no run has seen yet are included.
     """
     old = before.get("left_behind") or LeftBehind(branches=[], returned=[])
-    branches = [*old["branches"], *([branch_id] if branch_id else [])]
+    branches = [*old["branches"], *(each.branch["id"] for each in changes)]
     names = [*old["returned"], *(name or "" for name in returned)]
     return LeftBehind(branches=branches, returned=names)
-
-
-def is_replaced(old: AnyMessage, new: AnyMessage) -> bool:
-    """Return whether two messages with the same id say different things.
-
-    Thinking and the form of the content do not count: front ends change them.
-    """
-    return _words(old) != _words(new)
-
-
-def _words(message: AnyMessage) -> list[Any]:
-    """Return a message's role, text and other parts, for comparing: front ends change its form."""
-    parts = [part for part in parts_of(message) if not isinstance(part, Text | Thinking)]
-    return [message.type, text_of(message), parts]
 
 
 def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
@@ -194,27 +269,21 @@ def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key in keys}
 
 
-def _loaded(before: State, remaining: Sequence[str | None], scope: Scope) -> Steps[State]:
-    """Return `before` with the offloaded messages loaded that the host may have removed.
+def _step(
+    state: State, changes: Sequence[Change], base: str | None, added: Sequence[AnyMessage]
+) -> Update:
+    """Return the update with the step of a host's change; empty if there is nothing to undo.
 
-    `remaining` are the ids of the host's messages. Messages are loaded back to the oldest of these,
-    or all if there are none. `before` itself is returned if its first message remains. Raises
-    `DatabaseCorruptError` if a segment is missing or damaged.
+    The `changes` removed messages after `base`, and `added` are new.
     """
-    messages = before.get("messages", [])
-    if messages and messages[0].id in remaining:
-        return before
-    wanted: Collection[str | None] = set(remaining) or {None}
-    return with_update(before, (yield from load_segments(before, scope, wanted)))
-
-
-def _step(state: State, change: Change, base: str | None) -> Update:
-    removed = change.branch["messages"]
-    if not spoken(removed):
+    removed = [message for each in changes for message in each.branch["messages"]]
+    if not spoken(removed) and not added:
         return Update()
-    step = Operation(kind="rollback", base=base, branches=[change.branch["id"]])
-    if change.keep:  # An undo must not remove the messages that stayed behind the base.
-        step["ids"] = [message.id or "" for message in removed]
+    branches = [each.branch["id"] for each in changes]
+    step = Operation(kind="rollback" if changes else "add", base=base, branches=branches)
+    # An undo must not remove the messages that stayed behind the base.
+    if added or any(each.keep for each in changes):
+        step["ids"] = [message.id or "" for message in (*removed, *added)]
     return with_step(state, step)
 
 

@@ -6,6 +6,7 @@ It applies while its topic is the current one.
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import Literal, NotRequired, cast, get_args
 
 from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
@@ -14,12 +15,67 @@ from unsay.context.exclusions import forgotten_ids
 from unsay.context.topics import by_topic, current_topic_id
 from unsay.errors import InputError, NotFoundError
 from unsay.events import event_types
-from unsay.messages.annotations import annotate, annotation_of, is_answer
+from unsay.messages.annotations import annotate, annotation_of, answer_of_turn, is_answer
 from unsay.messages.content import preview, text_of
+from unsay.messages.sources import has_sources, sources_of
 from unsay.operations.automatic import reasons_of
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Turn
+
+RATING = "rating"
+"""Name of the annotation."""
+
+Label = Literal["good", "bad"]
+
+
+class Rating(TypedDict):
+    """A person's label of an answer; `note` says why, and is empty without a reason."""
+
+    label: Label
+    note: str
+    at: NotRequired[str]
+
+
+def rating_of(answer: AnyMessage) -> Rating | None:
+    """Return the rating of an answer; `None` if it has none."""
+    rating: Rating | None = annotation_of(answer).get(RATING)
+    return rating
+
+
+def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> Update:
+    """Return the update that rates the answer of a turn; `note` may be empty.
+
+    `turn` has the messages of one answered turn; `answer_of_turn` says which answer counts. A bad
+    rating with a note is a lesson as well. A new rating replaces the old one and its lesson. The
+    change is added to the events to log.
+
+    Raises:
+        InputError: The label is neither `good` nor `bad`.
+    """
+    if label not in get_args(Label):
+        raise InputError(f"{label!r} is not a rating: write 'good' or 'bad'")
+    answer = answer_of_turn([message for message in turn if is_answer(message)])
+    made = Rating(label=cast("Label", label), note=note.strip(), at=scope.now())
+    before = rating_of(answer)
+    old = make_lesson(before["note"], answer.id or "", rejected="")["id"] if before else ""
+    lessons = [each for each in annotation_of(answer).get(LESSONS, ()) if each["id"] != old]
+    if label == "bad" and made["note"]:
+        lessons.append(make_lesson(made["note"], answer.id or "", rejected=text_of(answer)))
+    return set_annotations(answer, scope, **{RATING: made, LESSONS: lessons})
+
+
+def typed_rating(argument: str) -> tuple[str | None, str]:
+    """Return the turn and the note in the argument of `/good` or `/bad`; `None` is the newest turn.
+
+    >>> typed_rating("3 too long")
+    ('3', 'too long')
+    >>> typed_rating("too long")
+    (None, 'too long')
+    """
+    first, _, rest = argument.partition(" ")
+    return (first, rest.strip()) if first.isdigit() else (None, argument)
+
 
 LESSONS = "lessons"
 """Name of the annotation."""
@@ -69,15 +125,19 @@ def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
 
 
 def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
-    """Return all lessons of the messages, oldest first, those of forgotten answers too."""
+    """Return all lessons of the messages, oldest first, those of forgotten answers too.
+
+    A lesson may quote the question of its answer, and is left out without that question.
+    """
     return list(_lessons(messages))
 
 
 def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
-    for message in messages:
-        if message.response_metadata and is_answer(message):
+    made = (m for m in messages if LESSONS in annotation_of(m) and is_answer(m))
+    for message in made:
+        if has_sources(annotation_of(message), sources_of(messages)):
             # A picked copy of an answer has another id than the answer for which the lesson was made.
-            stored: list[Lesson] = annotation_of(message).get(LESSONS, [])
+            stored: list[Lesson] = annotation_of(message)[LESSONS]
             for lesson in stored:
                 yield {**lesson, "message_id": message.id or ""}
 

@@ -25,7 +25,7 @@ from unsay.messages.conformance import conform
 from unsay.model_factory import resolve_model
 from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
-from unsay.operations.pin import pinned_ids
+from unsay.operations.forget import pinned_ids
 from unsay.operations.rollback import with_step
 from unsay.operations.visibility import TURNS, turns_named
 from unsay.runtime import Scope

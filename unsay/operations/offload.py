@@ -7,13 +7,21 @@ every rollback works on messages of the state.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from unsay.context.compaction import Compaction, hidden, summaries_of, with_partners, without_spans
+from unsay.context.compaction import (
+    Compaction,
+    changed_spans,
+    hidden,
+    summaries_of,
+    with_partners,
+    without_spans,
+)
 from unsay.context.exclusions import (
     cleared_ids,
     compaction_without,
@@ -21,16 +29,24 @@ from unsay.context.exclusions import (
     remaining_topics,
     without_forgotten,
 )
-from unsay.context.topics import by_topic, current_topic_id, live_segments, opened_topics
+from unsay.context.topics import (
+    by_topic,
+    current_topic_id,
+    live_segments,
+    opened_topics,
+    with_summary_of,
+    without_summary,
+)
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, EventLogGapError
 from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import text_of
+from unsay.messages.sources import relocated, sources_of
 from unsay.messages.truncation import clip
 from unsay.operations.compact import SUMMARY_CHARS, summary_of
+from unsay.operations.forget import move_pins, pinned_ids, pinned_pages
 from unsay.operations.pending import find_pending, unjudged
-from unsay.operations.pin import move_pins, pinned_ids, pinned_pages
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import count_turns, live_branch
 from unsay.prompts.fields import Texts
@@ -131,6 +147,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     grouped = by_topic(messages, segments)
     leaving = {name for name, of_topic in grouped.items() if any(m.id in ids for m in of_topic)}
     known = [] if head is None else head.get("instructions", [])
+    leave: Any = partial(relocated, gone=set(sources_of(part)), offloaded=True)
     # Before the state drops the messages: a crash then leaves an unused segment, never a gap.
     page = yield from put_page(
         *scope.address,
@@ -149,7 +166,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
             continue
         is_current = name == current_topic_id(segments)
         pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
-        paged: Topic = {**topic, "pages": pages}
+        paged: Topic = leave({**topic, "pages": pages})
         new_topics.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
     return without_removal_check(
         {
@@ -157,7 +174,10 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
             "offloaded": page.head,
             "topics": new_topics,
             "pins": move_pins(state.get("pins", []), page.id, ids),
-            "compaction": without_spans(state["compaction"], lambda span: span["through"] in ids),
+            "compaction": changed_spans(
+                without_spans(state["compaction"], lambda span: span["through"] in ids),
+                partial(map, leave),
+            ),
         }
     )
 
@@ -171,7 +191,7 @@ def _offload_topic(
 ) -> Steps[Topic]:
     """Return a topic with its `summary`, or what `summary_of` makes of messages, as `offloaded`."""
     if topic["summary"] is not None and all(message.id in ids for message in messages):
-        return {**topic, "offloaded": topic["summary"], "summary": None, "summarized_through": None}
+        return without_summary({**topic, "offloaded": topic["summary"]})
     compactions = state.get("compaction", Compaction()).get("topics", {})
     compaction = compactions.get(topic["id"], Compaction())
     compacted = {messages[index].id for index in hidden(messages, compaction)}
@@ -234,6 +254,24 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
     return with_update(state, _with_pages(state, pages))
 
 
+def load_differing(one: State, other: State, scope: Scope) -> Steps[tuple[Update, Update]]:
+    """Return the updates that load what one of two states of a thread has offloaded otherwise.
+
+    With them both states have the same segments offloaded. Both are empty without a store. Raises
+    `DatabaseCorruptError` if a segment is missing or damaged.
+    """
+    heads = [offloaded_of(one), offloaded_of(other)]
+    pages: tuple[list[OffloadedSegment], list[OffloadedSegment]] = ([], [])
+    while scope.address is not None and heads[0] != heads[1]:
+        lengths = [head["messages"] if head else 0 for head in heads]
+        longer = lengths[1] > lengths[0]
+        head = heads[longer]
+        assert head is not None  # noqa: S101 - of two different ones the longer is not empty
+        pages[longer].append((yield from read_page(*scope.address, head["page_id"])))
+        heads[longer] = pages[longer][-1].before
+    return _with_pages(one, pages[0]), _with_pages(other, pages[1])
+
+
 def put_back(
     state: State, scope: Scope, wanted: Collection[str | None], *, turns: int = 0
 ) -> Steps[Update]:
@@ -267,7 +305,8 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     expanded: list[ExpandedTopic] = [
         {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
-    return Update(
+    load: Any = partial(relocated, back=sources_of(older), offloaded=pages[-1].before)
+    update = Update(
         messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), *older, *state["messages"]],
         offloaded=pages[-1].before,
         segments=joined,
@@ -275,10 +314,13 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
             without_page_refs(each) if each["message_id"] in loaded_ids else each
             for each in state.get("checkpoints", [])
         ],
-        topics=[_as_before(each, pages) for each in state.get("topics", [])],
+        topics=[load(_as_before(each, pages)) for each in state.get("topics", [])],
         expanded=expanded,
         pins=move_pins(state.get("pins", []), None, loaded_ids),
     )
+    if "compaction" in state:
+        update["compaction"] = changed_spans(state["compaction"], partial(map, load))
+    return update
 
 
 def without_page_refs(entry: _Entry) -> _Entry:
@@ -300,8 +342,7 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
         if "pages" in old:
             restored["pages"] = old["pages"]
         if restored["summary"] is None:
-            restored["summary"] = old["summary"]
-            restored["summarized_through"] = old["summarized_through"]
+            restored = with_summary_of(restored, old)
     return restored
 
 

@@ -10,13 +10,14 @@ from unsay.effects import Steps
 from unsay.errors import UnknownBranchError, UnsayError
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import in_turns
+from unsay.messages.content import same_name
 from unsay.operations.automatic import turns_after
 from unsay.operations.forget import restore_step
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import refused
+from unsay.operations.record_events import add_note
 from unsay.operations.restore import branch_with, restore
 from unsay.operations.rollback import count_changes, load_branches, place_name
-from unsay.operations.state_history import add_note
 from unsay.operations.visibility import take_step
 from unsay.runtime import Scope
 from unsay.state import (
@@ -98,7 +99,7 @@ def _find_forgotten(state: State, scope: Scope, what: str) -> Steps[Forgotten | 
     message, which may be offloaded. Raises `DatabaseCorruptError` if a segment is damaged.
     """
     entries = state.get("forgotten", [])[::-1]
-    labelled = [each["id"] for each in state.get("topics", []) if each["label"] == what]
+    labelled = [each["id"] for each in state.get("topics", []) if same_name(each["label"], what)]
     for name in (what, *(labelled if len(labelled) == 1 else ())):
         for entry in entries:
             if name in (entry["id"], entry.get("topic_id")):

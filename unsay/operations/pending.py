@@ -30,7 +30,6 @@ from unsay.operations.automatic import keep_newest_draft, turn_step, without_ret
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import is_command
 from unsay.operations.rollback import (
-    OPERATIONS,
     count_turns,
     live_branch,
     next_entry_id,
@@ -149,8 +148,8 @@ def questions_waiting(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 def refused(state: State, texts: Texts, error: UnsayError) -> Update:
     """Return the update that changes nothing, with a notice that says why."""
     text = texts.refusal(in_terms_of("chat", str(error)))
-    refusal = NoticeDue(text=text, answers=state["turn"]["pending"])
-    return Update(notice=refusal, turn={**state["turn"], "done": True})
+    due = NoticeDue(text=text, answers=state["turn"]["pending"], refusal=type(error).__name__)
+    return Update(notice=due, turn={**state["turn"], "done": True})
 
 
 def with_waiting(text: str, state: State, texts: Texts, *, decides: bool = False) -> str:
@@ -248,7 +247,7 @@ def repair_interrupted(
         base = live_branch(state).id_at(entry.interrupted.start - 1)
         opened: State = {**state, "turn": {**turn, "base": base}}
         step = turn_step(opened, turn["branches"], asked)
-        operations = [*state.get("operations", []), step][-OPERATIONS:]
+        operations = with_step(state, step)["operations"]
         return Update(operations=operations, branches=state.get("branches", []))
     removed = [] if stopped else [state["messages"][index].id for index in entry.interrupted]
     label = Label(kind="interrupted", reason="the turn never ended", created_at=scope.now())

@@ -5,6 +5,7 @@ transcript always agree.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
@@ -28,7 +29,39 @@ from unsay.runtime import Scope
 from unsay.state import EventLogHead, OwnWrites, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
-from unsay.types import Checkpoint, Event
+from unsay.types import Checkpoint, Event, Note
+
+
+def add_note(
+    state: State,
+    scope: Scope,
+    node: str,
+    event: str,
+    score: float | None,
+    *,
+    number: int | None = None,
+) -> list[Note]:
+    """Return `state_history` with one more entry, cut to the newest `history_limit` entries.
+
+    `event` is what the node did, and `number` the turn that the entry is about; `None` is the one
+    under way. Empty if the limit is 0.
+    """
+    turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
+    if number is None:
+        number = turn["number"] if turn else 0
+    described = "first" if event == "new" and not state.get("segments") else event
+    added = Note(
+        node=node,
+        event=event,
+        description=texts.history.get(described, event),
+        turn=number,
+        score=score,
+        topic=state.get("current_topic", ""),
+        at=scope.now(),
+    )
+    limit = scope.settings.history_limit
+    return [*state.get("state_history", []), added][-limit:] if limit else []
+
 
 # The head while the event log has no page.
 EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
@@ -38,6 +71,8 @@ DIGEST_BYTES = 7
 # How many annotated messages and tool calls are recorded in the state of a thread without a store.
 OWN_ANNOTATED = 64
 OWN_CALLS = 100
+# The transcripts that were compared last, since each step of a run compares the same one.
+_unedited: deque[tuple[int, Sequence[AnyMessage]]] = deque(maxlen=4)
 
 
 def log_rollback(scope: Scope, change: Change) -> None:
@@ -101,7 +136,9 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     known = {message.id for message in state.get("messages", [])} | step_log.returned
     new = [each for each in writes if each.type != "remove" and each.id not in known]
     head = state.get("event_log", EMPTY)
-    entered, digest = _entered(state, step_log.returned)
+    # What the step removes came before it, also where an older message returns under the same id.
+    removed = {name for event in step_log.new_events for name in event.data.get("removed", ())}
+    entered, digest = _entered(state, step_log.returned - removed)
     new_events: list[NewEvent] = [
         *entered,
         *step_log.new_events,
@@ -221,7 +258,12 @@ def edited_by_host(state: State) -> bool:
 def edited_since(head: EventLogHead | OwnWrites, transcript: Sequence[AnyMessage]) -> bool:
     """Return whether a transcript begins differently than `head` recorded."""
     known = transcript[: head["length"]]
-    return len(known) != head["length"] or digest_of(known) != head["digest"]
+    if (head["digest"], known) in tuple(_unedited):  # Lists of the same messages compare fast.
+        return False
+    if len(known) != head["length"] or digest_of(known) != head["digest"]:
+        return True
+    _unedited.append((head["digest"], known))
+    return False
 
 
 def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:

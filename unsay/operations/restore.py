@@ -15,11 +15,12 @@ from unsay.history.parts import put_in
 from unsay.history.token_usage import key_of
 from unsay.messages.annotations import annotate, answers_by_turn, is_answer, spoken, without_earlier
 from unsay.messages.boundaries import safe_split, steps
+from unsay.messages.content import same_name
+from unsay.messages.sources import words_of
 from unsay.operations.compensate import disown
-from unsay.operations.host_changes import is_replaced
+from unsay.operations.forget import move_pins
 from unsay.operations.offload import load_all
 from unsay.operations.pending import unanswered_ids
-from unsay.operations.pin import move_pins
 from unsay.operations.rollback import (
     OPERATIONS,
     live_branch,
@@ -135,9 +136,8 @@ def _put_back(
     live = live_branch(state)
     missing = [m.id for m in branch["messages"] if m.id not in live.positions()]
     places = {m.id: m for m in live.messages}
-    replaced = [
-        m.id or "" for m in branch["messages"] if m.id in places and is_replaced(m, places[m.id])
-    ]
+    same = {m.id for m in branch["messages"] if words_of(m) == words_of(places.get(m.id, m))}
+    replaced = [m.id or "" for m in branch["messages"] if m.id not in same]
     if not missing and replaced:
         return _swap(state, scope, branch, replaced)
     if not missing:
@@ -282,7 +282,9 @@ def _topic(state: State, what: str) -> Topic | None:
     """Return the topic whose id or label is `what`, else `None`; `ConflictError` for several."""
     present = by_topic(state["messages"], state.get("segments", []))
     topics = [e for e in state.get("topics", []) if e["id"] in present or e.get("pages")]
-    matches = [t for t in topics if t["id"] == what] or [t for t in topics if t["label"] == what]
+    matches = [t for t in topics if t["id"] == what] or [
+        t for t in topics if same_name(t["label"], what)
+    ]
     if len(matches) > 1:
         ids = ", ".join(each["id"] for each in matches)
         raise ConflictError(

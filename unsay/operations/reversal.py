@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from langchain_core.messages import AnyMessage
+from langgraph.store.base import BaseStore
 
+from unsay.context.exclusions import forgotten_topics
+from unsay.context.topics import live_segments
 from unsay.effects import Steps
+from unsay.errors import ConflictError
 from unsay.events import event_types
 from unsay.events.event_types import NewEvent
 from unsay.history import threads
@@ -13,14 +17,96 @@ from unsay.history.branch import LiveBranch
 from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.history.parts import without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, turn_numbers
-from unsay.operations.forget import apply, step_message_ids
-from unsay.operations.pin import bounded, move_pins
-from unsay.operations.same_topic import swap_topic
+from unsay.operations.forget import apply, bounded, move_pins, step_message_ids
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.types import Checkpoint, Offloaded, Operation, Pin
+from unsay.storage.items import thread_namespace
+from unsay.storage.pages import Chain, make_page
+from unsay.types import Checkpoint, Offloaded, Operation, Pin, Segment
+
+
+def same_topic_step(state: State) -> Operation:
+    """Return the step that gives the newest segment the topic of the segment before it.
+
+    Raises `ConflictError` if the topic has not changed yet, or if the topic before is forgotten.
+    """
+    segments = state.get("segments", [])
+    if len(segments) < 2:
+        raise ConflictError(
+            "The conversation has only one topic, so there is no change to take back"
+        )
+    before, newest = segments[-2:]
+    if before["topic_id"] in forgotten_topics(state.get("forgotten", [])):
+        raise ConflictError(
+            f"Topic {before['topic_id']!r} is forgotten: restore it first, then join the topics"
+        )
+    return Operation(
+        kind="same_topic", base=None, branches=[], segment=newest, into=before["topic_id"]
+    )
+
+
+def swap_topic(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
+    """Return the update that carries out a step of `same_topic_step`, or with `back` undoes it."""
+    old = step["segment"]
+    changed = old if back else Segment(topic_id=step["into"], start=old["start"])
+    others = [each for each in state.get("segments", []) if each["start"] != old["start"]]
+    segments = without_repeats(live_segments(state["messages"], [*others, changed]))
+    topics = {topic["id"]: topic for topic in state.get("topics", [])}
+    joined = topics.get(step["into"])
+    if joined is not None and joined["summary"] is not None:
+        logged = event_types.compaction(joined) if back else event_types.expand(joined)
+        scope.step_log.later_events.append(logged)
+    current = topics.get(segments[-1]["topic_id"]) if segments else None
+    return Update(messages=[], segments=segments, current_topic=current["label"] if current else "")
+
+
+# How many steps stay in the state when older ones are moved to the store.
+NEWEST = 16
+# How many steps the state holds before that.
+MOST = 48
+# How many steps can be undone without a store.
+WITHOUT_STORE = 32
+
+
+def archive_steps(state: State, scope: Scope) -> Steps[Update]:
+    """Return the update that moves the oldest steps to the store; empty for up to `MOST` steps.
+
+    The steps are stored at once. Without a store the oldest are dropped, and cannot be undone.
+    """
+    steps = state.get("operations", [])
+    if len(steps) <= MOST:
+        return Update()
+    if scope.address is None:
+        return Update(operations=steps[-WITHOUT_STORE:])
+    page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
+    yield _older_steps(*scope.address).put(page)
+    return Update(operations=steps[-NEWEST:], older_steps=page.id)
+
+
+def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
+    """Return the update that loads the newest archived steps, so that they can be undone.
+
+    It is empty if the state still has steps, if none are archived, or without a store. Raises
+    `DatabaseCorruptError` if the archived steps are missing or damaged.
+    """
+    name = state.get("older_steps")
+    if state.get("operations") or name is None or scope.address is None:
+        return Update()
+    chain = _older_steps(*scope.address)
+    page = yield from chain.get(name)
+    return Update(operations=chain.values(page), older_steps=page.before)
+
+
+def _older_steps(store: BaseStore, thread_id: str) -> Chain:
+    return Chain(
+        store=store,
+        namespace=thread_namespace("steps", thread_id),
+        name="this thread's steps",
+        hint=", or go back to a checkpoint or by a number of turns",
+    )
+
 
 VALUE_STEPS = frozenset({"forget", "pin", "checkpoint", "label", "compact", "same_topic"})
 """The kinds of step that change no message."""
@@ -41,11 +127,28 @@ def messages_of_step(step: Operation) -> set[str | None]:
     }
 
 
+def below_waiting(steps: Sequence[Operation], waiting: Sequence[str]) -> list[Operation]:
+    """Return the steps so that the last is not one that added only messages which still wait.
+
+    A command is about the turns before such messages, and keeps them.
+    """
+    kept = [each for each in steps if each["kind"] == "add" and {*each["ids"]} <= {*waiting}]
+    others = [each for each in steps if each not in kept]
+    return [*others[:-1], *kept, *others[-1:]]
+
+
 def pin_step(pinned: Sequence[Pin], unpinned: Sequence[Pin]) -> Operation:
     """Return the step that adds the pins `pinned` and removes the pins `unpinned`."""
     return Operation(
         kind="pin", base=None, branches=[], pinned=list(pinned), unpinned=list(unpinned)
     )
+
+
+def log_pins(scope: Scope, added: Sequence[Pin], removed: Sequence[Pin]) -> None:
+    """Add the events of pins that are added and removed to the events to log."""
+    events = scope.step_log.later_events
+    events += [NewEvent("unpin", {"message_id": each["message_id"]}) for each in removed]
+    events += [NewEvent("pin", {"message_id": each["message_id"]}) for each in added]
 
 
 def checkpoint_step(
@@ -113,12 +216,7 @@ def _swap_pins(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
         added, removed = removed, added
     names = {each["message_id"] for each in (*added, *removed)}
     kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
-    scope.step_log.later_events += [
-        NewEvent("unpin", {"message_id": each["message_id"]}) for each in removed
-    ]
-    scope.step_log.later_events += [
-        NewEvent("pin", {"message_id": each["message_id"]}) for each in added
-    ]
+    log_pins(scope, added, removed)
     return Update(messages=[], pins=bounded([*kept, *move_pins(added, None)]))
 
 
@@ -137,24 +235,6 @@ def renumber_and_log(
         if number != each["turn"]:
             scope.step_log.later_events.append(event_types.checkpoint(after[-1]))
     return after
-
-
-def reversed_part(
-    state: State, scope: Scope, live: LiveBranch, step: Operation, *, back: bool
-) -> Update:
-    """Return the part of an update that only a step of the kind `remove` needs.
-
-    It is for the undo of the step (`back`), by which the turn returned, or its redo. `live` is the
-    transcript after that. The update has segments and checkpoints, and the compaction if the step
-    has one.
-    """
-    # Where the turn had begun its topic, the next turn has done so since.
-    segments = without_repeats(live.segments)
-    checkpoints = renumber_and_log(live, offloaded_of(state), scope)
-    update = Update(segments=segments, checkpoints=checkpoints)
-    if "compaction" in step:
-        update["compaction"] = step["old_compaction"] if back else step["compaction"]
-    return update
 
 
 def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
@@ -180,7 +260,7 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
         elif each["id"] not in dropped:
             kept.append(each)
     if returning:
-        kept = sorted([*kept, *returning.values()], key=lambda each: each["created_at"])
+        kept = sorted([*kept, *returning.values()], key=lambda each: each["turn"])
     events = scope.step_log.later_events
     # The log is not told of checkpoints that were thinned out, so it has them still.
     new = dropped - {each["id"] for each in added} if back else set()

@@ -29,14 +29,14 @@ from unsay.history.branch import (
     unpack,
 )
 from unsay.history.checkpoints import metadata_of, renumbered
-from unsay.history.parts import as_one, put_in, take_out
+from unsay.history.parts import as_one, put_in, take_out, without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, is_question, spoken
 from unsay.messages.content import preview, text_of, without_files
 from unsay.operations.record_events import log_rollback
 from unsay.operations.reversal import (
     VALUE_STEPS,
     messages_of_step,
-    reversed_part,
+    renumber_and_log,
     swap,
     swap_checkpoints,
 )
@@ -95,9 +95,8 @@ def step_places(steps: Sequence[Operation]) -> set[str | None]:
 def save_branch(change: Change, scope: Scope, refs: Sequence[BranchRef]) -> list[BranchRef]:
     """Log a change, keep what it removed as a branch, and return the references to branches.
 
-    `refs` are those so far. They are returned as they are if the change removed neither messages
-    nor drafts; else the new one is added, and the oldest are dropped as `add_reference` does.
-    `write_ahead` stores the branch later, when the step is committed; without a store the new
+    `refs` are those so far. A change without messages and drafts adds none, else `add_reference`
+    adds it. `write_ahead` stores the branch when the step is committed; without a store the new
     reference holds it.
     """
     log_rollback(scope, change)
@@ -187,7 +186,12 @@ def settle(state: State, change: Change, refs: list[BranchRef]) -> Update:
 
 def with_step(state: State, step: Operation) -> Update:
     """Return an update that adds a step to undo, and clears the steps that `redo` could repeat."""
-    return Update(operations=[*state.get("operations", []), step][-OPERATIONS:], redo=[])
+    steps, turn = state.get("operations", []), state.get("turn")
+    added = {*steps[-1].get("ids", ())} if steps and steps[-1]["kind"] == "add" else set()
+    # A turn takes the place of the step by which a host added its question, and nothing else.
+    if step["kind"] == "turn" and turn and turn["question_id"] in added <= {*turn["pending"]}:
+        steps = steps[:-1]
+    return Update(operations=[*steps, step][-OPERATIONS:], redo=[])
 
 
 def go_back(
@@ -242,9 +246,8 @@ def undo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -
 def redo_last(state: State, scope: Scope, pending: Sequence[str], reason: str) -> Steps[Update]:
     """Return the update that repeats the step that was undone last, with the same messages.
 
-    What it removes is kept as a branch, with the `reason`; `pending` messages stay. Raises
-    `NothingToRedoError` if there is no such step, `ConflictError` if it is no longer possible (such as
-    when a branch is not kept), `DatabaseCorruptError` if a branch is damaged.
+    The arguments are those of `undo_last`, and so are the errors, except that `NothingToRedoError`
+    is raised if there is no such step.
     """
     step = last_undone(state, pending)
     label = Label(kind="redo", reason=reason, created_at=scope.now())
@@ -267,10 +270,7 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
 
 
 def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
-    """Return the undone steps, newest last; empty if the transcript changed since the last undo.
-
-    Messages whose ids are in `pending` wait for an answer, and do not count as a change.
-    """
+    """Return the undone steps, newest last; empty if more than `pending` messages came since then."""
     undone = state.get("redo", [])
     # A new turn moves the end of the transcript, so what was undone before cannot be redone.
     end = _end(state.get("messages", ()), pending)
@@ -335,7 +335,9 @@ def _reversed(
     update = settle(state, change, refs)
     update["entry_id"] = next_entry_id(state, change)
     if step["kind"] == "remove":
-        update.update(reversed_part(state, scope, change.live, step, back=not again))
+        # Where the turn had begun its topic, the next turn has done so since.
+        update["segments"] = without_repeats(change.live.segments)
+        update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     if "made" in step:  # the checkpoint that the turn made before itself
         changed: State = {**state, **update, "messages": list(change.live.messages)}
         swapped = swap_checkpoints(changed, scope, step, back=not again)

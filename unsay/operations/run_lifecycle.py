@@ -28,18 +28,46 @@ from unsay.history.runs import (
 from unsay.history.threads import entry_of, find_session, refuse_ended
 from unsay.messages.annotations import is_question
 from unsay.operations.compensate import schedule_compensations
-from unsay.operations.copied_thread import at_home, copy_stored
 from unsay.operations.host_changes import note_left_behind
 from unsay.operations.pending import find_pending, is_beside_turn
-from unsay.operations.provenance import false_claims, preceded_by, with_messages
+from unsay.operations.provenance import false_claims, preceded_by, with_messages, without_stale
 from unsay.operations.record_events import write_ahead
 from unsay.operations.stopped import keep_stopped
 from unsay.runtime import Scope
-from unsay.state import State, Update
+from unsay.state import State, Update, stored_salt
 from unsay.storage.base import THREADS
-from unsay.storage.items import get_item
+from unsay.storage.items import Kind, get_item, put_items, thread_namespace
+from unsay.storage.pagination import read_items
 from unsay.tokens.pricing import merged
 from unsay.types import RunPhase, RunStatus
+
+# What the states refer to. Runs, requests, usage and compensations stay with the original.
+COPIED: tuple[Kind, ...] = ("branches", "event_log", "offloaded", "steps", "turns")
+
+
+def copy_stored(state: State, scope: Scope) -> Steps[None]:
+    """Copy the original's items in the store if a server copied this thread; else do nothing.
+
+    The channel `home` of the state names the original. A damaged item is copied with an empty value:
+    its readers find it damaged too.
+    """
+    original = state.get("home")
+    if scope.address is None or original in (None, scope.thread_id):
+        return
+    store, thread_id = scope.address
+    for kind in COPIED:
+        source = thread_namespace(kind, str(original))
+        found = yield from read_items(store, source, lambda item: (item.key, item.value))
+        if found:
+            yield put_items(store, thread_namespace(kind, thread_id), dict(found))
+
+
+def at_home(state: State, scope: Scope) -> Update:
+    """Return the update that writes the thread's id to `home`; empty if it is there, or without an id."""
+    if scope.thread_id is None or state.get("home") == scope.thread_id:
+        return Update()
+    return Update(home=scope.thread_id)
+
 
 Node = Callable[[State, Scope], Steps[Update]]
 
@@ -69,16 +97,16 @@ def track_run(name: str, node: Node) -> Node:
             state = with_messages(state, corrected)
         else:
             scope = replace(scope, run_id=state["turn"].get("run_id") or scope.run_id)
+        if name not in ("rollback", "create_checkpoint"):
+            state = without_stale(state)
         scope = replace(scope, task_id=current_topic_id(state.get("segments", [])) or scope.task_id)
         is_order = state.get("should_rollback") or state.get("notice")
         scope.step_log.summaries_paused = _summaries_paused(state, scope)
         if name == "process_message" and not is_order and not state["turn"]["done"]:
             yield from advance_run(scope, phase="planning")
         try:
-            # Before the node: a model may repeat a call that a host left behind.
-            noted = yield from note_left_behind(state, scope)
-            yield from schedule_compensations(state, scope, noted)
-            update: Update = {**noted, **(yield from node(state, scope))}
+            noted = yield from _undo_left_behind(name, state, scope)
+            update: Update = {**noted, **(yield from node({**state, **noted}, scope))}
             # Inside the `try`, because a question to a person about an undo interrupts the run too.
             yield from schedule_compensations(state, scope, update)
         except GraphInterrupt as waiting:
@@ -104,6 +132,19 @@ def track_run(name: str, node: Node) -> Node:
     return around
 
 
+def _undo_left_behind(name: str, state: State, scope: Scope) -> Steps[Update]:
+    """Schedule the undo of calls that a host left behind, and return the update about them.
+
+    Before the node, since a model may repeat such a call; but not before an order is carried out,
+    which may bring the call back.
+    """
+    if name == "evaluate_quality" or state.get("should_rollback"):
+        return Update()
+    noted = yield from note_left_behind(state, scope)
+    yield from schedule_compensations(state, scope, noted)
+    return noted
+
+
 def _summaries_paused(state: State, scope: Scope) -> bool:
     """Return whether a summary failed in this turn or in the `summary_pause_turns` before it."""
     failed, turn = state.get("summary_failed_turn"), state.get("turn")
@@ -114,11 +155,13 @@ def _summaries_paused(state: State, scope: Scope) -> bool:
 
 
 def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
-    """Return the update with the tokens of the step's calls, and with the turn of a failed summary."""
+    """Return the update with the tokens of the step's calls, the turn of a failed summary, and a new salt."""
     if scope.step_log.summary_failed:
         update = {**update, "summary_failed_turn": (update.get("turn") or state["turn"])["number"]}
     if scope.step_log.spent:
         update = {**update, "spent": merged(state.get("spent", {}), scope.step_log.spent)}
+    if stored_salt(scope.config) is None:
+        update = {**update, "salt": scope.salt}  # type: ignore[typeddict-unknown-key]
     return update
 
 

@@ -2,6 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from statistics import fmean
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.messages import HumanMessage
 
 from unsay.context.exclusions import forgotten_ids, forgotten_topics, remaining_topics, topic_starts
 from unsay.context.topics import limited, live_segments, memories
@@ -9,13 +14,44 @@ from unsay.effects import Steps
 from unsay.history.branch import LiveBranch
 from unsay.judging.topic_detector import LexicalDetector, label_of
 from unsay.operations.compact import compact
+from unsay.operations.record_events import add_note
 from unsay.operations.rollback import live_branch
-from unsay.operations.state_history import add_note
-from unsay.retrieval.topic_ranking import nearest_in_meaning
+from unsay.retrieval.vectors import cosines, embed
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.topic_shift import TopicMemory, TopicShift
 from unsay.types import Segment, Topic
+
+# Newest texts of a topic that are embedded.
+TEXTS = 4
+
+
+def nearest_in_meaning(
+    embeddings: Embeddings,
+    question: str,
+    topics: Sequence[TopicMemory],
+    *,
+    timeout_seconds: float | None = None,
+) -> Steps[TopicShift]:
+    """Return the shift back to the topic whose newest texts are nearest to a question on average.
+
+    Its similarity is their mean cosine, at least 0. `topics` must have at least one topic with a
+    text. Raises the errors of `embed`, and `ModelReplyError` if vectors have different lengths.
+    """
+    # On 42 returns of MT-Bench-101 MiniLM finds .98 of the topics, and .95 with shared words added.
+    texts = [topic.texts[-TEXTS:] for topic in topics]
+    messages = [HumanMessage(text, id=text) for text in dict.fromkeys(chain(*texts))]
+    vectors = yield from embed(
+        embeddings, question, messages, known={}, timeout_seconds=timeout_seconds
+    )
+    scores = []
+    for newest in texts:
+        near = [cosine for cosine in cosines(vectors, newest) if cosine is not None]
+        scores.append(fmean(near) if near else -1.0)
+    best = scores.index(max(scores))
+    similarity = min(max(scores[best], 0.0), 1.0)
+    return TopicShift(kind="back", similarity=similarity, topic_id=topics[best].topic_id)
+
 
 # Most segments of a thread; beyond that the oldest are merged.
 SEGMENTS = 48

@@ -5,12 +5,15 @@ After a crash, no tool step and no rejected draft of a graph with tools is made 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AIMessage, AnyMessage
+from langgraph._internal import _constants as keys
+from langgraph.checkpoint.base import empty_checkpoint
 
-from unsay.effects import Steps
+from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.history.compensations import Report
 from unsay.history.tool_steps import AttemptName, find_draft, put_draft
@@ -60,14 +63,14 @@ def keep_attempt(
     Args:
         state: The state in which the attempt began.
         scope: The scope of the run; without a thread nothing is kept.
-        draft: The attempt's messages so far, tool steps first.
+        draft: The attempt's messages so far, tool steps first; a list that grows is kept as it grows.
         values: What the model's last call left for its next call; see `CallCarryover`.
         verdict: The verdict on the draft; `None` if it is not finished or not judged.
     """
     place = place_of_question(state, scope)
     if place is not None:
         kept = UnsavedAttempt(
-            question=place.text, draft=tuple(draft), values=dict(values), verdict=verdict
+            question=place.text, draft=draft, values=dict(values), verdict=verdict
         )
         UNSAVED.keep(place.owner, place.thread_id, _name(state, place), kept)
 
@@ -100,31 +103,18 @@ def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
         return None
     where = (place.owner, place.thread_id, _name(state, place))
     kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
-    stored = yield from _stored_attempt(state, scope, place.text)
-    if stored is not None and (kept is None or len(stored.draft) > len(kept.draft)):
-        kept = stored
-    if kept is not None:
-        UNSAVED.keep(*where, kept)
-    return kept
-
-
-def _stored_attempt(state: State, scope: Scope, question: str) -> Steps[UnsavedAttempt | None]:
-    """Return what the store has of the turn's attempt; `None` without one, or if it is damaged.
-
-    A damaged one is logged. `question` is the question's text, for the result.
-    """
     found = (yield from find_stored(scope, state)) if scope.services.tool_loop else None
-    if found is None:
-        return None
-    values, verdict = found
+    values, verdict = found or ({"messages": []}, None)
     draft = values.pop("messages")
-    last = draft[-1]
+    last = draft[-1] if draft else None
     # An empty answer was refused, and is asked for again.
     if isinstance(last, AIMessage) and not last.tool_calls and is_empty(last):
         draft, verdict = draft[:-1], None
-    if not draft:
-        return None
-    return UnsavedAttempt(question=question, draft=draft, values=values, verdict=verdict)
+    if len(draft) > (len(kept.draft) if kept else 0):
+        kept = UnsavedAttempt(question=place.text, draft=draft, values=values, verdict=verdict)
+    if kept is not None:
+        UNSAVED.keep(*where, kept)
+    return kept
 
 
 def find_stored(scope: Scope, state: State) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
@@ -179,7 +169,33 @@ def attempt_name(state: State) -> AttemptName:
     rejected = len(turn["rejections"])
     numbers = (rejected, turn["extra_attempts"])
     name = f"{turn['question_id']} {numbers} {state.get('entry_id', '')}"
-    return AttemptName(rejected=rejected, name=name)
+    return AttemptName(key=f"attempt-{rejected}", name=name)
+
+
+def at_steps(state: State, scope: Scope) -> Scope:
+    """Return a scope whose graphs go on after the steps that they finished in the turn's attempt.
+
+    The checkpointer has the steps of such a graph in a place of their own, in every durability mode,
+    so that a run finds them which begins the turn again. After a change of what the context is made
+    of they are not found.
+    """
+    config = scope.config.get("configurable", {})
+    outer, _, node = config.get("checkpoint_ns", "").rpartition("|")
+    texts = [(message.id, text_of(message)) for message in state["messages"]]
+    facts = (attempt_name(state).name, texts, state.get("forgotten"), state.get("compaction"))
+    own = f"{node.partition(':')[0]}:{uuid5(NAMESPACE_OID, repr(facts))}"
+    place = {"checkpoint_ns": f"{outer}|{own}" if outer else own, keys.CONFIG_KEY_RESUMING: True}
+    if node and config.get(keys.CONFIG_KEY_CHECKPOINTER):
+        config = {**config, **place, keys.CONFIG_KEY_DURABILITY: "sync"}
+    return replace(scope, config={**scope.config, "configurable": config})
+
+
+def forget_steps(state: State, scope: Scope) -> Steps[None]:
+    """Drop the steps that `at_steps` finds, since they ended in an answer that cannot be used."""
+    config = at_steps(state, scope).config
+    if saver := config["configurable"].get(keys.CONFIG_KEY_CHECKPOINTER):
+        metadata = {"source": "update", "step": -1, "parents": {}}
+        yield Call.of(saver.put, saver.aput, config, empty_checkpoint(), metadata, {})
 
 
 def _name(state: State, place: QuestionPlace) -> str:

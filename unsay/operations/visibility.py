@@ -2,19 +2,26 @@
 
 import re
 from collections.abc import Collection, Sequence
+from unicodedata import normalize
 
 from langchain_core.messages import AnyMessage
 
 from unsay.context.exclusions import forgotten_ids, irrelevant_ids
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownTurnError
-from unsay.events.event_types import NewEvent
 from unsay.messages.annotations import answers_by_turn, in_turns, is_irrelevant, spoken
-from unsay.operations.forget import Cause, apply, forget_messages
-from unsay.operations.pin import bounded, ids_to_pin, make_pin, pinned_ids
-from unsay.operations.reversal import pin_step
+from unsay.messages.content import same_name
+from unsay.operations.forget import (
+    Cause,
+    apply,
+    bounded,
+    forget_messages,
+    ids_to_pin,
+    make_pin,
+    pinned_ids,
+)
+from unsay.operations.reversal import log_pins, pin_step, same_topic_step, swap_topic
 from unsay.operations.rollback import count_turns, with_step
-from unsay.operations.same_topic import same_topic_step, swap_topic
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.segments import find_page
@@ -97,11 +104,11 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     contains `what` is enough. Raises `UnknownBranchError` if none matches, `ConflictError` if
     several labels do.
     """
-    topics, wanted = state.get("topics", []), what.casefold()
+    topics, wanted = state.get("topics", []), normalize("NFC", what).casefold()
     matches = [topic for topic in topics if topic["id"] == what]
-    matches = matches or [topic for topic in topics if topic["label"] == what]
+    matches = matches or [topic for topic in topics if same_name(topic["label"], what)]
     if loose and not matches:
-        labels = [(topic, topic["label"].casefold()) for topic in topics]
+        labels = [(topic, normalize("NFC", topic["label"]).casefold()) for topic in topics]
         equal = [topic for topic, label in labels if label == wanted]
         matches = equal or [topic for topic, label in labels if wanted in label]
     if len(matches) > 1:
@@ -148,7 +155,7 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
         raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
     added = [make_pin(name, page) for name in new]
     made = bounded([*pins, *added])
-    scope.step_log.later_events += [NewEvent("pin", {"message_id": name}) for name in new]
+    log_pins(scope, added, [])
     return Update(pins=made, **with_step(state, pin_step(added, [])))
 
 
@@ -206,9 +213,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
             )
             + "see pins()"
         )
-    scope.step_log.later_events += [
-        NewEvent("unpin", {"message_id": pin["message_id"]}) for pin in removed
-    ]
+    log_pins(scope, [], removed)
     kept = [pin for pin in pins if pin not in removed]
     return Update(pins=kept, **with_step(state, pin_step([], removed)))
 

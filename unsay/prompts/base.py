@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields
 from string import Formatter
 from typing import Any, Generic, Self, TypeVar
@@ -121,6 +122,13 @@ class Catalogue:
     """The base class of catalogues: a field that is not given has its default in `language`."""
 
     language: Language
+    salt = ""  # the secret of a thread, for the keys of its fences
+
+    def salted(self, salt: str) -> Self:
+        """Return the same texts for the thread that has this secret."""
+        texts = copy(self)
+        vars(texts)["salt"] = salt
+        return texts
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Raise `ConfigurationError` for the name of a text that the catalogue does not have."""

@@ -22,8 +22,8 @@ class Texts(ReasonTexts):
         "合格した下書きがありません。最良の下書きを採用しますか、編集しますか、再試行しますか、却下しますか? 不合格の理由: {reasons}",
     )
     ask_budget: Text = Text(
-        "This call would exceed the budget. Raise the limit and allow it? If not, the turn ends without an answer. {limits}",
-        "この呼び出しは予算を超えます。上限を引き上げて許可しますか? 許可しない場合、このターンは回答なしで終了します。{limits}",
+        "This call would exceed the budget. Raise the limit to {raised} and allow it? If not, the turn ends without an answer. {limits}",
+        "この呼び出しは予算を超えます。上限を{raised}に引き上げて許可しますか? 許可しない場合、このターンは回答なしで終了します。{limits}",
     )
     ask_undo: Text = Text(
         "This removes the tool call {call} from the conversation. Also undo its effect?",
@@ -39,8 +39,8 @@ class Texts(ReasonTexts):
         "{command} はここでは使えません。モデルには何も送っていません。",
     )
     command_suggested: Text = Text(
-        "Did you mean {command}? Nothing was changed, and the model was sent nothing. To send a text that begins with a slash, begin it with //.",
-        "{command} のことですか? 何も変更せず、モデルにも送っていません。スラッシュで始まる文を送るには、// で始めてください。",
+        "There is no such command. Did you mean {command}? /help lists the commands. Nothing was changed, and the model was sent nothing. To send a text that begins with a slash, begin it with //.",
+        "そのコマンドはありません。{command} のことですか? /help でコマンドの一覧を表示できます。何も変更せず、モデルにも送っていません。スラッシュで始まる文を送るには、// で始めてください。",
     )
     command_alone: Text = Text(
         "Send {command} as a message of its own, and the rest as another. Nothing was changed, and the model was sent nothing.",

@@ -82,6 +82,11 @@ class ModelTexts(Catalogue):
         "The operator's own criteria; an answer that breaks one is at most 0.4:\n{criteria}",
         "運営者が定めた基準です。ひとつでも満たさない回答は0.4以下とします:\n{criteria}",
     )
+    judge_scale: Text = Text(
+        "Your numbers are not from 0.0 to 1.0 but on this scale: {low} is the worst, {high} the best. "
+        "Name no other scale.",
+        "数値は0.0〜1.0ではなく、{low}(最低)から{high}(最高)で答えてください。ほかの尺度には触れないでください。",
+    )
     judge_no_result: Text = Text("(no result)", "(結果なし)")
     document_system: Text = Text(
         "You grade one document that was retrieved to answer a question.\n"

@@ -28,7 +28,8 @@ def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
 def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
     """Quote messages, each after its speaker, fenced as data; long tool results lose their middle."""
     quoted = [(speaker(message), _words(message, texts)) for message in messages]
-    return Fence.around(*(words for _, words in quoted)).quotes(_TAG, quoted)
+    fence = Fence.around(*(words for _, words in quoted), salt=texts.salt)
+    return fence.quotes(_TAG, quoted)
 
 
 def is_quoting(message: AnyMessage) -> bool:

@@ -1,8 +1,13 @@
 """Recall: choosing the earlier messages that fit a question."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from itertools import accumulate
+from math import fsum, log
+from operator import mul
 from typing import Literal
 
 from langchain_core.messages import AnyMessage
@@ -12,8 +17,245 @@ from unsay.context.plan import TokenCounter
 from unsay.errors import InputError
 from unsay.messages.boundaries import steps
 from unsay.retrieval.index import RecallIndex, key_of
-from unsay.retrieval.ranking import Asked, asked, evident, ranked, rarity, worth_at
+from unsay.retrieval.terms import Query, query_of, terms
 from unsay.retrieval.vectors import Vectors, fused, similarities
+
+SATURATION = 1.2  # BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
+# BM25's b: how much more often a long message must have a term. Source: own measurement.
+LENGTH_SHARE = 0.6
+# Shares of the scores of the two messages before, the message itself, and the two after it.
+# Source: own measurement, from the usual 0.5 before and 0.25 after; two messages before, the same
+# person speaks.
+KERNEL = (0.25, 0.5, 1.0, 0.35, 0.2)
+SURROUNDINGS = 8  # the mean score of this many messages on each side is added
+# Score for the right speaker, as a share of the worth of a word that only one message has.
+SPEAKER_SHARE = 0.7
+# Score of a message of mean substance, as the same share; greetings get almost nothing.
+SUBSTANCE_SHARE = 0.17
+# Types of messages, which index entries have for a speaker without a name.
+KINDS = frozenset({"human", "ai", "tool", "system", "remove", "chat", "function"})
+NEAR = len(KERNEL) // 2  # how many messages on either side of one with a word count as its turn
+# Words of the question in a larger share of the messages are skipped if it has a rarer one: they
+# cost most. Source: own measurement.
+COMMON_SHARE = 0.25
+# Postings that one question reads, rarest words first: this bounds the cost of a turn.
+MOST_READ = 5_000
+STRONGEST = 256  # most messages that count as having enough words of the question, the best
+# If more than one in this many messages is a candidate, scoring all of them at once is faster.
+SPARSE = 4
+# A term without spaces and without hiragana, which is mostly grammar.
+_CONTENT = re.compile(r"[^\W_\u3040-\u309f\u30fc々〆]+")
+_ROUNDING = 1e-9  # sums of the same worths in another order differ by less
+
+# Single characters that say as little as an English stop word.
+_EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
+_FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
+_SECOND_PERSON = re.compile(
+    r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"
+    r"|あなた|君[がのは]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a question asks for; `asked` makes it.
+
+    `query` has the search words, `persons` the speakers that it names, and `kinds` the types of
+    messages that it means by `I` and `you`.
+    """
+
+    query: Query
+    persons: frozenset[str]
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Scores of indexed messages, by place."""
+
+    own: Mapping[int, float]  # by the words of the message itself
+    words: Mapping[int, float]  # the same with the neighbours
+    total: Mapping[int, float]  # the same with speaker and substance; this decides
+
+
+def asked(question: str, index: RecallIndex) -> Asked:
+    """Return what a question asks for: search words, speakers that it names, and kinds of messages.
+
+    Names of speakers that the index has are not search words.
+    """
+    people = {
+        name: frozenset(terms(name)) for name in {entry.speaker for entry in index.entries} - KINDS
+    }
+    question_terms = frozenset(terms(question))
+    return Asked(
+        query=query_of(question, names=frozenset().union(*people.values())),
+        persons=frozenset(name for name, parts in people.items() if question_terms & parts),
+        kinds=frozenset(kinds_meant(question)),
+    )
+
+
+def ranked(
+    wanted: Asked,
+    index: RecallIndex,
+    places: Sequence[int],
+    unseen: Collection[int] = (),
+    rivals: Collection[int] = (),
+) -> Ranking:
+    """Return the scores of the messages at the given `places`.
+
+    `wanted` is the question with its terms and speakers. Words of messages at `unseen` places
+    (forgotten ones) count neither for them nor for their neighbours. `rivals` are places with which
+    a caller compares these: only the result's `own` has scores for them and around them.
+
+    Source: Robertson and Zaragoza 2009 (BM25).
+    """
+    few = len(places) * SPARSE <= len(index)
+    own = bm25(wanted.query, index, _around([*places, *rivals], SURROUNDINGS) if few else None)
+    for place in unseen:
+        own.pop(place, None)
+    if few:
+        words = {place: worth_at(own, place) for place in places}
+    else:
+        scores = spread([own.get(place, 0.0) for place in range(len(index))])
+        words = {place: scores[place] for place in places}
+    speakers, entries = wanted.persons | wanted.kinds, index.entries
+    unit = rarity(1, len(index))
+    for_speaker = unit * SPEAKER_SHARE
+    per_substance = (
+        unit
+        * SUBSTANCE_SHARE
+        / (sum(entry.substance for entry in entries) / max(len(index), 1) or 1.0)
+    )
+    total = {
+        place: worth
+        + for_speaker * (entries[place].speaker in speakers)
+        + per_substance * entries[place].substance
+        for place, worth in words.items()
+    }
+    return Ranking(own=own, words=words, total=total)
+
+
+def kinds_meant(question: str) -> set[str]:
+    """Return the types of messages that a question means: `human` for "I", `ai` for "you said"."""
+    meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
+    return {kind for kind, pattern in meant.items() if pattern.search(question)}
+
+
+def rarity(having: int, among: int) -> float:
+    """Return the weight of a term that `having` of `among` messages have (BM25's idf, 0 or more)."""
+    return log(1 + (among - having + 0.5) / (having + 0.5))
+
+
+def bm25(
+    query: Query, index: RecallIndex, among: Collection[int] | None = None
+) -> dict[int, float]:
+    """Return the BM25 score of each message that has a term of the query, by its place.
+
+    Only places in `among` are scored; `None` means all. Terms that very many messages have are
+    skipped if there are rarer ones.
+    """
+    having = {term: count for term in query.weights if (count := index.having(term))}
+    own = [term for term in having if query.weights[term] >= 1]
+    most = COMMON_SHARE * len(index)
+    rare = [term for term in own if having[term] <= most] or own
+    kin = [term for term in having if query.weights[term] < 1 and having[term] <= most]
+    scores: dict[int, float] = {}
+    lengths = [entry.length for entry in index.entries]
+    shorter = SATURATION * (1 - LENGTH_SHARE)
+    longer = SATURATION * LENGTH_SHARE / (sum(lengths) / max(len(index), 1) or 1.0)
+    for term in (*_rarest(rare, having), *_rarest(kin, having)):
+        worth = query.weights[term] * rarity(having[term], len(index)) * (SATURATION + 1)
+        for place, times in index.matches(term):
+            if among is None or place in among:
+                gained = worth * times / (times + shorter + longer * lengths[place])
+                scores[place] = scores.get(place, 0.0) + gained
+    return scores
+
+
+def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
+    """Return the rarest terms, rarest first, which together occur in at most `MOST_READ` messages.
+
+    `having` has the number of messages of each term. A rarest term that alone has more is returned
+    anyway.
+    """
+    order = sorted(terms, key=having.__getitem__)
+    read = accumulate(having[term] for term in order)
+    kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
+    return kept or order[:1]
+
+
+def evident(
+    query: Query, index: RecallIndex, least: float, unseen: Collection[int] = ()
+) -> set[int]:
+    """Return the places of the messages that share enough content words with the question.
+
+    The weights of the shared words must add up to `least`. Only the `STRONGEST` of these messages
+    count, and no forgotten ones (at `unseen` places). All places up to `NEAR` beside those that
+    count are returned too, even `unseen` ones. Related words, grammar and particles do not count.
+    """
+    having = {
+        term: count
+        for term, weight in query.weights.items()
+        if weight >= 1
+        and term not in _EMPTY
+        and _CONTENT.fullmatch(term)
+        and (count := index.having(term))
+    }
+    worths = {term: rarity(having[term], len(index)) for term in _rarest(having, having)}
+    own: dict[int, float] = {}
+    left = sum(worths.values())
+    for term, worth in worths.items():
+        # A message without any word so far cannot reach the bar by the words that are left.
+        begins = left >= least - _ROUNDING
+        for place, _ in index.matches(term):
+            if begins or place in own:
+                own[place] = own.get(place, 0.0) + worth
+        left -= worth
+    strong = [
+        place for place, worth in own.items() if worth >= least - _ROUNDING and place not in unseen
+    ]
+    if len(strong) > STRONGEST:
+        strong = nlargest(STRONGEST, sorted(strong, reverse=True), key=own.__getitem__)
+    return {place for place in _around(strong, NEAR) if 0 <= place < len(index)}
+
+
+def _around(places: Collection[int], reach: int) -> set[int]:
+    near = range(-reach, reach + 1)
+    return {place + offset for place in places for offset in near}
+
+
+def worth_at(own: Mapping[int, float], place: int) -> float:
+    """Return the score that `spread` would give one place; `own` has the scores by place.
+
+    It is faster than `spread` if only few places are needed.
+    """
+    around = [
+        own.get(other, 0.0) for other in range(place - SURROUNDINGS, place + SURROUNDINGS + 1)
+    ]
+    near = around[SURROUNDINGS - NEAR : SURROUNDINGS + NEAR + 1]
+    return fsum(map(mul, KERNEL, near)) + fsum(around) / len(around)
+
+
+def spread(scores: Sequence[float]) -> list[float]:
+    """Return new scores: to each, shares of its neighbours' scores are added (see `KERNEL`).
+
+    The mean score of a wider range, `SURROUNDINGS` on each side, is added too.
+    """
+    edge = [0.0] * NEAR
+    padded = [*edge, *scores, *edge]
+    neighbours = zip(*(padded[offset:] for offset in range(len(KERNEL))), strict=False)
+    wide = [0.0] * SURROUNDINGS
+    sums = [0.0, *accumulate([*wide, *scores, *wide])]
+    width = 2 * SURROUNDINGS + 1
+    # A difference of rounded sums may be slightly below 0, which a score never is.
+    around = (max(0.0, last - first) for first, last in zip(sums, sums[width:], strict=False))
+    two_before, before, own, after, two_after = KERNEL
+    return [
+        two_before * a + before * b + own * c + after * d + two_after * e + total / width
+        for (a, b, c, d, e), total in zip(neighbours, around, strict=True)
+    ]
+
 
 # Why a message is recalled: it has words of the question or related ones; it means something
 # similar; it is near such a message, or the question asks for its speaker; it belongs to a

@@ -107,10 +107,8 @@ def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> E
         check_returns(embeddings, "embeddings")
         return FunctionEmbeddings(embeddings)
     for name in ("embed_documents", "embed_query", "aembed_documents", "aembed_query"):
-        method, takes = (
-            getattr(embeddings, name),
-            "a text" if "query" in name else "a list of texts",
-        )
+        method = getattr(embeddings, name)
+        takes = "a text" if "query" in name else "a list of texts"
         check_arity(method, 1, f"embeddings.{name}", takes)
         check_returns(method, f"embeddings.{name}")
     return embeddings

@@ -1,7 +1,7 @@
 """The event log: what happened in a thread, stored as a chain of pages."""
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from unsay.effects import Call, Steps
 from unsay.errors import EventConflictError, EventLogGapError, InputError
 from unsay.events.event_types import body_of
-from unsay.storage.items import get_item, put_item, thread_namespace
+from unsay.storage.items import digest_of, get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, Page
 from unsay.storage.pages import make_page as link
 from unsay.storage.pagination import Slice, decode_cursor, encode_cursor, has_labels
@@ -104,8 +104,8 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
         EventConflictError: A different event has this id.
         EventLogGapError: The id is known, and a page of the log is missing or was changed.
     """
-    namespace, key = event_log_namespace(thread_id), f"event-{_digest(event['id'])}"
-    body = _digest(body_of(event))
+    namespace, key = event_log_namespace(thread_id), f"event-{digest_of(event['id'])}"
+    body = digest_of(body_of(event))
     known = yield get_item(store, namespace, key)
     if known is not None:
         # A crash before the commit leaves the key of an event whose page is not in the chain:
@@ -163,18 +163,11 @@ def select(
 
 def _after(events: Sequence[Event], cursor: str) -> int:
     """Return the index after the event that a cursor names; `InputError` if it names none."""
-    try:
+    with suppress(TypeError, ValueError, LookupError):
         index, name = decode_cursor(cursor)
         if index >= 0 and events[index]["id"] == name:
             return int(index) + 1
-    except (TypeError, ValueError, LookupError):
-        pass
     raise InputError(
         f"cursor={cursor!r} is not from this event log: give the cursor of the page "
         "before, or none for the first page"
     )
-
-
-def _digest(text: str) -> str:
-    # Ids of a host may have lone surrogates, which UTF-8 refuses.
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

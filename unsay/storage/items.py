@@ -1,6 +1,7 @@
 """Items of a LangGraph store: their namespaces, the calls that read and write them, checksums."""
 
 import bz2
+import hashlib
 import json
 import zlib
 from base64 import b64decode, b64encode
@@ -218,6 +219,11 @@ def reading(what: str) -> Iterator[None]:
         zlib.error,
     ) as error:
         raise damaged(what, f"{type(error).__name__}: {error}") from error
+
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text as hexadecimal digits; ids of a host may have lone surrogates."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def add_checksum(data: bytes) -> bytes:

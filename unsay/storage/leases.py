@@ -11,21 +11,73 @@ that died lasts longer.
 """
 
 import asyncio
-import hashlib
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
-from unsay.effects import Call, Steps, off_loop
+from unsay.effects import Call, Steps, in_thread, off_loop
 from unsay.errors import InputError, ThreadBusyError
-from unsay.storage.processes import is_gone, this_process
+from unsay.storage.items import digest_of
+
+
+def this_process() -> str:
+    """Return a name of this process; on Linux it is unique across machines and containers."""
+    process = os.getpid()
+    return f"{_PLACE} {process} {_life_of(process)[1]}"
+
+
+def is_gone(owner: str) -> bool:
+    """Return whether the owner of a lease has certainly ended; `False` if this is not certain.
+
+    Only processes of the same machine, boot and container can be checked.
+    """
+    place, process, began = owner.rsplit(" ", 2)
+    if not _PLACE or place != _PLACE:
+        return False
+    # A process that began at another time only has the same number. Source: Linux, proc(5).
+    state, since = _life_of(int(process))
+    if state:
+        return state in "ZX" or since != began
+    try:  # signal 0 also finds processes that `/proc` hides. Source: kill(2)
+        os.kill(int(process), 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False
+
+
+def _life_of(process: int) -> tuple[str, str]:
+    """Return a process's state and its start in ticks since boot; empty texts if unknown."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "", ""
+    # The name before it may have spaces and parentheses itself. Source: Linux, proc(5).
+    found = text.rpartition(") ")[2].split()
+    return found[0], found[19]
+
+
+def _place() -> str:
+    """Return an id of this machine, boot and container; empty if unknown, as on macOS."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+_PLACE = _place()
+
 
 # SQLite's message for a write by an owner that lost its lease.
 LOST = "the lease on the thread was lost"
@@ -53,19 +105,23 @@ _FENCE = (
 class Lease:
     """The right to write to a thread; until it is obtained, a place in the thread's queue.
 
-    `leases` made it. It ends `seconds` after its last renewal.
+    `leases` made it. It ends `seconds` after its last renewal. `done` has a result when the database
+    has changed after its release; `None` if nothing is to be changed.
     """
 
     leases: Any
     thread_id: str
     seconds: float
+    done: Future[None] | None = None
 
     def release(self) -> None:
         """Give up the lease, or the place in the queue.
 
-        On an event loop this does not wait until the database has changed.
+        Outside an event loop, wait until the database has changed, for at most `RELEASE_SECONDS`.
         """
         self.leases.forget(self)
+        if self.done is not None and not on_loop():
+            wait([self.done], timeout=RELEASE_SECONDS)
 
 
 class Leases:
@@ -73,6 +129,9 @@ class Leases:
 
     It gives no leases: `hold` returns `None`.
     """
+
+    kind: type[Any] | None = None
+    """The class of its leases; `None` without any."""
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
@@ -90,12 +149,13 @@ class Leases:
         Raises:
             ThreadBusyError: Another process kept the lease for longer than `wait_seconds`.
         """
-        if (lease := self._make(thread_id, lease_seconds)) is None:
+        if self.kind is None:
             return None
+        lease: Lease = self.kind(self, thread_id, lease_seconds)
         # Not of the wall clock: a jump of it must not end the wait.
         deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
         try:
-            while where := (yield off_loop(partial(self._ask, lease, waits=wait_seconds > 0))):
+            while where := (yield from self._request(lease, waits=wait_seconds > 0)):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     # Rounded, since waiting for the process's own lock took a part of the time.
@@ -132,16 +192,17 @@ class Leases:
     def close(self) -> None:
         """Give up all leases; nothing is done here, because this base class gives none."""
 
-    def _make(self, thread_id: str, seconds: float) -> Lease | None:
-        del thread_id, seconds
-        return None
-
-    def _ask(self, lease: Any, *, waits: bool) -> str:
+    def _request(self, lease: Any, *, waits: bool) -> Steps[str]:
         """Request a lease once; return "" if it was obtained, else a text about where its owner is.
 
         With `waits` the request keeps its place in the queue until the next one, if this kind of
         lease has a queue.
         """
+        where: str = yield off_loop(partial(self._ask, lease, waits=waits))
+        return where
+
+    def _ask(self, lease: Any, *, waits: bool) -> str:
+        """Do what `_request` does, with blocking calls."""
         raise NotImplementedError
 
 
@@ -149,27 +210,23 @@ class Leases:
 class KeptLease(Lease):
     """A lease that a background thread renews until it is released.
 
-    `token` is its number, `None` before it has one. `keeper` is the thread, and `ended` is set when
-    the lease is released.
+    `token` is its number, `None` before it has one. `ended` is set when the lease is released; the
+    background thread then removes it from the database.
     """
 
     token: int | None = None
-    keeper: threading.Thread | None = None
     ended: threading.Event = field(default_factory=threading.Event)
-
-    def release(self) -> None:
-        """Give up the lease; its background thread then removes it from the database.
-
-        Outside an event loop, wait for that, but for at most `RELEASE_SECONDS`.
-        """
-        self.leases.forget(self)
-        self.ended.set()
-        if self.keeper is not None and not on_loop():
-            self.keeper.join(timeout=RELEASE_SECONDS)
 
 
 class KeptLeases(Leases):
     """Leases that end unless they are renewed in time."""
+
+    kind = KeptLease
+
+    def forget(self, lease: Any) -> None:
+        """Remove a lease from those held, and end its background thread."""
+        super().forget(lease)
+        lease.ended.set()
 
     def _keep(self, lease: Any) -> None:
         """Start a lease's background thread, which renews it until it is released and then ends it.
@@ -182,11 +239,9 @@ class KeptLeases(Leases):
                 self._renew(lease)
             self._end(lease)
 
-        if lease.keeper is None:
-            keeper = threading.Thread(target=keep, daemon=True, name="unsay-lease")
-            keeper.start()
-            # Only once it runs: another thread may join it when it ends the lease.
-            lease.keeper = keeper
+        if lease.done is None:
+            # Without the caller's context, which would keep a run alive that its host left.
+            lease.done = Context().run(in_thread, keep)
 
     def _renew(self, lease: Any) -> None:
         """Make a lease last its whole time again from now on; one that was taken away stays lost.
@@ -221,9 +276,6 @@ class FileLeases(KeptLeases):
             " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
         )
 
-    def _make(self, thread_id: str, seconds: float) -> KeptLease:
-        return KeptLease(self, thread_id, seconds)
-
     def token(self, thread_id: str | None) -> int | None:
         """Return the token of this process's lease on a thread; `None` if it holds none."""
         lease: KeptLease | None = self._held.get(thread_id or "")
@@ -231,8 +283,8 @@ class FileLeases(KeptLeases):
 
     def forget(self, lease: KeptLease) -> None:
         """Remove a lease from those held; its background thread deletes the row."""
-        super().forget(lease)
         self._leaving.add(lease.token)  # so the next in this process need not wait for that
+        super().forget(lease)
 
     def close(self) -> None:
         """Release every lease and every place in a queue, then close the connection.
@@ -242,8 +294,8 @@ class FileLeases(KeptLeases):
         """
         for lease in list(self._queued):
             lease.release()
-            if lease.keeper is not None:
-                lease.keeper.join()  # it deletes its row over this connection
+            if lease.done is not None:
+                wait([lease.done])  # its row is deleted over this connection
         with self._mutex:
             self._connection.close()
 
@@ -278,7 +330,7 @@ class FileLeases(KeptLeases):
 
     def _ask(self, lease: KeptLease, *, waits: bool) -> str:
         # Hashed, since an id may be personal and no purge cleans this table.
-        thread = hashlib.sha256(lease.thread_id.encode("utf-8", "surrogatepass")).hexdigest()
+        thread = digest_of(lease.thread_id)
         with self._mutex:
             if lease.token is not None:
                 rows = self._rows(thread)

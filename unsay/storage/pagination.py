@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
@@ -84,10 +85,10 @@ def window(
     kind: str,
     *,
     labels: Mapping[str, str] | None = None,
-    since: str | datetime | None,
-    until: str | datetime | None,
-    cursor: str | None,
-    limit: int,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
 ) -> Window:
     """Check the filters that a caller gave for a list, and return them.
 
@@ -256,13 +257,10 @@ def _place_in(kind: str, cursor: str) -> _Place:
 
     Raises `InputError` unless it is a cursor of this `kind` of list.
     """
-    try:
-        cursor_kind, moment, *ids = decode_cursor(cursor)
-        first, second = ids
+    with suppress(TypeError, ValueError):
+        cursor_kind, moment, first, second = decode_cursor(cursor)
         if cursor_kind == kind and isinstance(first, str) and isinstance(second, str):
             return moment_of(moment), first, second
-    except (TypeError, ValueError):
-        pass
     raise InputError(
         f"cursor={cursor!r} is not from this list: give the cursor of the page before, "
         "or none for the first page"

@@ -1,6 +1,5 @@
 """Postgres as checkpointer and store, shared by many processes."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,9 @@ from langgraph.store.base import Op, PutOp, Result
 
 from unsay.errors import InputError, MissingExtraError, StorageError
 from unsay.storage.base import Database, Purged
-from unsay.storage.leases import Lease, Leases, on_loop, thread_of_item
+from unsay.storage.leases import Lease, Leases, thread_of_item
 from unsay.storage.postgres_schema import (
+    GREATEST_ID,
     GUARD,
     KEEP_ALIVE,
     KEPT,
@@ -31,7 +31,8 @@ from unsay.storage.postgres_schema import (
     unreadable,
 )
 from unsay.storage.saver_leases import set_leases
-from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop
+from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop, off_loop_method
+from unsay.storage.state_ids import follow
 from unsay.storage.urls import check_url, masked
 
 try:
@@ -52,6 +53,8 @@ Connection = psycopg.Connection[DictRow]
 # Largest number of connections of one open database. Source: own measurement.
 CONNECTIONS = 10
 CONNECT_SECONDS = 10
+# Keepalive packets that may be lost before the server ends the connection of a silent machine.
+KEEPALIVE_PROBES = 4
 # How long a call waits for a free connection, also while the server restarts.
 WAIT_SECONDS = 30.0
 # Options of every connection. Source: langgraph-checkpoint-postgres, `from_conn_string`.
@@ -62,8 +65,6 @@ OPTIONS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "application_name": "unsay",
 }
-# Keepalive packets that may be lost before the server ends the connection of a silent machine.
-KEEPALIVE_PROBES = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -85,14 +86,13 @@ class PostgresLeases(Leases):
     leases; `pg_terminate_backend` ends them.
     """
 
+    kind = PostgresLease
+
     def __init__(self, session: "Session") -> None:
         super().__init__()
         self._session = session
         self._tuned: tuple[int, float] | None = None
         self._freeing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unsay-lease")
-
-    def _make(self, thread_id: str, seconds: float) -> PostgresLease:
-        return PostgresLease(self, thread_id, seconds)
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
         """Return the parameters of `GUARD` for those of the threads on which this process has a lease."""
@@ -104,13 +104,11 @@ class PostgresLeases(Leases):
         ]
 
     def forget(self, lease: PostgresLease) -> None:
-        """Remove a lease and free its lock; this waits for the server, except on an event loop."""
+        """Remove a lease and free its lock, in a background thread."""
         super().forget(lease)
         lease.ended = True
         with suppress(RuntimeError):  # closed: the lock ended with its connection
-            done = self._freeing.submit(self._free, lease)
-            if not on_loop():
-                done.result()
+            lease.done = self._freeing.submit(self._free, lease)
 
     def close(self) -> None:
         """End the connection that holds the locks, and with it every lease."""
@@ -119,10 +117,9 @@ class PostgresLeases(Leases):
 
     def _ask(self, lease: PostgresLease, *, waits: bool) -> str:
         del waits  # the server's locks keep no queue
-        elsewhere = " in another process"
         with lease.mutex:
             if lease.ended:  # a lock taken after its release would never be freed
-                return elsewhere
+                return " in another process"
             row = self._session.ask(TRY_LOCK, lease.thread_id)
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
@@ -131,7 +128,7 @@ class PostgresLeases(Leases):
             idle, interval = max(1, int(half)), max(1, int(half / KEEPALIVE_PROBES))
             self._session.ask(KEEP_ALIVE, str(idle), str(interval), str(KEEPALIVE_PROBES))
             self._tuned = row["pid"], lease.seconds
-        return "" if row["got"] else elsewhere
+        return "" if row["got"] else " in another process"
 
     def _free(self, lease: PostgresLease) -> None:
         """Free a lock. Nothing is sent if none was obtained; a lost connection frees it anyway."""
@@ -187,8 +184,8 @@ class _Pooled:
 
     def __init__(self, server: Server, **options: Any) -> None:
         super().__init__(server.pool, **options)  # type: ignore[call-arg]
-        self.lock = nullcontext()  # LangGraph's would let one call through at a time
-        self.server, self.location = server, server.path
+        # LangGraph's lock would let one call through at a time.
+        self.lock, self.server, self.location = nullcontext(), server, server.path
 
     @contextmanager
     def _cursor(self, *, pipeline: bool = False) -> Iterator[psycopg.Cursor[DictRow]]:
@@ -205,9 +202,10 @@ def _reading(name: str) -> Any:
 
 
 def _writing(name: str) -> Any:
-    def call(self: Any, config: Any, *args: Any, **options: Any) -> Any:
-        work = partial(getattr(PostgresSaver, name), self, config, *args, **options)
-        return self.server.write([config["configurable"]["thread_id"]], work)
+    def call(self: Any, place: Any, *args: Any, **options: Any) -> Any:
+        work = partial(getattr(PostgresSaver, name), self, place, *args, **options)
+        thread_id = place if isinstance(place, str) else place["configurable"]["thread_id"]
+        return self.server.write([thread_id], work)
 
     return call
 
@@ -215,20 +213,22 @@ def _writing(name: str) -> Any:
 class PoolSaver(_Pooled, OffLoop, PostgresSaver):
     """LangGraph's Postgres checkpointer over a pool, for synchronous and asynchronous callers."""
 
+    SELECT_SQL = PostgresSaver.SELECT_SQL.replace("select", f"select {GREATEST_ID},", 1)
     get_tuple = _reading("get_tuple")
     get_delta_channel_history = _reading("get_delta_channel_history")
     put = _writing("put")
     put_writes = _writing("put_writes")
+    delete_thread = _writing("delete_thread")
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
-        """Return the checkpoints that match, newest first, all read at once. Raises as `Server.reach`."""
+        """Return the checkpoints that match, newest first. Raises as `Server.reach`."""
         read = partial(super().list, config, **options)
         # Read at once: a generator would run after `reach`, without its second attempt.
         return iter(self.server.reach(lambda: [*read()]))
 
-    def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread's checkpoints and writes. Raises as `Server.write`."""
-        self.server.write([thread_id], partial(super().delete_thread, thread_id))
+    def _load_checkpoint_tuple(self, value: DictRow) -> Any:
+        follow(value["greatest_id"])
+        return super()._load_checkpoint_tuple(value)
 
 
 class PoolStore(_Pooled, PostgresStore):
@@ -237,13 +237,11 @@ class PoolStore(_Pooled, PostgresStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations, and return their results. Raises as `Server.write` for the threads they write to."""
         operations = list(ops)
-        puts = [op for op in operations if isinstance(op, PutOp)]
+        puts = (op for op in operations if isinstance(op, PutOp))
         threads = [thread_of_item(".".join(op.namespace), op.key) for op in puts]
         return self.server.write(threads, partial(super().batch, operations))
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do on an event loop what `batch` does; it runs in another thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+    abatch = off_loop_method("batch")
 
 
 class Session:
@@ -315,10 +313,9 @@ class PostgresDatabase(Database):
     def scrub(self) -> None:
         """Free the space of deleted rows for new ones.
 
-        No query finds deleted rows. Their bytes can remain in the free space of the tables until
-        new rows overwrite them, and in the write-ahead log, on replicas and in backups. Only the
-        server's operator can remove those, from the tables with `VACUUM FULL`, which locks them.
-        Source: PostgreSQL, VACUUM; own measurement of the files.
+        No query finds deleted rows. Their bytes can remain in the tables until new rows overwrite
+        them, in the write-ahead log, on replicas and in backups. Only the server's operator can
+        remove those. Source: PostgreSQL, VACUUM; own measurement of the files.
         """
 
         def work() -> None:

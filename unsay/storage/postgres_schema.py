@@ -34,6 +34,11 @@ _DELETE_ITEMS: LiteralString = (
     "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
     " OR prefix = %s AND key = %s"
 )
+# A column of each state that is read.
+GREATEST_ID: LiteralString = (
+    "(SELECT max(checkpoint_id) FROM checkpoints other WHERE other.thread_id = checkpoints.thread_id"
+    " AND other.checkpoint_ns = checkpoints.checkpoint_ns) AS greatest_id"
+)
 TRY_LOCK: LiteralString = (
     "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
     " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"

@@ -6,14 +6,14 @@ up, and the writer whose claim is stored under the fixed task id has the term. T
 claimed when the writer released its lease, ended, or did not renew it in time.
 
 A writer that lost its lease is refused by `verify`, before its step is committed: a checkpointer
-cannot check that in the transaction that writes. `graph/late_writer.py` repairs what is written later.
+cannot check that in the transaction that writes. `graph/single_writer.py` repairs what is written later.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -21,10 +21,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 
-from unsay.effects import Steps, off_loop
+from unsay.effects import Call, Steps
 from unsay.errors import ThreadBusyError
-from unsay.storage.leases import KeptLease, KeptLeases, Leases
-from unsay.storage.processes import is_gone, this_process
+from unsay.storage.leases import KeptLease, KeptLeases, Leases, is_gone, this_process
 
 NAMESPACE = "unsay-lease"
 # The fixed task id of all claims; ids are UUIDs, because some databases store no others.
@@ -62,19 +61,22 @@ class SaverLease(KeptLease):
     """A lease among a checkpointer's checkpoints; `claim_id` tells its claims from all others.
 
     `unreleased` is the newest earlier term whose owner did not release it, and so may still write;
-    0 if there is none.
+    0 if there is none. `loop` is the event loop on which the checkpointer is awaited, if it is.
     """
 
     claim_id: str = field(default_factory=lambda: str(uuid4()))
     unreleased: int = 0
+    loop: asyncio.AbstractEventLoop | None = None
 
 
 class SaverLeases(KeptLeases):
     """The leases on the threads of a checkpointer that other processes may use as well.
 
-    A checkpointer that cannot be called from a background thread has no leases: there the lock
+    A checkpointer whose blocking methods are missing has no leases in blocking code: there the lock
     in this process is the only protection.
     """
+
+    kind = SaverLease
 
     def __init__(
         self, saver: BaseCheckpointSaver[Any], *, clock: Callable[[], float] = time.time
@@ -83,9 +85,6 @@ class SaverLeases(KeptLeases):
         self._saver = saver
         self._clock = clock
 
-    def _make(self, thread_id: str, seconds: float) -> SaverLease:
-        return SaverLease(self, thread_id, seconds)
-
     def verify(self, lease: SaverLease) -> Steps[None]:
         """Raise `ThreadBusyError` if another writer took over the lease.
 
@@ -93,7 +92,7 @@ class SaverLeases(KeptLeases):
         """
         if lease.token is None:
             return
-        term, _ = yield off_loop(partial(self._newest, lease.thread_id))
+        term, _ = yield from self._newest(lease.thread_id)
         # 0: the rows were deleted, by a retention job for example, and no term was claimed since.
         if term not in (0, lease.token):
             raise ThreadBusyError(
@@ -102,10 +101,11 @@ class SaverLeases(KeptLeases):
                 "then repeat this. What it was doing is not in the transcript"
             )
 
-    def _ask(self, lease: SaverLease, *, waits: bool) -> str:
+    def _request(self, lease: SaverLease, *, waits: bool) -> Steps[str]:
         del waits  # terms keep no queue
+        saver = self._saver
         try:
-            term, holder = self._newest(lease.thread_id)
+            term, holder = yield from self._newest(lease.thread_id)
         except NotImplementedError:
             return ""
         if holder is not None and not self._is_over(holder):
@@ -117,33 +117,34 @@ class SaverLeases(KeptLeases):
         place = _place(lease.thread_id, term)
         checkpoint = empty_checkpoint()
         checkpoint["id"] = place["configurable"]["checkpoint_id"]
-        self._saver.put(_place(lease.thread_id), checkpoint, {"source": "update", "step": -1}, {})
-        claim = self._claim(lease)
-        self._saver.put_writes(place, [("claim", claim)], CLAIM)
-        newest, holder = self._newest(lease.thread_id)
+        metadata: Any = {"source": "update", "step": -1}
+        anywhere = _place(lease.thread_id)
+        yield Call.of(saver.put, saver.aput, anywhere, checkpoint, metadata, {})
+        claim = [("claim", self._claim(lease))]
+        yield Call.of(saver.put_writes, saver.aput_writes, place, claim, CLAIM)
+        newest, holder = yield from self._newest(lease.thread_id)
         if newest != term or holder is None or holder["id"] != lease.claim_id:
             return _where(holder)
         lease.token = term
+        lease.loop = yield Call(
+            blocking=lambda: None,
+            awaitable=lambda: asyncio.sleep(0, asyncio.get_running_loop()),
+        )
         self._keep(lease)
         return ""
 
     def _claim(self, lease: SaverLease) -> dict[str, Any]:
-        expires = self._clock() + lease.seconds
-        owner, unreleased = this_process(), lease.unreleased
-        return {
-            "id": lease.claim_id,
-            "owner": owner,
-            "expires": expires,
-            "unreleased": unreleased,
-        }
+        claim = {"id": lease.claim_id, "owner": this_process(), "unreleased": lease.unreleased}
+        return {**claim, "expires": self._clock() + lease.seconds}
 
-    def _newest(self, thread_id: str) -> tuple[int, dict[str, Any] | None]:
+    def _newest(self, thread_id: str) -> Steps[tuple[int, dict[str, Any] | None]]:
         """Return the number (the term) of a thread's newest lease, and the claim of its owner.
 
         Without a lease they are 0 and `None`. The claim is as last renewed; it is `None` if the
         writer ended before it claimed the lease.
         """
-        found = self._saver.get_tuple(_place(thread_id))
+        saver = self._saver
+        found: Any = yield Call.of(saver.get_tuple, saver.aget_tuple, _place(thread_id))
         if found is None:
             return 0, None
         writes = {task: value for task, _, value in found.pending_writes or ()}
@@ -163,7 +164,11 @@ class SaverLeases(KeptLeases):
         # If this fails, the lease expires in time.
         with suppress(Exception):
             place = _place(lease.thread_id, lease.token or 0)
-            self._saver.put_writes(place, [(RENEWED, claim)], lease.claim_id)
+            saver, write = self._saver, (place, [(RENEWED, claim)], lease.claim_id)
+            if lease.loop is None:
+                saver.put_writes(*write)
+            elif not lease.loop.is_closed():
+                asyncio.run_coroutine_threadsafe(saver.aput_writes(*write), lease.loop).result()
 
 
 def _place(thread_id: str, term: int | None = None) -> RunnableConfig:

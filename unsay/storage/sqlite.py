@@ -1,23 +1,28 @@
 """One SQLite file as checkpointer and store."""
 
-import asyncio
 import json
 import logging
 import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from langgraph.store.base import Item, Op, PutOp, Result
 from langgraph.store.sqlite import SqliteStore
 
-from unsay.errors import ConfigurationError, DatabaseCorruptError, DatabaseLockedError, StorageError
+from unsay.errors import (
+    ConfigurationError,
+    DatabaseCorruptError,
+    DatabaseLockedError,
+    InputError,
+    StorageError,
+)
 from unsay.storage.base import (
     APPLICATION_ID,
     BUSY_SECONDS,
@@ -33,9 +38,89 @@ from unsay.storage.base import (
 from unsay.storage.items import damaged, quoted, reading, with_checksum, without_checksum
 from unsay.storage.leases import FileLeases, thread_of_item
 from unsay.storage.saver_leases import set_leases
-from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
-from unsay.storage.sqlite_connection import Connection, connect
+from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver, off_loop_method
 from unsay.storage.urls import is_postgres, masked
+
+
+@contextmanager
+def _rolling_back(connection: sqlite3.Connection) -> Iterator[None]:
+    """Roll back after a failed statement, and note the connection's lock timeout on the error."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        vars(error)["busy_seconds"] = getattr(connection, "busy_seconds", 0.0)
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.rollback()
+        raise
+
+
+class Cursor(sqlite3.Cursor):
+    """A cursor that rolls its transaction back when a statement fails."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        """Run a statement; if that fails, roll back and raise the error. A needless `COMMIT` does nothing."""
+        # LangGraph's store commits even after a failed statement, which was rolled back here already.
+        if sql == "COMMIT" and not self.connection.in_transaction:
+            return self
+        with _rolling_back(self.connection):
+            return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Self:
+        """Run a statement for each set of parameters; if that fails, roll back and raise the error."""
+        with _rolling_back(self.connection):
+            return super().executemany(sql, parameters)
+
+
+class Connection(sqlite3.Connection):
+    """A connection that rolls back at once when a statement fails."""
+
+    # LangGraph's saver and store commit in `finally`, also after a failed statement: half of a
+    # step's writes would be stored, and the step would count as done. After a full disk, a lock or
+    # a failed read the application must roll back. Source: SQLite, "Transaction", response to errors.
+    busy_seconds: float = 0.0
+    path: str = ""
+
+    def cursor(self, factory: Any = Cursor) -> Any:
+        """Return a new cursor, which rolls back when a statement fails; `InputError` if closed."""
+        try:
+            return super().cursor(factory)
+        except sqlite3.ProgrammingError as error:
+            raise InputError(f"{self.path!r} was closed: open it again") from error
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Run a statement on a new cursor and return the cursor. Raises as `cursor` and `Cursor.execute`."""
+        return self.cursor().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Run a statement for each set of parameters on a new cursor; returns and raises as `execute`."""
+        return self.cursor().executemany(sql, parameters)
+
+    def commit(self) -> None:
+        """Commit the transaction; if that fails, roll it back and raise the error."""
+        with _rolling_back(self):
+            super().commit()
+
+
+def connect(path: str, *, busy_seconds: float, isolation_level: str | None = "") -> Connection:
+    """Return a connection that any Python thread may use, one at a time.
+
+    `busy_seconds` is how long it waits for a lock; `isolation_level=None` is autocommit. Raises
+    `sqlite3.Error` if the file cannot be opened.
+    """
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_seconds,
+        check_same_thread=False,
+        isolation_level=isolation_level,  # type: ignore[arg-type]
+        factory=Connection,
+    )
+    connection.busy_seconds, connection.path = busy_seconds, path
+    # For files that others may have written to. Source: SQLite, "Defense Against The Dark Arts".
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    return connection
+
 
 LOG = logging.getLogger(__name__)
 
@@ -88,9 +173,7 @@ class FileStore(SqliteStore):
                     item.value = {}
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do on an event loop what `batch` does; it runs in another thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+    abatch = off_loop_method("batch")
 
     @contextmanager
     def _cursor(self, *, transaction: bool = True) -> Iterator[sqlite3.Cursor]:

@@ -30,6 +30,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from unsay.storage.items import Memo, add_checksum, damaged, reading, strip_checksum, unstorable
 from unsay.storage.leases import Leases
 from unsay.storage.saver_leases import set_leases
+from unsay.storage.state_ids import follow
 
 COMPRESSED = "+z"
 
@@ -48,6 +49,9 @@ EVENT_LOG = "event_log"
 # Full copies of a transcript that are kept, with the checkpoints that build on them. Two, because a
 # run under way builds on the newest or on the one before it.
 GENERATIONS = 2
+_GREATEST_ID = (
+    "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?"
+)
 _ANCESTORS = """
 WITH RECURSIVE ancestors(id, parent, metadata, depth) AS (
   SELECT checkpoint_id, parent_checkpoint_id, metadata, 0 FROM checkpoints
@@ -124,7 +128,9 @@ class CheckedSerializer(CompressedSerializer):
         return super().loads_typed((kind, packed))
 
 
-def _off_loop(name: str) -> Any:
+def off_loop_method(name: str) -> Any:
+    """Return the async twin of the method `name`, which runs it in a background thread."""
+
     async def call(self: Any, *args: Any, **options: Any) -> Any:
         return await asyncio.to_thread(getattr(self, name), *args, **options)
 
@@ -134,11 +140,11 @@ def _off_loop(name: str) -> Any:
 class OffLoop(BaseCheckpointSaver[Any]):
     """A checkpointer whose asynchronous methods run the blocking ones in a background thread."""
 
-    aget_tuple = _off_loop("get_tuple")
-    aput = _off_loop("put")
-    aput_writes = _off_loop("put_writes")
-    adelete_thread = _off_loop("delete_thread")
-    aget_delta_channel_history = _off_loop("get_delta_channel_history")
+    aget_tuple = off_loop_method("get_tuple")
+    aput = off_loop_method("put")
+    aput_writes = off_loop_method("put_writes")
+    adelete_thread = off_loop_method("delete_thread")
+    aget_delta_channel_history = off_loop_method("get_delta_channel_history")
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
         """Yield what `list` yields; all of it is read first, in a background thread. Raises as `list`."""
@@ -170,9 +176,13 @@ class FileSaver(OffLoop, SqliteSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that `config` names, else the newest of its thread and namespace.
 
-        `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read.
+        `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read. Ids that
+        LangGraph makes afterwards are greater than those of the thread.
         """
         thread_id, named = str(config["configurable"]["thread_id"]), get_checkpoint_id(config)
+        with self.cursor(transaction=False) as cursor:
+            place = (thread_id, config["configurable"].get("checkpoint_ns", ""))
+            follow(*cursor.execute(_GREATEST_ID, place).fetchone())
         which = f"Checkpoint {named!r}" if named else "The newest checkpoint"
         with reading(f"{which} of {thread_id!r}"):
             checkpoint_tuple: CheckpointTuple | None = super().get_tuple(config)

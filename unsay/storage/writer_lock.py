@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from unsay.effects import Call, Steps
 from unsay.errors import ThreadBusyError
-from unsay.storage.leases import BUSY, Lease, Leases
+from unsay.storage.leases import BUSY, RELEASE_SECONDS, Lease, Leases, on_loop
 
 INSIDE = (
     "The thread {thread_id!r} runs a turn, and a model or a tool of this turn asked to write to the "
@@ -38,8 +38,21 @@ class Hold:
     lease: Lease | None
 
     def release(self) -> None:
-        """Give up the lock and the lease, so that the next writer gets them."""
-        self.lock.release()
+        """Give up the lock and the lease, so that the next writer gets them; a second call does nothing."""
+        if self.lock.hold is self:
+            self.lock.release()
+
+    def end(self) -> Steps[None]:
+        """Give up the lock and the lease as `release` does; on an event loop no worker waits for it."""
+        self.release()
+        done = None if self.lease is None else self.lease.done
+        if done is not None:  # else, as outside of an event loop, `release` has waited
+            yield Call(
+                blocking=done.done,
+                awaitable=lambda: asyncio.wait(
+                    [asyncio.wrap_future(done)], timeout=RELEASE_SECONDS
+                ),
+            )
 
     def verify(self) -> Steps[None]:
         """Raise `ThreadBusyError` if another writer took over the thread.
@@ -61,10 +74,7 @@ _READ: ContextVar[tuple[tuple[Hold, object], ...]] = ContextVar("unsay_streams",
 
 def _task() -> object:
     """Return the running task; `None` outside of an event loop."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
+    return asyncio.current_task() if on_loop() else None
 
 
 @contextmanager

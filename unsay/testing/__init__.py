@@ -4,8 +4,7 @@ They are pure functions of the messages they get: they have no hidden position, 
 So a replay after a rollback, in a fork or in a second thread gets the same replies.
 """
 
-from unsay.testing.scripted_detector import ScriptedDetector
-from unsay.testing.scripted_models import Scripted, ScriptedChat, ScriptedJudge
+from unsay.testing.scripted_models import Scripted, ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Delay, Fault, ToolCalls, Truncated, attempt_of, question_of
 
 __all__ = [

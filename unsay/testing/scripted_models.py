@@ -12,9 +12,9 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast, get_args
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
@@ -26,7 +26,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
-from unsay.arguments import described, fits
+from unsay.arguments import configurable, described, fits
 from unsay.errors import ConfigurationError
 from unsay.presets import hint
 from unsay.testing.scripts import (
@@ -45,6 +45,55 @@ from unsay.testing.scripts import (
     results_after_question,
     tokens_of,
 )
+from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
+
+
+@configurable
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedDetector:
+    """A detector that looks a question's topic up by a part of its text.
+
+    >>> kyoto = TopicMemory(topic_id="t1", texts=("Kyoto?",))
+    >>> detector = ScriptedDetector(shifts={"Osaka": "new"})
+    >>> detector.detect("And Osaka?", kyoto, []).kind
+    'new'
+    >>> detector.detect("How long?", kyoto, []).kind
+    'same'
+    """
+
+    shifts: Mapping[str, ShiftKind | TopicShift] = field(default_factory=dict)
+    """By part of a question, of which the longest counts; `back` means the topic left last."""
+
+    default: ShiftKind | TopicShift = "same"
+    """The shift of all other questions."""
+
+    def __post_init__(self) -> None:
+        kinds = get_args(ShiftKind)
+        for shift in (*self.shifts.values(), self.default):
+            if isinstance(shift, str) and shift not in kinds:
+                words = ", ".join(map(repr, kinds))
+                raise ConfigurationError(
+                    f"ScriptedDetector: {shift!r} is no shift{hint(shift, kinds)}: write one of {words}"
+                )
+
+    def detect(
+        self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
+    ) -> TopicShift:
+        """Return the shift that the script has for a question, or `default` if it has none.
+
+        Raises:
+            AssertionError: The script goes back to a topic that is not among `others`.
+        """
+        key = key_for(self.shifts, question)
+        shift = self.default if key is None else self.shifts[key]
+        earlier = [topic.topic_id for topic in others]
+        if not isinstance(shift, TopicShift):
+            last = earlier[0] if shift == "back" and earlier else None
+            shift = TopicShift(kind=shift, similarity=float(shift != "new"), topic_id=last)
+        if shift.kind == "back" and shift.topic_id not in earlier:
+            raise AssertionError(f"{question!r} goes back to {shift.topic_id!r}, not in {earlier}")
+        return shift
+
 
 _ANSWER = re.compile(r"<answer\b[^>]*>(.*?)</answer\b[^>]*>", re.DOTALL)
 

@@ -1,0 +1,223 @@
+"""Turns of computers whose clocks differ: each lands, whatever the clocks say."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import id as ids
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from tests.hosts.savers import CONFIG, answer, answering, asked, invoke
+from unsay.conversation.conversation import Conversation
+from unsay.errors import ConflictError
+from unsay.events import replay
+from unsay.storage.items import freeze_messages
+from unsay.storage.sqlite import open_database
+from unsay.testing import ScriptedChat, ScriptedJudge
+
+KINDS = ["ours", "memory", "sqlite"]
+HOUR = 3_600
+# The greatest id with a time.
+LAST_ID = "ffffffff-ffff-6fff-bfff-ffffffffffff"
+
+
+@contextmanager
+def computer(seconds: float) -> Iterator[None]:
+    """Act as a process that began on a computer whose clock is ahead by so many seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        ahead = SimpleNamespace(time_ns=lambda: time.time_ns() + int(seconds * 1e9))
+        patch.setattr(ids, "time", ahead)
+        patch.setattr(ids, "_last_v6_timestamp", None)
+        yield
+
+
+@contextmanager
+def saver_of(kind: str) -> Iterator[dict[str, Any]]:
+    """A checkpointer in memory, with a store if it is ours."""
+    with ExitStack() as stack:
+        if kind == "ours":
+            database = open_database(":memory:")
+            stack.callback(database.close)
+            yield {"checkpointer": database.saver, "store": database.store}
+        elif kind == "memory":
+            yield {"checkpointer": InMemorySaver()}
+        else:
+            yield {"checkpointer": stack.enter_context(SqliteSaver.from_conn_string(":memory:"))}
+
+
+def parent_of(node: Any, **savers: Any) -> Any:
+    """A graph around the node."""
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("talk", node)
+    builder.add_edge(START, "talk")
+    return builder.compile(**savers)
+
+
+def said(state: Any) -> list[str]:
+    """The questions of a state; each has its answer."""
+    messages = state.values.get("messages", [])
+    texts = [each.text for each in messages if each.type == "human" and each.text[0] != "/"]
+    assert {f"This answers {each}" for each in texts} <= {each.text for each in messages}
+    return texts
+
+
+def of_newest(states: list[Any]) -> list[str]:
+    """The ids of the states, newest first; no state comes before one that builds on it."""
+    names = [state.config["configurable"]["checkpoint_id"] for state in states]
+    parents = [
+        (state.parent_config or CONFIG)["configurable"].get("checkpoint_id") for state in states
+    ]
+    assert all(names.index(each) > at for at, each in enumerate(parents) if each in names)
+    return names
+
+
+CLOCKS = st.sampled_from([-HOUR, -1.0, 0.0, 0.05, 9 * HOUR, 40 * 365 * 24 * HOUR])
+STEPS = st.lists(
+    st.tuples(CLOCKS, st.sampled_from(["ask", "update", "travel", "undo"])), max_size=4
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(steps=STEPS)
+def test_no_turn_is_lost_to_a_clock(kind: str, steps: list[tuple[float, str]]) -> None:
+    """Turns, updates, time travel and undo of processes with different clocks all count."""
+    with saver_of(kind) as savers:
+        expected: list[str] = []
+        for number, (seconds, step) in enumerate([(9 * HOUR, "ask"), *steps]):
+            question = f"Question {number}"
+            with computer(seconds):
+                graph = answering(**savers)
+                states = list(graph.get_state_history(CONFIG))
+                if step == "ask":
+                    invoke(graph, question)
+                    expected = [*expected, question]
+                elif step == "update":
+                    answered = ("ai", f"This answers {question}")
+                    graph.update_state(CONFIG, {"messages": [("user", question), answered]})
+                    expected = [*expected, question]
+                elif step == "travel":
+                    earlier = [each for each in states if not each.next][-1]
+                    graph.invoke(asked(question), earlier.config)
+                    expected = [*said(earlier), question]
+                else:
+                    assert "Removed" in invoke(graph, "/rollback 1") or not expected
+                    expected = expected[:-1]
+                newest = graph.get_state(CONFIG)
+                assert expected == said(newest)
+                names = of_newest(list(graph.get_state_history(CONFIG)))
+                assert names[0] == newest.config["configurable"]["checkpoint_id"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(clocks=st.lists(CLOCKS, max_size=3))
+def test_no_turn_of_a_graph_around_is_lost(kind: str, clocks: list[float]) -> None:
+    """A graph around unsay reads its newest state itself, before unsay can see the clock."""
+    with saver_of(kind) as savers:
+        for number, seconds in enumerate([HOUR, *clocks]):
+            with computer(seconds):
+                parent = parent_of(answering(), **savers)
+                parent.invoke(asked(f"Question {number}"), CONFIG)
+                newest = parent.get_state(CONFIG)
+                assert [f"Question {each}" for each in range(number + 1)] == said(newest)
+
+
+@given(clocks=st.lists(CLOCKS, max_size=4))
+def test_no_state_of_another_graph_is_lost(clocks: list[float]) -> None:
+    """Over our saver a graph without unsay goes on from its newest state, and updates an old one."""
+    with saver_of("ours") as savers:
+        plain = parent_of(lambda state: {"messages": [("ai", answer(state["messages"]))]}, **savers)
+        expected: list[str] = []
+        for number, seconds in enumerate([HOUR, *clocks]):
+            with computer(seconds):
+                plain.invoke(asked(f"Question {number}"), CONFIG)
+                expected.append(f"Question {number}")
+                assert expected == said(plain.get_state(CONFIG))
+        first = list(plain.get_state_history(CONFIG))[-1].config
+        with computer(0):
+            update = plain.update_state(first, {"messages": [("ai", "Hello")]}, as_node="talk")
+            assert update == plain.get_state(CONFIG).config
+
+
+def test_a_reply_is_that_of_its_own_question(tmp_path: Path) -> None:
+    """After a clock that was ahead each reply is new, and the event log has every turn."""
+    model = ScriptedChat(script=answer)
+    for number, seconds in enumerate([600, 0, -HOUR]):
+        with computer(seconds):
+            given = {"thread": "t", "model": model, "judge": ScriptedJudge()}
+            with Conversation.open(tmp_path / "talk.db", **given) as talk:
+                assert f"This answers Question {number}" == talk.say(f"Question {number}").text
+                assert 2 * (number + 1) == len(talk.messages())
+                assert freeze_messages(replay(talk.events()).messages) == freeze_messages(
+                    talk.messages()
+                )
+
+
+def test_a_copy_goes_on_from_its_newest_state() -> None:
+    """A copy that has the states in the order of their ids, as a server makes it, has every turn."""
+    with saver_of("ours") as savers:
+        saver = savers["checkpointer"]
+        for number, seconds in enumerate([HOUR, 0]):
+            with computer(seconds):
+                invoke(answering(**savers), f"Question {number}")
+        states = sorted(saver.list(CONFIG), key=lambda each: each.checkpoint["id"])
+        for state in states:
+            parent = (state.parent_config or CONFIG)["configurable"].get("checkpoint_id")
+            place = {"thread_id": "copy", "checkpoint_ns": "", "checkpoint_id": parent}
+            versions = state.checkpoint["channel_versions"]
+            put = saver.put({"configurable": place}, state.checkpoint, state.metadata, versions)
+            for task, channel, value in state.pending_writes:
+                saver.put_writes(put, [(channel, value)], task)
+        copy: Any = {"configurable": {"thread_id": "copy"}}
+        with computer(-HOUR):
+            graph = answering(**savers)
+            assert ["Question 0", "Question 1"] == said(graph.get_state(copy))
+            graph.invoke(asked("Question 2"), copy)
+            assert ["Question 0", "Question 1", "Question 2"] == said(graph.get_state(copy))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("around", [False, True])
+def test_a_turn_that_cannot_land_is_refused(*, kind: str, around: bool) -> None:
+    """If no later id is possible, the error says how far the clock is behind; no model is called."""
+    with saver_of(kind) as savers:
+        saver, model = savers["checkpointer"], ScriptedChat(script=answer)
+        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        saver.put(place, {**empty_checkpoint(), "id": LAST_ID}, {"source": "update", "step": 0}, {})
+        graph = (
+            parent_of(answering(model=model), **savers)
+            if around
+            else answering(model=model, **savers)
+        )
+        with pytest.raises(
+            ConflictError, match=r"is from 5236-03-31 21:21:00 UTC, .* days, .* behind"
+        ):
+            graph.invoke(asked("Question"), CONFIG)
+        assert 0 == len(model.calls)
+        with computer(0):  # no other thread gets ids of that time
+            assert "This answers Question" == invoke(answering(), "Question")
+
+
+def test_checkpoints_return_in_the_order_of_their_turns() -> None:
+    """An undo puts checkpoints of a clock that was ahead back behind those of earlier turns."""
+    with saver_of("ours") as savers:
+        noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        for number, hours in enumerate([2, 1, 0]):
+            clock = partial(noon.replace, hour=12 + hours)
+            invoke(answering(clock=clock, **savers), f"Question {number} about birds")
+        graph = answering(clock=lambda: noon, **savers)
+        made = graph.get_state(CONFIG).values["checkpoints"]
+        assert [1, 2, 3] == [each["turn"] for each in made]
+        invoke(graph, "/rollback 2")
+        invoke(graph, "/undo")
+        assert made == graph.get_state(CONFIG).values["checkpoints"]
