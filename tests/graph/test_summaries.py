@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,11 @@ def model() -> ScriptedChat:
 
 
 def contexts(chat: ScriptedChat) -> list[list[str]]:
-    """What was sent for answers, oldest first, as `role: words`."""
+    """What was sent for answers, oldest first, as `role: words`, with one key in all fences."""
     calls = [call for call in chat.calls if not is_summary_request(call)]
-    return [[f"{m.type}: {m.text}" for m in call] for call in calls]
+    return [
+        [re.sub(r'key="\d{15}"', 'key="0"', f"{m.type}: {m.text}") for m in call] for call in calls
+    ]
 
 
 def asked(chat: ScriptedChat) -> int:
