@@ -1,4 +1,4 @@
-"""Draw the pictures of the README: `python docs/draw_pictures.py`.
+"""Draw the pictures of `docs/howto.md`: `python docs/draw_pictures.py`.
 
 `docs/chat.svg` is the screen of `unsay chat` and `docs/timeline.svg` the timeline of the same
 conversation. Both come from a real run; only the models are scripted.
