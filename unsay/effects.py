@@ -1,7 +1,7 @@
 """Code that is written once and runs both blocking and on an event loop.
 
-A step is a generator (`Steps`). It yields a `Call` for everything outside, such as a database or a
-model, and receives the call's result. `drive` makes the calls in place, `adrive` awaits them.
+A step is a generator (`Steps`). It makes a `Call` for everything outside, such as a database or a
+model, and gets its result with `yield from`. `drive` makes the calls in place, `adrive` awaits them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 # Time that a cancelled call gets to clean up; one that swallows its cancellation is then left.
 CLEANUP_SECONDS = 1.0
@@ -23,52 +23,55 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A call to the outside world, in both forms; a step yields it and gets its result."""
+class Call(Generic[T]):
+    """A call to the outside world, in both forms; `yield from` gives a step its result, a `T`."""
 
-    blocking: Callable[[], Any]
-    awaitable: Callable[[], Awaitable[Any]]
+    blocking: Callable[[], T]
+    awaitable: Callable[[], Awaitable[T]]
     timeout_seconds: float | None = None
     """After it the step receives a `TimeoutError`; `None` sets no limit."""
 
     @classmethod
     def of(
         cls,
-        blocking: Callable[P, Any],
-        awaitable: Callable[P, Awaitable[Any]],
+        blocking: Callable[P, T],
+        awaitable: Callable[P, Awaitable[T]],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> "Call":
+    ) -> "Call[T]":
         """Return a call of a function and its async twin, both with the given arguments."""
         return cls(
             blocking=partial(blocking, *args, **kwargs),
             awaitable=partial(awaitable, *args, **kwargs),
         )
 
-    @classmethod
+    @staticmethod
     def listing(
-        cls,
-        blocking: Callable[P, Iterator[Any]],
-        awaitable: Callable[P, AsyncIterator[Any]],
+        blocking: Callable[P, Iterator[T]],
+        awaitable: Callable[P, AsyncIterator[T]],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> "Call":
+    ) -> "Call[list[T]]":
         """Return a call that lists what a generator and its async twin yield for the given arguments."""
 
-        async def awaited() -> list[Any]:
+        async def awaited() -> list[T]:
             return [each async for each in awaitable(*args, **kwargs)]
 
-        return cls(blocking=lambda: list(blocking(*args, **kwargs)), awaitable=awaited)
+        return Call(blocking=lambda: list(blocking(*args, **kwargs)), awaitable=awaited)
+
+    def __iter__(self) -> "Generator[Call[T], T, T]":
+        """Yield the call to the step's driver, and return the result that the driver sends back."""
+        return (yield self)
 
 
-def off_loop(work: Callable[[], Any]) -> Call:
+def off_loop(work: Callable[[], T]) -> Call[T]:
     """Return a `Call` of blocking work; on an event loop the work runs in a Python thread."""
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
 def user_call(
-    function: Callable[..., Any], *args: Any, timeout_seconds: float | None = None
-) -> Call:
+    function: Callable[..., T | Awaitable[T]], *args: Any, timeout_seconds: float | None = None
+) -> Call[T]:
     """Return a `Call` of a user's function, sync or async, that never blocks an event loop.
 
     On an event loop a sync function runs in a Python thread; in blocking code an async function
@@ -76,25 +79,24 @@ def user_call(
     that of `Call`. Unsay's own strategies and detectors are called directly, without a timeout:
     they neither block nor hang, and a thread for each call cost a tenth of a turn.
     """
+    work = partial(function, *args)
     if is_own(function):
-        return Call(blocking=lambda: function(*args), awaitable=lambda: _direct(function, *args))
+        return Call(blocking=work, awaitable=lambda: _direct(work))
 
     def blocking() -> Any:
-        result = function(*args)
+        result = work()
         return run_on_own_loop(result) if inspect.isawaitable(result) else result
 
     async def awaitable() -> Any:
-        if is_async(function):
-            return await function(*args)
-        result = await asyncio.wrap_future(in_thread(lambda: function(*args)))
+        result = work() if is_async(function) else await asyncio.wrap_future(in_thread(work))
         return await result if inspect.isawaitable(result) else result
 
     return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
 
 
-async def _direct(function: Callable[..., Any], *args: Any) -> Any:
+async def _direct(work: Callable[[], Any]) -> Any:
     """Call a function in the event loop's own thread and return its result; it must not block."""
-    return function(*args)
+    return work()
 
 
 def is_own(function: Callable[..., Any]) -> bool:
@@ -125,7 +127,7 @@ def run_on_own_loop(awaited: Awaitable[T]) -> T:
     return in_thread(lambda: asyncio.run(wait())).result()
 
 
-Steps = Generator[Call, Any, T]
+Steps = Generator[Call[Any], Any, T]
 """A generator of calls that ends in a `T`."""
 
 
@@ -137,10 +139,10 @@ def utc_now() -> datetime:
 def drive(steps: Steps[T]) -> T:
     """Run a step to its end with blocking calls; return its result, or raise the step's error.
 
-    An error of a call is raised inside the step, at its `yield`. So is what stops the process, such as Ctrl-C:
+    An error of a call is raised inside the step, at its `yield from`. So is what stops the process, such as Ctrl-C:
     the calls with which the step cleans up are still made.
     """
-    go_on: Callable[[], Call] = partial(next, steps)
+    go_on: Callable[[], Call[Any]] = partial(next, steps)
     try:
         while True:
             call = go_on()
@@ -158,10 +160,10 @@ def drive(steps: Steps[T]) -> T:
 async def adrive(steps: Steps[T]) -> T:
     """Run a step to its end on the running event loop; return its result, or raise its error.
 
-    An error of a call is raised inside the step, at its `yield`. So is a cancellation:
+    An error of a call is raised inside the step, at its `yield from`. So is a cancellation:
     the calls with which the step cleans up are still made.
     """
-    go_on: Callable[[], Call] = partial(next, steps)
+    go_on: Callable[[], Call[Any]] = partial(next, steps)
     try:
         while True:
             call = go_on()
@@ -175,7 +177,7 @@ async def adrive(steps: Steps[T]) -> T:
         steps.close()
 
 
-def _bounded(call: Call) -> Any:
+def _bounded(call: Call[T]) -> T:
     """Return the call's result; raise `TimeoutError` after `timeout_seconds`, if it is not `None`.
 
     A call that hangs is left in its thread. Errors of the call are raised as they are.
@@ -191,7 +193,7 @@ def _bounded(call: Call) -> Any:
         raise _silent(call.timeout_seconds) from None
 
 
-async def _awaited(call: Call) -> Any:
+async def _awaited(call: Call[T]) -> T:
     """Return the result of a call on the event loop.
 
     Raises `TimeoutError` after `timeout_seconds`, if it is not `None`; a call that ignores its

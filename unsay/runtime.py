@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from secrets import token_hex
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore
 from unsay.agent_state import with_own_state
 from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
-from unsay.effects import Call, off_loop
+from unsay.effects import Call
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import NewEvent, planner_note
 from unsay.history.branch import Change
@@ -81,9 +81,6 @@ class StepLog:
         self.summaries_paused = self.summary_failed = True
 
 
-Part = Literal["answerer", "judge_forms", "judge_panel", "summarizer", "titler", "encoder"]
-"""The models of a graph, by what they do, and what counts the answering one's tokens."""
-
 PARENT_RUN: ContextVar[str | None] = ContextVar("unsay_parent_run", default=None)
 """The run that is calling a model or a tool: the parent of our own agent's run inside."""
 
@@ -94,9 +91,9 @@ T = TypeVar("T")
 class Services:
     """Settings, models and tools of one compiled graph; `make_services` makes them.
 
-    Models are made when first needed. A model that is `None` is taken from the settings. If none is
-    configured there, a chat model that answers is also the judge and the summarizer, and titles are
-    the first question's words. `clock` gives aware times in UTC. Without a `strategy` the settings
+    Models are made when first needed. That can be slow, so steps read them in a call of `off_loop`.
+    A model that is `None` is taken from the settings. If none is configured there, a chat model that
+    answers is also the judge and the summarizer, and titles are the first question's words. `clock` gives aware times in UTC. Without a `strategy` the settings
     name it; without `embeddings` recall compares words alone.
     """
 
@@ -343,14 +340,6 @@ class Scope:
         self.emit(event, **text)
         self.step_log.later_events.append(planner_note(f"{event}: {' '.join(text.values())}"))
 
-    def resolve(self, part: Part) -> Call:
-        """Return a call whose result is the attribute `part` of `services`, which is made on first use.
-
-        On an event loop it is made in a thread, because making a model can be slow. Its errors are
-        those of the attribute.
-        """
-        return off_loop(lambda: getattr(self.services, part))
-
     def ask(
         self,
         runnable: Runnable[Any, Any],
@@ -361,8 +350,8 @@ class Scope:
         timeout_seconds: float | None = None,
         configurable: dict[str, Any] | None = None,
         handler: BaseCallbackHandler | None = None,
-    ) -> Call:
-        """Return a call of a model, judge, agent or graph with `value`, for a step to yield.
+    ) -> Call[object]:
+        """Return a call of a model, judge, agent or graph with `value`, for a step to make.
 
         `quiet` and `aside` are those of `labeled`, `configurable` is added to the configuration,
         and `handler` receives the callbacks of everything inside. After `timeout_seconds` the step

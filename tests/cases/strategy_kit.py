@@ -58,7 +58,7 @@ class Summaries:
         async def later() -> AIMessage:
             return reply()
 
-        return (yield Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=later))
 
 
 def params_of(case: Case, known: Sequence[str]) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def _say(case: Case, ctx: PlanContext, ends: list[str]) -> Seen:
             return reply()
 
         del plan
-        return (yield Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=later))
 
     before = [each.model_copy(deep=True) for each in ctx.messages]
     retries = case["params"].get("max_overflow_retries", MAX_RETRIES)

@@ -283,7 +283,7 @@ def test_an_order_over_damaged_messages_is_refused_by_a_notice(order: str) -> No
 
 
 def _put(store: Any, entry: Entry) -> Any:
-    return (yield put_entries(store, "t", [entry]))
+    return (yield from put_entries(store, "t", [entry]))
 
 
 def test_damaged_tool_steps_do_not_stop_the_thread(

@@ -502,7 +502,7 @@ def test_a_page_that_was_never_committed_does_not_count(opened: Opening) -> None
 
 
 def _put(store: Any, page: Any) -> Any:
-    yield put_page(store, "t", page)
+    yield from put_page(store, "t", page)
 
 
 CRASH = """

@@ -15,5 +15,5 @@ def change_run(
     run = yield from get_run(store, thread_id, run_id)
     changed = change(run)
     if changed != run:
-        yield put_run(store, changed)
+        yield from put_run(store, changed)
     return changed

@@ -42,7 +42,7 @@ class Summarizer:
         async def later() -> Any:
             return reply()
 
-        return (yield Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=later))
 
 
 def talk(shape: str, words: str = "some words of the talk") -> list[AnyMessage]:

@@ -134,7 +134,7 @@ def test_a_usage_account_is_in_the_store_until_its_thread_is_purged(
 
     def keeping() -> Steps[list[UsageAccount]]:
         for thread in ("a.b", "a"):
-            yield save_usage_account(store, thread, spent)
+            yield from save_usage_account(store, thread, spent)
         yield from purge_thread(database, "a")
         return [
             (yield from load_usage_account(store, "a.b")),

@@ -34,7 +34,7 @@ def steps(*calls: Call) -> Steps[object]:
     """A step that makes these calls and gives the last one's result."""
     result: object = None
     for each in calls:
-        result = yield each
+        result = yield from each
     return result
 
 

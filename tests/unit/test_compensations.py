@@ -361,7 +361,7 @@ async def test_the_store_keeps_one_entry_for_each_call() -> None:
 
 def iter_of(call: Any) -> Any:
     """A step of one call."""
-    yield call
+    yield from call
 
 
 async def test_the_entries_are_not_embedded() -> None:

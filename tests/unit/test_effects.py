@@ -1,9 +1,13 @@
 """Steps: written once, driven in place or on an event loop."""
 
+import ast
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +22,42 @@ WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody
 
 Driver = Callable[[Steps[Any]], Any]
 
+ROOT = Path(__file__).parents[2]
+TYPED = """
+from collections.abc import Awaitable, Callable
+from typing import assert_type
+
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.store.base import BaseStore, Item
+
+from unsay.effects import Call, Steps, adrive, drive, off_loop, user_call
+from unsay.storage.items import get_item
+
+
+def step(
+    number: Call[int],
+    store: BaseStore,
+    saver: BaseCheckpointSaver[int],
+    count: Callable[[str], int | Awaitable[int]],
+) -> Steps[str]:
+    assert_type((yield from number), int)
+    assert_type((yield from get_item(store, ("a",), "k")), Item | None)
+    assert_type((yield from Call.of(store.get, store.aget, ("a",), "k")), Item | None)
+    assert_type((yield from Call.listing(saver.list, saver.alist, None)), list[CheckpointTuple])
+    assert_type((yield from off_loop(lambda: b"")), bytes)
+    assert_type((yield from user_call(count, "words")), int)
+    word: str = yield from number  # type: ignore[assignment]
+    return word
+
+
+def blocking(steps: Steps[str]) -> None:
+    assert_type(drive(steps), str)
+
+
+async def on_loop(steps: Steps[str]) -> None:
+    assert_type(await adrive(steps), str)
+"""
+
 
 def run(steps: Steps[Any]) -> Any:
     """Drive a step on a new event loop."""
@@ -28,7 +68,7 @@ DRIVERS = [pytest.param(drive, id="blocking"), pytest.param(run, id="event loop"
 both = pytest.mark.parametrize("driver", DRIVERS)
 
 
-def call(action: Callable[[], Any], timeout_seconds: float | None = None) -> Call:
+def call(action: Callable[[], Any], timeout_seconds: float | None = None) -> Call[Any]:
     """The same action in both forms."""
 
     async def awaited() -> Any:
@@ -54,7 +94,7 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-def hang(gate: threading.Event, timeout_seconds: float | None) -> Call:
+def hang(gate: threading.Event, timeout_seconds: float | None) -> Call[Any]:
     """A call that never ends, in both forms."""
 
     async def awaited() -> None:
@@ -74,7 +114,7 @@ def test_step_receives_each_result_in_order(
     def steps() -> Steps[list[Any]]:
         received = []
         for value in values:
-            received.append((yield call(lambda value=value: value, timeout)))  # noqa: PERF401
+            received.append((yield from call(lambda value=value: value, timeout)))  # noqa: PERF401
         return received
 
     assert values == driver(steps())
@@ -107,7 +147,7 @@ def test_error_of_a_call_reaches_the_caller(
     """A step that does not catch a call's error lets it through, the very same one."""
 
     def steps() -> Steps[None]:
-        yield call(fails(error), timeout)
+        yield from call(fails(error), timeout)
 
     with pytest.raises(type(error)) as raised:
         driver(steps())
@@ -120,12 +160,12 @@ def test_step_may_catch_an_error_and_go_on(driver: Driver) -> None:
     """An error is thrown into the step at the call that failed, and only there."""
 
     def steps() -> Steps[list[Any]]:
-        seen: list[Any] = [(yield call(lambda: 1))]
+        seen: list[Any] = [(yield from call(lambda: 1))]
         try:
-            yield call(fails(KeyError("gone")))
+            yield from call(fails(KeyError("gone")))
         except KeyError as error:
             seen.append(str(error))
-        seen.append((yield call(lambda: 2)))
+        seen.append((yield from call(lambda: 2)))
         return seen
 
     assert [1, "'gone'", 2] == driver(steps())
@@ -137,7 +177,7 @@ def test_step_may_answer_one_error_with_another(driver: Driver) -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield call(fails(OSError("disk")))
+            yield from call(fails(OSError("disk")))
         except OSError as error:
             raise RuntimeError("explained") from error
 
@@ -152,7 +192,7 @@ def test_stop_iteration_of_a_call_does_not_end_the_step(driver: Driver) -> None:
     """A call that runs off an iterator's end is a fault, never the step's result."""
 
     def steps() -> Steps[str]:
-        yield call(lambda: next(iter(())))
+        yield from call(lambda: next(iter(())))
         return "went on"
 
     with pytest.raises(RuntimeError, match="StopIteration"):
@@ -165,9 +205,9 @@ def test_hanging_call_is_given_up(driver: Driver, gate: threading.Event) -> None
 
     def steps() -> Steps[str]:
         try:
-            yield hang(gate, SHORT)
+            yield from hang(gate, SHORT)
         except TimeoutError:
-            return (yield call(lambda: "went on"))
+            return (yield from call(lambda: "went on"))
         return "never"
 
     assert "went on" == driver(steps())
@@ -178,7 +218,7 @@ def test_hanging_blocking_call_is_left_behind(gate: threading.Event) -> None:
 
     def steps() -> Steps[list[threading.Thread]]:
         try:
-            yield hang(gate, SHORT)
+            yield from hang(gate, SHORT)
         except TimeoutError:
             return [each for each in threading.enumerate() if each.name == "unsay-call"]
         return []
@@ -199,13 +239,13 @@ def test_late_result_of_a_call_given_up_is_dropped() -> None:
     def steps() -> Steps[list[Any]]:
         seen: list[Any] = []
         try:
-            yield call(slow, SHORT)
+            yield from call(slow, SHORT)
         except TimeoutError:
             seen.append("timeout")
             (thread,) = (each for each in threading.enumerate() if each.name == "unsay-call")
             late.set()
             thread.join()
-        seen.append((yield call(lambda: "next", LONG)))
+        seen.append((yield from call(lambda: "next", LONG)))
         return seen
 
     assert ["timeout", "next"] == drive(steps())
@@ -219,7 +259,7 @@ def test_context_variables_are_carried(driver: Driver, timeout: float | None) ->
     try:
 
         def steps() -> Steps[str]:
-            return (yield call(WHO.get, timeout))
+            return (yield from call(WHO.get, timeout))
 
         assert "ann" == driver(steps())
     finally:
@@ -231,8 +271,8 @@ def test_limited_call_runs_in_another_thread() -> None:
 
     def steps() -> Steps[list[bool]]:
         here = threading.current_thread()
-        unlimited = yield call(threading.current_thread)
-        limited = yield call(threading.current_thread, LONG)
+        unlimited = yield from call(threading.current_thread)
+        limited = yield from call(threading.current_thread, LONG)
         return [unlimited is here, limited is here]
 
     assert [True, False] == drive(steps())
@@ -248,7 +288,7 @@ def test_keyboard_interrupt_is_not_offered_to_the_step(
 
     def steps() -> Steps[str]:
         try:
-            yield call(fails(KeyboardInterrupt()), timeout)
+            yield from call(fails(KeyboardInterrupt()), timeout)
         except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
             seen.append("caught")
         finally:
@@ -267,9 +307,11 @@ def test_a_step_that_ctrl_c_stops_makes_its_last_calls() -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield call(fails(KeyboardInterrupt()), None)
+            yield from call(fails(KeyboardInterrupt()), None)
         finally:
-            yield Call(blocking=lambda: released.append("lease"), awaitable=asyncio.Event().wait)
+            yield from Call(
+                blocking=lambda: released.append("lease"), awaitable=asyncio.Event().wait
+            )
 
     with pytest.raises(KeyboardInterrupt):
         drive(steps())
@@ -288,9 +330,9 @@ async def test_a_cancelled_step_makes_its_last_calls() -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield Call(blocking=lambda: None, awaitable=wait)
+            yield from Call(blocking=lambda: None, awaitable=wait)
         except BaseException:
-            yield off_loop(lambda: released.append("lease"))
+            yield from off_loop(lambda: released.append("lease"))
             raise
 
     task = asyncio.create_task(adrive(steps()))
@@ -317,7 +359,7 @@ async def test_cancelled_step_is_closed() -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield Call(blocking=lambda: None, awaitable=wait, timeout_seconds=LONG)
+            yield from Call(blocking=lambda: None, awaitable=wait, timeout_seconds=LONG)
         except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
             seen.append("caught")
         finally:
@@ -337,7 +379,7 @@ async def test_other_tasks_run_while_a_call_is_awaited() -> None:
     reached = asyncio.Event()
 
     def steps() -> Steps[str]:
-        yield Call(blocking=lambda: None, awaitable=reached.wait, timeout_seconds=LONG)
+        yield from Call(blocking=lambda: None, awaitable=reached.wait, timeout_seconds=LONG)
         return "both went on"
 
     task = asyncio.create_task(adrive(steps()))
@@ -357,3 +399,82 @@ def test_step_that_raises_at_once_is_not_driven_further(driver: Driver) -> None:
 
     with pytest.raises(LookupError, match="before any call"):
         driver(steps())
+
+
+@both
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(None, id="no error"),
+        pytest.param(ValueError("no"), id="an error"),
+        pytest.param(TimeoutError("theirs"), id="a timeout"),
+        pytest.param(asyncio.CancelledError(), id="a cancellation"),
+    ],
+)
+def test_a_call_is_made_alike_with_yield_and_with_yield_from(
+    driver: Driver, error: BaseException | None
+) -> None:
+    """The step sees the same results and the very same errors, and its cleanup runs once."""
+    action = (lambda: "result") if error is None else fails(error)
+
+    def yielding(seen: list[Any]) -> Steps[None]:
+        try:
+            seen.append((yield call(action)))
+        except BaseException as raised:
+            seen.append(raised)
+            raise
+        finally:
+            seen.append((yield call(lambda: "cleanup")))
+
+    def delegating(seen: list[Any]) -> Steps[None]:
+        try:
+            seen.append((yield from call(action)))
+        except BaseException as raised:
+            seen.append(raised)
+            raise
+        finally:
+            seen.append((yield from call(lambda: "cleanup")))
+
+    def outcome(steps: Callable[[list[Any]], Steps[None]]) -> tuple[list[Any], object]:
+        seen: list[Any] = []
+        try:
+            return seen, driver(steps(seen))
+        except BaseException as raised:  # noqa: BLE001 - compared
+            return seen, type(raised)
+
+    expected = [error or "result", "cleanup"], None if error is None else type(error)
+    assert [expected, expected] == [outcome(yielding), outcome(delegating)]
+
+
+def test_a_call_can_be_made_again() -> None:
+    """Each `yield from` of the same call makes it once more."""
+    numbers = iter(range(9))
+    again = call(lambda: next(numbers))
+
+    def steps() -> Steps[list[int]]:
+        return [(yield from again), (yield from again)]
+
+    assert [0, 1] == drive(steps())
+
+
+def test_steps_make_their_calls_with_yield_from() -> None:
+    """A plain `yield` would give the result no type; one hands on what a user's generator yields."""
+    places = [
+        (path.name, function.name)
+        for path in sorted((ROOT / "unsay").rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(function, ast.FunctionDef) and function.returns is not None
+        if "Steps[" in ast.unparse(function.returns)
+        if any(isinstance(node, ast.Yield) for node in ast.walk(function))
+    ]
+    assert [("strategy.py", "_advanced")] == places
+
+
+@pytest.mark.full
+def test_a_type_checker_knows_the_results_of_calls(tmp_path: Path) -> None:
+    """In strict mode mypy knows what each `yield from` of a call gives, and refuses another type."""
+    file = tmp_path / "typed.py"
+    file.write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ("", 0) == (done.stdout, done.returncode)

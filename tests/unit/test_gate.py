@@ -362,7 +362,7 @@ def test_a_pause_blocks_no_event_loop() -> None:
     seen: list[str] = []
 
     def steps() -> Steps[None]:
-        yield pause(20)
+        yield from pause(20)
         seen.append("waited")
 
     async def main() -> None:

@@ -246,7 +246,7 @@ def test_a_replay_from_the_store_is_the_record(model: Model, data: st.DataObject
 
 
 def _one(call: Any) -> Any:
-    return (yield call)
+    return (yield from call)
 
 
 @given(model=histories(), data=st.data())

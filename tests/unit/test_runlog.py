@@ -79,7 +79,7 @@ def events_in(pages: Sequence[Page]) -> list[Event]:
 
 def one(call: Call) -> Steps[Any]:
     """A step of one call."""
-    return (yield call)
+    return (yield from call)
 
 
 def run(steps: Steps[Any], *, loop: bool) -> Any:
@@ -197,7 +197,7 @@ def counted(steps: Steps[Any], calls: list[Call]) -> Steps[Any]:
         except StopIteration as stop:
             return stop.value
         calls.append(call)
-        result = yield call
+        result = yield from call
 
 
 def flipped(value: dict[str, Any], key: str, at: int) -> dict[str, Any]:

@@ -377,7 +377,7 @@ def filled(store: BaseStore) -> BaseStore:
 
 
 def _put(store: BaseStore, run: Run) -> Any:
-    yield put_run(store, run)
+    yield from put_run(store, run)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Model:
         async def later() -> Any:
             return reply()
 
-        return (yield Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=later))
 
 
 class Dropping(Strategy):

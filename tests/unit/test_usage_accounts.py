@@ -46,7 +46,7 @@ def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) 
         book = hold(book, Amount(tokens=10), key=f"{number}", place=PLACE)
 
     def steps() -> Steps[None]:
-        yield save_usage_account(store, "a", book)
+        yield from save_usage_account(store, "a", book)
         yield from spend(made(), store, "a", 1)
 
     driver(steps())
@@ -111,9 +111,9 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
     def hanging() -> Steps[Any]:
         settling = books.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
         with closing(settling) as steps:
-            yield next(steps)
+            yield from next(steps)
             steps.send(None)
-            yield Call(blocking=lambda: None, awaitable=for_ever)
+            yield from Call(blocking=lambda: None, awaitable=for_ever)
 
     task = asyncio.create_task(adrive(hanging()))
     await asyncio.sleep(0)

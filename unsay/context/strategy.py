@@ -176,9 +176,9 @@ def call_strategy(
     nothing and has the error in `problems`.
     """
     try:
-        made = yield user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)
-        is_generator = isinstance(made, Generator)
-        plan = (yield from _advanced(made, ctx, own=is_own(make))) if is_generator else made
+        plan = yield from user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)
+        if isinstance(plan, Generator):
+            plan = yield from _advanced(plan, ctx, own=is_own(make))
         if not isinstance(plan, Plan):
             raise ConfigurationError(
                 f"strategy.{shown(make)} returned {plan!r} instead of a plan: return ctx.keep() or "
@@ -207,10 +207,11 @@ def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
     while True:
         next_part = partial(_part, advance)
         limit = ctx.timeout_seconds
-        part = next_part() if own else (yield user_call(next_part, timeout_seconds=limit))
+        part = next_part() if own else (yield from user_call(next_part, timeout_seconds=limit))
         if isinstance(part, _End):
             return part.plan
         try:
+            # Not `yield from`: it would run whatever else a user's generator yields.
             advance = partial(steps.send, (yield part))
         except Exception as error:  # noqa: BLE001 - handed to the strategy, which decides
             advance = partial(steps.throw, error)

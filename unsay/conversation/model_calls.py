@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
-from langchain_core.runnables import Runnable
 
 from unsay.context.manifest import CallContext, ids_checksum, manifest_in, read_manifest
 from unsay.context.reminders import due
@@ -316,7 +315,7 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
     found = asked_turn(timeline_of(thread, state).turns, turn)
     scope = yield from thread.salted_scope()
     try:
-        model = yield scope.resolve("answerer")
+        model = yield from off_loop(lambda: scope.services.answerer)
     except MissingModelError:
         model = None
     transcript = state["messages"]
@@ -352,13 +351,13 @@ def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered
     An answer that calls tools is not judged, and its tools are not run. Raises as `resolve_model`
     if `model` is not a model, or is a name without a key.
     """
-    other: Runnable[Any, Any] = yield off_loop(lambda: resolve_model(model, scope.settings))
+    other = yield from off_loop(lambda: resolve_model(model, scope.settings))
     if is_chat_model(other):
         other = scope.services.with_tools(other)
     sent = list(replay.messages)
     value = {"messages": sent} if is_graph(other) else sent
     try:
-        reply = yield scope.ask(other, value, quiet=True)
+        reply = yield from scope.ask(other, value, quiet=True)
         known = {message.id for message in sent}
         answer = reply if isinstance(reply, AIMessage) else messages_of(reply, known)[-1]
     except Exception as error:  # noqa: BLE001 - any client may raise anything; the error is the result

@@ -141,7 +141,7 @@ class ThreadHandle:
     def salted_scope(self) -> Steps[Scope]:
         """Return a scope whose texts have the thread's salt, as those of its runs."""
         saver = self.database.saver
-        found = yield Call.of(saver.get_tuple, saver.aget_tuple, self.config)
+        found = yield from Call.of(saver.get_tuple, saver.aget_tuple, self.config)
         salt = found.checkpoint["channel_values"].get("salt") if found else None
         return replace(self.scope(), salt=salt) if salt else self.scope()
 
@@ -177,7 +177,7 @@ class ThreadHandle:
         A handle with `writes` first commits what a crash left: a step, or input that no run took.
         """
         reading = Call.of(self.graph.get_state, self.graph.aget_state, self.config)
-        snapshot: StateSnapshot = yield reading
+        snapshot = yield from reading
         if not self.writes:
             return (yield from self._trusted(snapshot))
         # A process may have died between a step's writes and its checkpoint: the state then shows
@@ -186,14 +186,14 @@ class ThreadHandle:
             # Commits a step whose writes are stored, and takes no other.
             options = {**self.run_options(), "durability": "sync", "interrupt_before": "*"}
             graph: Any = self.graph
-            yield Call.of(graph.invoke, graph.ainvoke, Trusted(None), self.config, **options)
+            yield from Call.of(graph.invoke, graph.ainvoke, Trusted(None), self.config, **options)
         elif lost := (yield from self._lost(snapshot)):
             # Also written as the graph's start, so that the turn is resumed at its first node.
             start: Any = Trusted({})
             yield from self.commit(lost, StateUpdate(start, START))
         else:
             return (yield from self._trusted(snapshot))
-        return (yield from self._trusted((yield reading)))
+        return (yield from self._trusted((yield from reading)))
 
     def _trusted(self, snapshot: StateSnapshot) -> Steps[StateSnapshot]:
         values: Any = snapshot.values
@@ -385,4 +385,4 @@ class ThreadHandle:
         values: Any = Trusted(dict(update))
         step = [StateUpdate(values, _END), *others]
         graph = self.graph
-        yield Call.of(graph.bulk_update_state, graph.abulk_update_state, self.config, [step])
+        yield from Call.of(graph.bulk_update_state, graph.abulk_update_state, self.config, [step])

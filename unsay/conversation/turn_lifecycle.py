@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import START
-from langgraph.store.base import Item
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from unsay.conversation.results import Reply, reply_of, reply_to
@@ -95,7 +94,7 @@ def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> S
         turn_id, name = name, (yield from find_place(*thread.address, name))
     if name is None:
         return (yield from _find_offloaded(thread, state, turn_id))
-    item: Item | None = yield get_item(thread.store, branches_namespace(thread.thread_id), name)
+    item = yield from get_item(thread.store, branches_namespace(thread.thread_id), name)
     if item is None:
         return None
     branch = unpack(item.value)
@@ -257,8 +256,8 @@ def is_at_rest(thread: ThreadHandle) -> Steps[bool]:
 
     The transcript is not loaded for this. If it is at rest, no stopped turn can fit a new message.
     """
-    saver: Any = thread.graph.checkpointer
-    saved = yield Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
+    saver = thread.database.saver
+    saved = yield from Call.of(saver.get_tuple, saver.aget_tuple, thread.config)
     # The source of an update by a host or a verb is not "loop".
     if saved is None or saved.pending_writes or saved.metadata.get("source") != "loop":
         return False
@@ -408,7 +407,8 @@ def run_turn(thread: ThreadHandle, value: Any, turn_id: str | None = None) -> St
     """
     graph: Any = thread.graph
     options = {**thread.run_options(), "output_keys": thread.graph.stream_channels_list}
-    state = yield Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
+    run = Call.of(graph.invoke, graph.ainvoke, Trusted(value), thread.config, **options)
+    state = yield from run
     return (yield from _ended_turn(thread, state, tuple(state.get("__interrupt__", ())), turn_id))
 
 

@@ -222,10 +222,11 @@ def _made_by_loop(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps
     try:
         # Without a store only the checkpointer has the steps that finished.
         scope = scope if scope.store else at_steps(attempt.state, scope)
-        reply = yield scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
+        output = yield from scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
     except GraphInterrupt as raised:
         asked = [each for place in sorted(attempt.asked) for each in attempt.asked[place]]
         raise GraphInterrupt(asked or raised.args[0]) from None
+    reply = cast("Mapping[str, Any]", output)
     draft = with_findings(messages_of(reply, ()), reply.get("findings", {}))
     return draft, carried_of(reply), reply.get("manifests", {})
 

@@ -8,6 +8,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
 from typing_extensions import TypedDict
 
+from unsay.agent_state import with_own_state
 from unsay.context.compaction import Compaction, summary_message
 from unsay.context.exclusions import (
     cleared_ids,
@@ -35,7 +36,7 @@ from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
 from unsay.messages.validation import validate
-from unsay.model_factory import inner_of
+from unsay.model_factory import inner_of, resolve_model
 from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
 from unsay.operations.forget import pinned_ids
@@ -269,9 +270,11 @@ class AttemptContext:
 
         Its errors are raised; the strategy that asked handles them.
         """
-        scope = self.scope
-        chosen: Any = model or scope.services.summarizer
-        summarizer = yield off_loop(lambda: scope.services.resolved(chosen))
+        scope, services = self.scope, self.scope.services
+        chosen: Any = model or services.summarizer
+        summarizer = yield from off_loop(
+            lambda: with_own_state(resolve_model(chosen, services.settings))
+        )
         sendable_request = conform(list(request), opening=self.texts.opening)
         # The length tells several summaries of one attempt apart.
         key = f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}"
@@ -307,11 +310,11 @@ def attempt_context(
     Raises:
         ConfigurationError: The summarizer cannot be made.
     """
-    yield scope.resolve("summarizer")
+    yield from off_loop(lambda: scope.services.summarizer)
     counter = TokenCounter()
     if model is not None:
         counter = TokenCounter(
-            encode=(yield scope.resolve("encoder")),
+            encode=(yield from off_loop(lambda: scope.services.encoder)),
             vocabulary=vocabulary_of(scope.services.model_name),
             provider=scope.services.provider or "openai",
         )

@@ -7,7 +7,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.runnables import Runnable, RunnableBinding
 
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.history.runs import FailedRequest, keep_request
 from unsay.messages.content import text_of
 from unsay.runtime import Scope
@@ -117,7 +117,7 @@ def keep_failed_request(
     if scope.store is None or scope.thread_id is None:
         return
     turn: Turn = state["turn"]
-    model = yield scope.resolve("answerer")
+    model = yield from off_loop(lambda: scope.services.answerer)
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
     kept = FailedRequest(
         run_id=turn["run_id"],

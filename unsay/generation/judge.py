@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from unsay.context.overflow import is_context_overflow
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.history.token_usage import tokens_in
 from unsay.judging.heuristics import is_plainly_good, prejudge
@@ -238,7 +238,7 @@ def ask_judge(
         judge: One of a panel; `None` is the graph's judge.
     """
     try:
-        forms = (yield scope.resolve("judge_forms")) if judge is None else judge.forms
+        forms = judge.forms if judge else (yield from off_loop(lambda: scope.services.judge_forms))
         if not forms:
             return unscored("no judge is configured and the agent that answers is no chat model")
         # At temperature 0 the same request has the same reply.
@@ -272,7 +272,7 @@ def _ask_panel(
     if settings.judge_samples == 1 and not settings.judge_panel:
         return (yield from ask_judge(make_request, sample, scope, key=key))
     try:
-        panel = yield scope.resolve("judge_panel")
+        panel = yield from off_loop(lambda: scope.services.judge_panel)
     except Exception as error:  # noqa: BLE001 - a judge that cannot be made changes nothing
         scope.report_failure("judge_failed", error)
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
@@ -369,7 +369,7 @@ def ask_plainly(request: list[AnyMessage], scope: Scope, *, key: str) -> Steps[A
     `key` identifies the call, so that it is paid once after a crash. Raises `ModelReplyError` if
     there is no judge, and any error of the call, such as `BudgetExceededError`.
     """
-    forms: Sequence[JudgeForm] = yield scope.resolve("judge_forms")
+    forms = yield from off_loop(lambda: scope.services.judge_forms)
     plain = [form for form in forms if not form.structured]
     if not plain:
         raise ModelReplyError("No judge is configured, and the agent that answers is no chat model")

@@ -119,7 +119,9 @@ class ConversationToolNode(ToolNode):
         return await adrive(_call_tool(input, config or {}, run))
 
 
-def _call_tool(call: ToolCall, config: RunnableConfig, run: Callable[..., Call]) -> Steps[Any]:
+def _call_tool(
+    call: ToolCall, config: RunnableConfig, run: Callable[..., Call[object]]
+) -> Steps[object]:
     """Run a tool call with `run`; return what it gave in an earlier run that was not saved, if it did."""
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     draft: Draft = config["configurable"][CONFIG_KEY_READ]([*Draft.__annotations__])
@@ -128,12 +130,12 @@ def _call_tool(call: ToolCall, config: RunnableConfig, run: Callable[..., Call])
         return {"messages": known}
     state, place = _state_for_tools(draft, attempt), step.tool_calls.index(call)
     # Calls begin in their order, unless the machine is busy; without a pause 1 of 10 did not.
-    yield pause(20 * place)
+    yield from pause(20 * place)
     # Also a call of a turn that was stopped in it.
     attempt.scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
     given = ToolCallWithContext(__type="tool_call_with_context", tool_call=call, state=state)
     try:
-        output = yield run(given)
+        output = yield from run(given)
     except GraphInterrupt as raised:
         attempt.asked[place] = raised.args[0]
         raise
@@ -143,7 +145,7 @@ def _call_tool(call: ToolCall, config: RunnableConfig, run: Callable[..., Call])
     if results and len(step.tool_calls) > 1 and attempt.scope.address is not None:
         made = yield from entries_of_calls([step, *results], attempt.state, attempt.scope)
         name = attempt_name(attempt.state).of_call(step, place)
-        yield put_draft(*attempt.scope.address, name, {"messages": results}, made=made)
+        yield from put_draft(*attempt.scope.address, name, {"messages": results}, made=made)
     return output
 
 
@@ -295,7 +297,7 @@ def _store(draft: Draft, attempt: AttemptContext, made: Sequence[Entry] = ()) ->
     attempt.kept[:] = draft["messages"]
     keep_attempt(attempt.state, attempt.scope, attempt.kept, _values(draft))
     if attempt.scope.address is not None:
-        yield put_draft(*attempt.scope.address, attempt_name(attempt.state), draft, made=made)
+        yield from put_draft(*attempt.scope.address, attempt_name(attempt.state), draft, made=made)
 
 
 def _values(draft: Draft) -> dict[str, Any]:

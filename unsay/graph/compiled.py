@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import StateSnapshot, StateUpdate
+from langgraph.types import StateUpdate
 from pydantic import BaseModel
 
 from unsay.agent_state import input_names
@@ -221,7 +221,7 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         for _ in range(PASSED_ON_STATES):
             if place is None:
                 break
-            snapshot: StateSnapshot = yield Call.of(self.get_state, self.aget_state, place)
+            snapshot = yield from Call.of(self.get_state, self.aget_state, place)
             read = {name: snapshot.values[name] for name in others if name in snapshot.values}
             if others == read:
                 return

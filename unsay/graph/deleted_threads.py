@@ -46,7 +46,7 @@ def drop_deleted(
     # A node may run a graph on a thread of its own, which no server knows.
     is_served = _ON_SERVER in metadata and metadata.get("thread_id", run.thread_id) == run.thread_id
     ask = Call(blocking=lambda: False, awaitable=lambda: is_gone(run.thread_id))
-    gone = is_served and "run_id" in given and (yield ask)
+    gone = is_served and "run_id" in given and (yield from ask)
     place = place_of(graph, services, config)
     if not gone and not run.is_purged:
         if place is not None and run.stopped_early:
@@ -57,6 +57,6 @@ def drop_deleted(
         yield from purge_items(store, run.thread_id)
     if place is None:
         return
-    newest = None if gone else (yield place.stored(place.newest()))
+    newest = None if gone else (yield from place.stored(place.newest()))
     if gone or (yield from is_orphan(place, newest)):
-        yield Call.of(place.saver.delete_thread, place.saver.adelete_thread, run.thread_id)
+        yield from Call.of(place.saver.delete_thread, place.saver.adelete_thread, run.thread_id)

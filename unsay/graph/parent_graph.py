@@ -121,9 +121,7 @@ class Nested:
         """
         end: Any = self.watch.end
         if self.parents and end is None and self.keeps_state:
-            state: StateSnapshot = yield Call.of(
-                self.graph.get_state, self.graph.aget_state, self.config
-            )
+            state = yield from Call.of(self.graph.get_state, self.graph.aget_state, self.config)
             end = state.values
         for parent in self.parents if end else ():
             writes = _writes(parent, self.given, self.watch.start or end, end)
@@ -254,7 +252,7 @@ def _state_before(place: Place) -> Steps[StateSnapshot | None]:
     """Return the node's newest state before the state from which its parent goes on, if there is one."""
     began: Any = outermost(place.config["configurable"])._initial_checkpoint_config
     # A copy of an earlier state, or an update of one, is newer than what the node did after it.
-    while (found := (yield place.stored(began))) is not None:
+    while (found := (yield from place.stored(began))) is not None:
         if found.metadata["source"] not in ("update", "fork") or found.parent_config is None:
             break
         began = found.parent_config

@@ -83,7 +83,7 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
         known = _HOLDS.get(loop)
         shared = _HOLDS.setdefault(loop, Future())
     if known is not None:
-        theirs: Hold = yield Call(
+        theirs = yield from Call(
             blocking=known.result,
             awaitable=lambda: asyncio.shield(asyncio.wrap_future(known)),
         )
@@ -214,11 +214,11 @@ class Run:
                 states = yield from self._newest(LAST_LOOK)
                 if theirs is not None and not _builds_on(states, theirs):
                     follow_or_refuse(states[0], self.thread_id)
-                    yield self._copy(theirs, _term(hold))
+                    yield from self._copy(theirs, _term(hold))
             finally:
                 yield from hold.end()
 
-    def _copy(self, state: CheckpointTuple, term: int) -> Call:
+    def _copy(self, state: CheckpointTuple, term: int) -> Call[RunnableConfig]:
         new = empty_checkpoint()
         copied = cast("Checkpoint", {**state.checkpoint, "id": new["id"], "ts": new["ts"]})
         made = {**state.metadata, "source": "fork", HELD: term, **HAS_TERM}
@@ -245,8 +245,7 @@ class Run:
                 await asyncio.sleep(0.001)
             return True
 
-        done: bool = yield Call(blocking=blocking, awaitable=awaited)
-        return done
+        return (yield from Call(blocking=blocking, awaitable=awaited))
 
     def _newest_of_others(self) -> Steps[CheckpointTuple | None]:
         """Return the newest state with a turn on which this run does not build; `None` without one.
@@ -284,7 +283,7 @@ class Run:
         read = Call.listing(self.saver.list, self.saver.alist, config, filter=metadata, limit=limit)
         found: list[CheckpointTuple] = []
         with suppress(NotImplementedError):
-            found = yield read
+            found = yield from read
         return found
 
 

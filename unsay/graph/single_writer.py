@@ -63,7 +63,7 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
         unreleased: The newest term whose owner did not release it, and so may still write.
         lost: The term that the caller lost during its run; `None` before a run.
     """
-    found = yield place.stored(place.newest())
+    found = yield from place.stored(place.newest())
     if found is None or (lost is None and _term(found) > unreleased + LATE_TERMS):
         return
     follow_or_refuse(found, place.thread_id)

@@ -51,12 +51,12 @@ def drop_failed_decision(saver: BaseCheckpointSaver[Any], snapshot: StateSnapsho
     # in memory lists all states of the graph before them.
     thread_id = snapshot.config["configurable"]["thread_id"]
     thread: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    listed: list[CheckpointTuple] = yield Call.listing(saver.list, saver.alist, thread)
+    listed = yield from Call.listing(saver.list, saver.alist, thread)
     for stored in listed:
         for task_id, answers in _failed(stored):
             # Without the error the task's next answer would not count as failed.
             writes = [(_ANSWERS, answers[:-1]), (_ERROR, None)]
-            yield Call.of(saver.put_writes, saver.aput_writes, stored.config, writes, task_id)
+            yield from Call.of(saver.put_writes, saver.aput_writes, stored.config, writes, task_id)
 
 
 def _failed(stored: CheckpointTuple) -> Iterator[tuple[str, list[Any]]]:
@@ -122,7 +122,7 @@ class Place:
             stream_writer=lambda _: None,
         )
 
-    def stored(self, config: RunnableConfig) -> Call:
+    def stored(self, config: RunnableConfig) -> Call[CheckpointTuple | None]:
         """Return a call whose result is the `CheckpointTuple` that a configuration names, or `None`."""
         return Call.of(self.saver.get_tuple, self.saver.aget_tuple, config)
 
@@ -131,8 +131,7 @@ class Place:
 
         If it does not exist, the result has no values. Raises the errors of the checkpointer.
         """
-        found: StateSnapshot = yield Call.of(self.graph.get_state, self.graph.aget_state, config)
-        return found
+        return (yield from Call.of(self.graph.get_state, self.graph.aget_state, config))
 
     def history(self, config: RunnableConfig, **options: Any) -> Steps[list[StateSnapshot]]:
         """Return the states of the thread of a configuration, newest first.
@@ -140,8 +139,7 @@ class Place:
         `options` are those of LangGraph's `get_state_history`, such as `limit`.
         """
         read, awaited = self.graph.get_state_history, self.graph.aget_state_history
-        found: list[StateSnapshot] = yield Call.listing(read, awaited, config, **options)
-        return found
+        return (yield from Call.listing(read, awaited, config, **options))
 
     def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
         """Write one new state after the state that the host named; return its configuration.
@@ -150,7 +148,7 @@ class Place:
         """
         # Not the method of `HostGraph`: it would check the update as a host's, and call this again.
         graph = CompiledStateGraph
-        made: RunnableConfig = yield Call.of(
+        made = yield from Call.of(
             partial(graph.bulk_update_state, self.graph),
             partial(graph.abulk_update_state, self.graph),
             self.config,
@@ -247,7 +245,7 @@ def rejoin(place: Place) -> Steps[None]:
     `DatabaseCorruptError` or `EventLogGapError` if the deleted messages cannot be read,
     `ConflictError` if the clock is so far behind that a new state would be lost.
     """
-    newest: CheckpointTuple | None = yield place.stored(place.newest())
+    newest = yield from place.stored(place.newest())
     follow_or_refuse(newest, place.thread_id)
     if newest is None or not (yield from is_orphan(place, newest)):
         return
@@ -274,7 +272,7 @@ def is_orphan(place: Place, newest: CheckpointTuple | None) -> Steps[bool]:
     # An update with a full copy may build on a state that our own saver deleted.
     is_whole = "messages" in newest.checkpoint["channel_values"]
     is_copy = is_whole and newest.metadata["source"] != "loop"
-    return not is_copy and (yield place.stored(newest.parent_config)) is None
+    return not is_copy and (yield from place.stored(newest.parent_config)) is None
 
 
 def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]:
@@ -284,7 +282,7 @@ def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]
     messages.
     """
     read = Call.listing(place.saver.list, place.saver.alist, place.newest(), before=orphan)
-    listed: list[CheckpointTuple] = yield read
+    listed = yield from read
     ids = {each.config["configurable"]["checkpoint_id"] for each in listed}
     for each in listed:
         parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
@@ -361,13 +359,13 @@ def _target(place: Place) -> Steps[StateSnapshot | None]:
     """
     if place.named is None:
         return None
-    if (yield place.stored(place.config)) is None:
+    if (yield from place.stored(place.config)) is None:
         raise UnknownCheckpointError(
             f"Thread {place.thread_id!r} has no state with the checkpoint_id {place.named!r}: it was "
             "pruned, or never existed. Take an id from get_state_history; nothing was changed"
         )
-    newest = yield place.stored(place.newest())
-    if newest.config["configurable"]["checkpoint_id"] == place.named:
+    newest = yield from place.stored(place.newest())
+    if newest and newest.config["configurable"]["checkpoint_id"] == place.named:
         return None
     return (yield from place.snapshot(place.config))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage
-from langgraph.store.base import BaseStore, Item, SearchItem
+from langgraph.store.base import BaseStore, SearchItem
 
 from unsay.context.topics import live_topics, with_summary_of
 from unsay.effects import Steps
@@ -276,7 +276,7 @@ def unpack(value: dict[str, Any]) -> StoredBranch:
 def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBranch]) -> Steps[None]:
     """Write branches, also over stored ones with the same ids; raises the error of `pack`."""
     for branch in branches:
-        yield put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
+        yield from put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
@@ -334,7 +334,7 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
         return
     old = yield from get_items(store, _turns_namespace(thread_id), list(buckets))
     values = {key: {**old.get(key, {}), **buckets[key]} for key in buckets}
-    yield put_items(store, _turns_namespace(thread_id), values)
+    yield from put_items(store, _turns_namespace(thread_id), values)
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
@@ -344,7 +344,7 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
     look into the state first. Raises `DatabaseCorruptError` if the item is damaged.
     """
     digest = digest_of(turn_id)[:DIGEST_CHARS]
-    item: Item | None = yield get_item(store, _turns_namespace(thread_id), _bucket(digest))
+    item = yield from get_item(store, _turns_namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
 
 

@@ -109,7 +109,7 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.result in results)
 
 
-def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call:
+def put_entries(store: BaseStore, thread_id: str, entries: Sequence[Entry]) -> Call[object]:
     """Return a `Call` that stores entries in one transaction; one of the same key is replaced.
 
     Raises `InputError` if an argument or a result in an entry cannot be stored.

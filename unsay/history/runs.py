@@ -77,14 +77,14 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
         "messages": [message_to_dict(message) for message in value.pop("messages")],
         "payload": value.pop("payload"),
     }
-    yield put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
+    yield from put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
     times = yield from read_items(
         store, namespace, lambda item: (item.value.get("at", ""), item.key)
     )
     # The new one is kept, even if the clock is behind.
     oldest = [old_key for _, old_key in sorted(times) if old_key != key][: 1 - MOST_KEPT]
     if oldest:
-        yield drop_items(store, namespace, oldest)
+        yield from drop_items(store, namespace, oldest)
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
@@ -334,11 +334,11 @@ def open_run(
             f"not for {turn_id!r} under {parent_run_id!r}: give the new run a different id"
         )
     refuse_ended((yield from find_session(store, thread_id)))
-    yield put_run(store, new)
+    yield from put_run(store, new)
     return new
 
 
-def put_run(store: BaseStore, run: Run) -> Call:
+def put_run(store: BaseStore, run: Run) -> Call[None]:
     """Return a call that writes or replaces a run, as plain JSON without empty fields."""
     given = {name: getattr(run, name) for name in sorted(_FIELDS)}
     value = {name: item for name, item in given.items() if item is not None and item != {}}
@@ -349,7 +349,7 @@ def put_run(store: BaseStore, run: Run) -> Call:
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
     """Return a run; `None` if it does not exist. `DatabaseCorruptError` if its item is no run."""
-    item = yield get_item(store, runs_namespace(thread_id), run_id)
+    item = yield from get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
 

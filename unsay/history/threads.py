@@ -120,7 +120,7 @@ def _read_item(store: BaseStore, thread_id: str) -> Steps[Item | None]:
     A thread can go on without its entry, which only lists it: the next turn writes it again.
     """
     try:
-        item: Item | None = yield get_item(store, THREADS, thread_id)
+        item = yield from get_item(store, THREADS, thread_id)
     except DatabaseCorruptError as error:
         LOG.warning(
             "thread=%r reason=%r the entry of the thread is damaged: its title, labels and waiting input "
@@ -156,7 +156,7 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     """
     session = yield from find_session(store, thread_id)
     if session is None:
-        yield get_item(store, THREADS, thread_id)  # raises the error of a damaged item
+        yield from get_item(store, THREADS, thread_id)  # raises the error of a damaged item
         raise UnknownThreadError(
             f"There is no thread {thread_id!r}: list the threads to see their ids, or begin this one "
             "with its first message"
@@ -227,7 +227,7 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     # Fields that `ThreadInfo` does not have, such as `pending_input`, stay.
     kept = {} if item is None or entry_of(item) is None else item.value
     value = {**blank, **kept, "updated_at": now, **changes}
-    yield put_item(store, THREADS, thread_id, value)
+    yield from put_item(store, THREADS, thread_id, value)
     return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})
 
 
@@ -286,8 +286,8 @@ def purge_thread(database: Database, thread_id: str) -> Steps[Purged]:
     `DatabaseLockedError` if another process uses the file: purge again, to delete the bytes too.
     """
     forget(thread_id)
-    purged: Purged = yield off_loop(lambda: database.erase(thread_id))
-    yield off_loop(database.scrub)
+    purged = yield from off_loop(lambda: database.erase(thread_id))
+    yield from off_loop(database.scrub)
     return purged
 
 
@@ -304,15 +304,15 @@ def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
         namespace = thread_namespace(kind, thread_id)
         keys = yield from read_items(store, namespace, lambda item: item.key)
         if keys:
-            yield drop_items(store, namespace, keys)
+            yield from drop_items(store, namespace, keys)
         items += len(keys)
     # The entry in the list of threads comes last: after a crash it still names the thread.
     try:
-        is_listed = (yield get_item(store, THREADS, thread_id)) is not None
+        is_listed = (yield from get_item(store, THREADS, thread_id)) is not None
     except DatabaseCorruptError:
         is_listed = True
     if is_listed:
-        yield drop_items(store, THREADS, [thread_id])
+        yield from drop_items(store, THREADS, [thread_id])
         items += 1
     return Purged(checkpoints=0, writes=0, items=items)
 

@@ -52,7 +52,7 @@ def put_draft(
     *,
     verdict: Verdict | None = None,
     made: Sequence[Entry] = (),
-) -> Call:
+) -> Call[object]:
     """Return a call that stores an attempt's draft so far.
 
     `draft` is the state of the tool loop. `verdict` is the one that rejected the draft; `None` if
@@ -80,7 +80,7 @@ def find_draft(
     The verdict is `None` if the draft was not finished; the draft may then end with the results of
     some calls of its last message. Raises `DatabaseCorruptError` if an item is damaged.
     """
-    item = yield get_item(store, _namespace(thread_id), attempt.key)
+    item = yield from get_item(store, _namespace(thread_id), attempt.key)
     if item is None or item.value["attempt"] != attempt.name:
         return None
     draft = {**thaw(item.value["values"]), "messages": thaw_messages(item.value["messages"])}

@@ -252,7 +252,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
         fallback = request.scope.services.sole(_fallbacks)
-        models[other] = request.fallback((yield off_loop(lambda: fallback(other))))
+        models[other] = request.fallback((yield from off_loop(lambda: fallback(other))))
     if request.is_limited:
         reply = yield from _paid(request, models)
     else:
@@ -300,7 +300,7 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     if delay:
         level = pressure(check.usage)
         scope.emit("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
-        yield pause(delay)
+        yield from pause(delay)
     charged = _Charged()
     try:
         reply = yield from _asked(request, models, charged)
@@ -401,7 +401,7 @@ def _asked(request: ModelRequest, models: Mapping[str, Model], charged: _Charged
     if not is_single:  # its own calls would wait for the place that it occupies
         ((name, call),) = calls.items()
         try:
-            return whole((yield call), request.value)
+            return whole((yield from call), request.value)
         except Exception as error:  # an agent may raise any class
             # An interrupted agent goes on later, and its reply then has these messages too.
             charged.replies.extend([] if isinstance(error, GraphBubbleUp) else heard.replies)
@@ -422,7 +422,7 @@ def _heard_by(handler: BaseCallbackHandler, scope: Scope) -> Scope:
     return replace(scope, config={**scope.config, "callbacks": callbacks})
 
 
-def _after(first: Callable[[], None], call: Call) -> Call:
+def _after(first: Callable[[], None], call: Call[T]) -> Call[T]:
     def blocking() -> Any:
         first()
         return call.blocking()

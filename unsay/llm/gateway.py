@@ -34,6 +34,8 @@ from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
 
+T = TypeVar("T")
+
 
 def replies_in(reply: Any, value: Any) -> list[AIMessage]:
     """Return the messages of models in a reply, without those of the prompt (`value`)."""
@@ -176,7 +178,7 @@ class ConnectionClosedError(ConnectionError):
     """The stream of a reply ended before the reply did."""
 
 
-def whole(reply: Any, value: Any = None) -> Any:
+def whole(reply: T, value: Any = None) -> T:
     """Return the reply to `value`; `ConnectionClosedError` if it has no end: it is half an answer."""
     if any(map(has_no_end, replies_in(reply, value))):
         raise ConnectionClosedError("the stream ended before the reply did")
@@ -243,9 +245,6 @@ def _status_of(error: Exception) -> int | None:
     return next((each for each in found if isinstance(each, int)), None)
 
 
-T = TypeVar("T")
-
-
 class FairSemaphore:
     """Admits a number of callers at once, and the others in the order in which they came."""
 
@@ -302,7 +301,7 @@ class FairSemaphore:
     def _wait(self, turn: Future[None]) -> Steps[None]:
         seconds = self._wait_seconds
         try:
-            yield Call(
+            yield from Call(
                 blocking=lambda: turn.result(timeout=seconds),
                 awaitable=lambda: asyncio.wait_for(asyncio.wrap_future(turn), timeout=seconds),
             )
@@ -317,7 +316,7 @@ class FairSemaphore:
 News = Literal["succeeded", "failed", "withdrawn"]
 
 
-def pause(milliseconds: int) -> Call:
+def pause(milliseconds: int) -> Call[None]:
     """Return a call that waits without blocking an event loop; used for backpressure."""
     seconds = milliseconds / 1_000
     return Call(blocking=lambda: time.sleep(seconds), awaitable=lambda: asyncio.sleep(seconds))
@@ -367,7 +366,7 @@ class Gate:
         """Return the circuit breaker of a model; a new one if the model was not called yet."""
         return self._circuits.get(model) or Circuit(policy=self._policy)
 
-    def through(self, calls: Mapping[str, Call], charged: list[str] | None = None) -> Steps[Any]:
+    def through(self, calls: Mapping[str, Call[T]], charged: list[str] | None = None) -> Steps[T]:
         """Call one model after the other until one replies, once the queue has a place.
 
         The next model is called only if the one before could not be reached. The names of models
@@ -377,7 +376,7 @@ class Gate:
         charged = [] if charged is None else charged
         return (yield from self._semaphore.through(lambda: self._first_answer(calls, charged)))
 
-    def _first_answer(self, calls: Mapping[str, Call], charged: list[str]) -> Steps[Any]:
+    def _first_answer(self, calls: Mapping[str, Call[T]], charged: list[str]) -> Steps[T]:
         """Call the models in order until one is available; skip those whose circuit is open.
 
         Raises:
@@ -394,7 +393,7 @@ class Gate:
                 self._circuits[model] = admitted
             news: News = "withdrawn"
             try:
-                result = whole((yield call))
+                result = whole((yield from call))
                 news = "succeeded"
                 return result
             except Exception as error:

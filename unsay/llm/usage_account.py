@@ -39,7 +39,7 @@ WITHOUT_STORE = 1_000  # accounts that the process keeps if there is no store
 _namespace = partial(thread_namespace, "budgets")
 
 
-def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) -> Call:
+def save_usage_account(store: BaseStore, thread_id: str, account: UsageAccount) -> Call[None]:
     """Return a call that writes a thread's account to the store."""
     # Not in the state: a fork from an earlier checkpoint would undo what was spent since then.
     return put_item(store, _namespace(thread_id), ACCOUNT, account)
@@ -50,7 +50,7 @@ def load_usage_account(store: BaseStore, thread_id: str) -> Steps[UsageAccount]:
 
     Raises `DatabaseCorruptError` if its item is damaged.
     """
-    item = yield get_item(store, _namespace(thread_id), ACCOUNT)
+    item = yield from get_item(store, _namespace(thread_id), ACCOUNT)
     return new_usage_account() if item is None else cast("UsageAccount", item.value)
 
 
@@ -145,7 +145,7 @@ class ThreadAccount:
             before = settle(before, amount, key=held["key"], place=place)
         after, result = make(before)
         if after != before:
-            yield save_usage_account(self._store, self._thread_id, after)
+            yield from save_usage_account(self._store, self._thread_id, after)
         return result
 
 
@@ -196,8 +196,8 @@ def note_spent(scope: Scope, tally: dict[str, Tally]) -> Steps[None]:
     if scope.in_graph:
         scope.step_log.spent = merged(scope.step_log.spent, tally)
     elif not scope.is_reader and scope.store is not None and scope.thread_id is not None:
-        before = yield from spent_outside(scope.store, scope.thread_id)
-        yield put_item(scope.store, _namespace(scope.thread_id), _OUTSIDE, merged(before, tally))
+        total = merged((yield from spent_outside(scope.store, scope.thread_id)), tally)
+        yield from put_item(scope.store, _namespace(scope.thread_id), _OUTSIDE, total)
 
 
 def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
@@ -206,5 +206,5 @@ def spent_outside(store: BaseStore, thread_id: str) -> Steps[dict[str, Tally]]:
     With a budget its account counts them as well. Raises `DatabaseCorruptError` if the item with
     them is damaged.
     """
-    item = yield get_item(store, _namespace(thread_id), _OUTSIDE)
+    item = yield from get_item(store, _namespace(thread_id), _OUTSIDE)
     return {} if item is None else dict(item.value)

@@ -74,7 +74,7 @@ def _detected(scope: Scope, question: str, known: KnownTopics) -> Steps[TopicShi
     """
     detect, limit = scope.services.detector.detect, scope.settings.part_timeout_seconds
     try:
-        shift: TopicShift = yield user_call(
+        shift = yield from user_call(
             detect, question, known.current, known.others, timeout_seconds=limit
         )
         check_shift(shift, [topic.topic_id for topic in known.others])

@@ -4,7 +4,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from unsay.context.reminders import counted, due
 from unsay.context.view import Hints
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetDeclinedError, EmptyAnswerError, ModelReplyError
 from unsay.events.event_types import split_message
 from unsay.generation.attempt import REWRITTEN, confirm_blame, judge_draft, make_draft, rewritten_in
@@ -144,7 +144,7 @@ def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
     """
     turn = state["turn"]
     report = yield from not_undone(rejected_messages(turn), scope)
-    model = yield scope.resolve("answerer")
+    model = yield from off_loop(lambda: scope.services.answerer)
     earlier = yield from load_opened(state, scope)
     counts = state.get("reminders", {})
     reminders = due(scope.services.reminders, counts, turn=turn["number"], run_id=turn["run_id"])

@@ -9,7 +9,7 @@ from langchain_core.runnables import Runnable
 from unsay.context.exclusions import forgotten_ids, without_forgotten
 from unsay.context.summaries import lines_of, local_summary
 from unsay.context.topics import by_topic, current_topic_id
-from unsay.effects import Steps
+from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, SummarizationError
 from unsay.events import event_types
 from unsay.history.branch import LiveBranch
@@ -110,7 +110,7 @@ def _summary_of_model(
     if scope.settings.summaries == "local" or scope.step_log.summaries_paused:
         return ""
     try:
-        model = yield scope.resolve("summarizer")
+        model = yield from off_loop(lambda: scope.services.summarizer)
         if model is None:
             return ""
         reply = yield from ask_summarizer(scope, model, request(), key=key)
@@ -158,7 +158,7 @@ def ask_summarizer(
 def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Steps[str]:
     """Return a model's title; empty without a model, or if it fails, which is logged."""
     try:
-        model = yield scope.resolve("titler")
+        model = yield from off_loop(lambda: scope.services.titler)
         if model is None:
             return ""
         asked = ModelRequest(

@@ -177,7 +177,7 @@ def _failed_before(calls: Iterable[Compensation], state: State, scope: Scope) ->
 
 def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
     if entries and scope.address is not None:
-        yield put_entries(*scope.address, entries)
+        yield from put_entries(*scope.address, entries)
 
 
 def _reversal_for(call: Compensation, scope: Scope) -> Reversal:
@@ -428,7 +428,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
         awaitable=lambda: reversal.undo_async(call.args, result),
     )
     try:
-        yield undo
+        yield from undo
         ended = entry.to("done")
     except Exception as error:  # noqa: BLE001 - a tool's own code may raise anything; it is reported
         ended = entry.to("failed", f"{type(error).__name__}: {error}")

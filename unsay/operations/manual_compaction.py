@@ -135,7 +135,7 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
 
     Raises `ConfigurationError` if the summarizer that the settings name cannot be made.
     """
-    yield scope.resolve("summarizer")
+    yield from off_loop(lambda: scope.services.summarizer)
     settings, services = scope.settings, scope.services
     messages, segments = state["messages"], state.get("segments", [])
     forgotten, texts = state.get("forgotten", []), scope.texts(messages)
@@ -148,7 +148,7 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
 
     def ask(request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
         chosen: Any = model or services.summarizer
-        summarizer = yield off_loop(lambda: resolve_model(chosen, settings))
+        summarizer = yield from off_loop(lambda: resolve_model(chosen, settings))
         key = f"compact-{sum(map(is_answer, messages))}-{steps_so_far}"
         own_request = conform(list(request), opening=texts.opening)
         tokens = settings.summary_tokens

@@ -149,7 +149,7 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     place = Head(page_id=head["page_id"], count=head["count"])
     if events:
         page = make_page(head, events)
-        yield put_page(*scope.address, page)
+        yield from put_page(*scope.address, page)
         place = head_of(page)
     transcript, digest = _continued(state.get("messages", []), digest, writes, new)
     event_log = EventLogHead(

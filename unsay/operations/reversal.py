@@ -81,7 +81,7 @@ def archive_steps(state: State, scope: Scope) -> Steps[Update]:
     if scope.address is None:
         return Update(operations=steps[-WITHOUT_STORE:])
     page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
-    yield _older_steps(*scope.address).put(page)
+    yield from _older_steps(*scope.address).put(page)
     return Update(operations=steps[-NEWEST:], older_steps=page.id)
 
 

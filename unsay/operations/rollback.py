@@ -132,7 +132,7 @@ def load_branches(
         item = None
         if name not in inline and scope.address is not None:
             store, thread_id = scope.address
-            item = yield get_item(store, branches_namespace(thread_id), name)
+            item = yield from get_item(store, branches_namespace(thread_id), name)
         branch = inline.get(name) if item is None else unpack(item.value)
         if branch is None:
             raise ConflictError(

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.store.base import GetOp
+from langgraph.store.base import GetOp, Item
 
 from unsay.context.topics import current_topic_id
 from unsay.effects import Call, Steps
@@ -59,7 +59,7 @@ def copy_stored(state: State, scope: Scope) -> Steps[None]:
         source = thread_namespace(kind, str(original))
         found = yield from read_items(store, source, lambda item: (item.key, item.value))
         if found:
-            yield put_items(store, thread_namespace(kind, thread_id), dict(found))
+            yield from put_items(store, thread_namespace(kind, thread_id), dict(found))
 
 
 def at_home(state: State, scope: Scope) -> Update:
@@ -197,17 +197,18 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
     keys = [(THREADS, thread_id), (runs_namespace(thread_id), run_id)]
     reads = [GetOp(namespace=namespace, key=key) for namespace, key in keys]
     try:
-        entry, item = yield Call.of(store.batch, store.abatch, reads)
+        found = yield from Call.of(store.batch, store.abatch, reads)
+        entry, item = cast("list[Item | None]", found)
         session = entry_of(entry) if entry else None
     except DatabaseCorruptError:  # read apart: a run goes on without the thread's entry
         session = yield from find_session(store, thread_id)
-        item = yield get_item(store, runs_namespace(thread_id), run_id)
+        item = yield from get_item(store, runs_namespace(thread_id), run_id)
     refuse_ended(session)
     known = checked_run(item, thread_id, run_id)
     if known is not None and known.status == "completed":
         return scope
     if known is not None and known.status == "running":
-        yield put_run(store, resume(known, now=scope.now()))
+        yield from put_run(store, resume(known, now=scope.now()))
     return replace(scope, run_id=run_id)
 
 
@@ -353,4 +354,4 @@ def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
         return
     changed = change(run, scope.now())
     if changed != run:
-        yield put_run(scope.address[0], changed)
+        yield from put_run(scope.address[0], changed)

@@ -48,7 +48,7 @@ def keep_stopped(state: State, scope: Scope) -> Steps[None]:
     ids = {message.id for message in waiting}
     kept = [*(each for each in earlier if each.id not in ids), *waiting]
     value = {"messages": freeze_messages(kept)}
-    yield put_item(store, thread_namespace("stopped", thread_id), KEY, value)
+    yield from put_item(store, thread_namespace("stopped", thread_id), KEY, value)
 
 
 def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Steps[list[AnyMessage]]:
@@ -75,7 +75,7 @@ def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Step
     ]
     if not left:
         store, thread_id = scope.address
-        yield drop_items(store, thread_namespace("stopped", thread_id), [KEY])
+        yield from drop_items(store, thread_namespace("stopped", thread_id), [KEY])
     return left
 
 
@@ -85,13 +85,13 @@ def _stored(scope: Scope) -> Steps[list[AnyMessage]]:
     store, thread_id = scope.address
     namespace = thread_namespace("stopped", thread_id)
     try:
-        item = yield get_item(store, namespace, KEY)
+        item = yield from get_item(store, namespace, KEY)
         return (
             [] if item is None else cast("list[AnyMessage]", thaw_messages(item.value["messages"]))
         )
     except DatabaseCorruptError as error:  # The thread must not stay unusable because of it.
         scope.emit("segment_lost", error=str(error))
-        yield drop_items(store, namespace, [KEY])
+        yield from drop_items(store, namespace, [KEY])
         return []
 
 

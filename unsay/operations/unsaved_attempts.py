@@ -89,7 +89,7 @@ def store_rejected(
     """
     if scope.services.tool_loop is not None and scope.address is not None:
         values = {**values, "messages": draft}
-        yield put_draft(*scope.address, attempt_name(state), values, verdict=verdict)
+        yield from put_draft(*scope.address, attempt_name(state), values, verdict=verdict)
 
 
 def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
@@ -195,7 +195,7 @@ def forget_steps(state: State, scope: Scope) -> Steps[None]:
     config = at_steps(state, scope).config
     if saver := config["configurable"].get(keys.CONFIG_KEY_CHECKPOINTER):
         metadata = {"source": "update", "step": -1, "parents": {}}
-        yield Call.of(saver.put, saver.aput, config, empty_checkpoint(), metadata, {})
+        yield from Call.of(saver.put, saver.aput, config, empty_checkpoint(), metadata, {})
 
 
 def _name(state: State, place: QuestionPlace) -> str:

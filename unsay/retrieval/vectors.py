@@ -64,9 +64,9 @@ def embed(
     for start in range(0, len(missing), BATCH):
         keys = missing[start : start + BATCH]
         wanted = [texts[key] for key in keys]
-        vectors = yield _call(embeddings, "embed_documents", wanted, timeout_seconds)
+        vectors = yield from _call(embeddings, "embed_documents", wanted, timeout_seconds)
         found.update(zip(keys, _packed(vectors, len(keys), embeddings), strict=True))
-    asked = yield _call(embeddings, "embed_query", question, timeout_seconds)
+    asked = yield from _call(embeddings, "embed_query", question, timeout_seconds)
     return Vectors(question=_packed([asked], 1, embeddings)[0], messages=found)
 
 
@@ -114,7 +114,7 @@ def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> E
     return embeddings
 
 
-def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float | None) -> Call:
+def _call(embeddings: Embeddings, name: str, value: Any, limit: float | None) -> Call[object]:
     """Return a call of the method `name` of embeddings, or of its async form, `a` and `name`.
 
     The embeddings may have only one of the two.
@@ -133,7 +133,7 @@ def _call(embeddings: Embeddings, name: str, value: Any, timeout_seconds: float 
     # LangChain's inherited async form would use the event loop's own Python threads, for which the
     # loop waits at its end.
     on_loop = user_call(sync if is_inherited else own, value)
-    return Call(blocking=blocking, awaitable=on_loop.awaitable, timeout_seconds=timeout_seconds)
+    return Call(blocking=blocking, awaitable=on_loop.awaitable, timeout_seconds=limit)
 
 
 def _packed(vectors: Any, count: int, embeddings: Embeddings) -> list[Any]:

@@ -72,7 +72,7 @@ def head_of(page: Page) -> Head:
     return Head(page_id=page.id, count=page.facts["count"])
 
 
-def put_page(store: BaseStore, thread_id: str, page: Page) -> Call:
+def put_page(store: BaseStore, thread_id: str, page: Page) -> Call[object]:
     """Return a call that writes a page; repeating it changes nothing."""
     return event_chain(store, thread_id).put(page)
 
@@ -106,7 +106,7 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     """
     namespace, key = event_log_namespace(thread_id), f"event-{digest_of(event['id'])}"
     body = digest_of(body_of(event))
-    known = yield get_item(store, namespace, key)
+    known = yield from get_item(store, namespace, key)
     if known is not None:
         # A crash before the commit leaves the key of an event whose page is not in the chain:
         # only a page that can be reached from the committed head proves that the event is there.
@@ -122,8 +122,8 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     page = make_page(head, [event])
     # The page comes first: a crash in between leaves a page that nothing refers to. The other way
     # round, the key would name a page that does not exist.
-    yield put_page(store, thread_id, page)
-    yield put_item(store, namespace, key, {"page": page.id, "body": body})
+    yield from put_page(store, thread_id, page)
+    yield from put_item(store, namespace, key, {"page": page.id, "body": body})
     return Appended(head=head_of(page), inserted=True)
 
 

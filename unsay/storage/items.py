@@ -47,7 +47,7 @@ def quoted(thread_id: str) -> str:
 
 def put_item(
     store: BaseStore, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]
-) -> Call:
+) -> Call[None]:
     """Return a call that writes an item, which is not indexed and never expires.
 
     A lone surrogate, which a store's JSON cannot hold, becomes `?` as in a checkpoint.
@@ -59,7 +59,7 @@ def put_item(
 
 def put_items(
     store: BaseStore, namespace: tuple[str, ...], values: Mapping[str, Mapping[str, Any]]
-) -> Call:
+) -> Call[object]:
     """Return a call that writes several items in one batch; `values` maps each key to its value.
 
     In unsay's databases a batch is one transaction. The items are not indexed and never expire;
@@ -70,7 +70,7 @@ def put_items(
 
 def put_in_namespaces(
     store: BaseStore, values: Mapping[tuple[str, ...], Mapping[str, Mapping[str, Any]]]
-) -> Call:
+) -> Call[object]:
     """Return a call that writes items of several namespaces in one batch, as `put_items` does."""
     ops = [
         PutOp(namespace=namespace, key=key, value=storable(value), index=False, ttl=None)
@@ -80,7 +80,7 @@ def put_in_namespaces(
     return Call.of(store.batch, store.abatch, ops)
 
 
-def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call:
+def get_item(store: BaseStore, namespace: tuple[str, ...], key: str) -> Call[Item | None]:
     """Return a call whose result is the `Item`, or `None` if it does not exist.
 
     In unsay's databases the call raises `DatabaseCorruptError` for a damaged item.
@@ -98,11 +98,11 @@ def get_items(
     if not keys:
         return {}
     ops = [GetOp(namespace=namespace, key=key, refresh_ttl=False) for key in keys]
-    items: list[Item | None] = yield Call.of(store.batch, store.abatch, ops)
-    return {item.key: item.value for item in items if item is not None}
+    items = yield from Call.of(store.batch, store.abatch, ops)
+    return {item.key: item.value for item in items if isinstance(item, Item)}
 
 
-def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call:
+def drop_items(store: BaseStore, namespace: tuple[str, ...], keys: Sequence[str]) -> Call[object]:
     """Return a call that deletes several items in one batch; missing keys are skipped."""
     ops = [PutOp(namespace=namespace, key=key, value=None) for key in keys]
     return Call.of(store.batch, store.abatch, ops)

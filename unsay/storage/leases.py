@@ -164,7 +164,9 @@ class Leases:
                         BUSY.format(thread_id=thread_id, where=where, wait_seconds=waited)
                     )
                 nap = min(pause, left)
-                yield Call(blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap))
+                yield from Call(
+                    blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap)
+                )
                 pause = min(2 * pause, LAST_PAUSE_SECONDS)
         except BaseException:  # also when cancelled: a row that stays would block the queue
             lease.release()
@@ -198,8 +200,7 @@ class Leases:
         With `waits` the request keeps its place in the queue until the next one, if this kind of
         lease has a queue.
         """
-        where: str = yield off_loop(partial(self._ask, lease, waits=waits))
-        return where
+        return (yield from off_loop(partial(self._ask, lease, waits=waits)))
 
     def _ask(self, lease: Any, *, waits: bool) -> str:
         """Do what `_request` does, with blocking calls."""

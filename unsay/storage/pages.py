@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from langgraph.store.base import BaseStore, Item
 
@@ -71,7 +71,7 @@ class Chain:
     hint: str = ""
     apart: bool = False
 
-    def put(self, page: Page) -> Call:
+    def put(self, page: Page) -> Call[object]:
         """Return a call that writes a page, which never expires; repeating it changes nothing."""
         assert page.body is not None  # noqa: S101 - a page that was made or read whole
         value = {"before": page.before, **page.facts, "body": page.digest}
@@ -164,10 +164,10 @@ class Chain:
         # Written before the old items are deleted: a crash in between leaves each page twice, with
         # the same content, and the other way round it would lose pages. The state refers to the newest
         # page, so its id is the key.
-        yield put_items(
+        yield from put_items(
             self.store, self.namespace, {loose[0].id: {"pages": freeze(values, dense=True)}}
         )
-        yield drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
+        yield from drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def _item(self, key: str) -> Steps[Item | None]:
         """Read the item of a page or a body; `None` if it is missing.
@@ -175,7 +175,7 @@ class Chain:
         Raises the chain's `error` if unsay's database finds the item damaged.
         """
         try:
-            return cast("Item | None", (yield get_item(self.store, self.namespace, key)))
+            return (yield from get_item(self.store, self.namespace, key))
         except DatabaseCorruptError as error:
             raise self.damaged(key.removesuffix(BODY)) from error
 

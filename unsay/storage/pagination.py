@@ -138,12 +138,12 @@ def scan(
     values: dict[tuple[tuple[str, ...], str], T | None] = {}
     under, fields = tuple(namespace), dict(equal) if equal else None
 
-    def search(offset: int) -> Call:
+    def search(offset: int) -> "Call[list[SearchItem]]":
         return Call.of(store.search, store.asearch, under, filter=fields, limit=PAGE, offset=offset)
 
     offset = furthest = 0
     while True:
-        page = yield search(offset)
+        page = yield from search(offset)
         if offset and (not page or (page[0].namespace, page[0].key) not in values):
             offset = max(0, offset - PAGE + 1)
             continue
@@ -153,7 +153,7 @@ def scan(
             break
         offset += PAGE - 1
     if furthest:
-        front = yield search(0)
+        front = yield from search(0)
         values |= {(item.namespace, item.key): read(item) for item in front}
     return [value for value in values.values() if value is not None]
 

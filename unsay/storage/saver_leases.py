@@ -119,14 +119,14 @@ class SaverLeases(KeptLeases):
         checkpoint["id"] = place["configurable"]["checkpoint_id"]
         metadata: Any = {"source": "update", "step": -1}
         anywhere = _place(lease.thread_id)
-        yield Call.of(saver.put, saver.aput, anywhere, checkpoint, metadata, {})
+        yield from Call.of(saver.put, saver.aput, anywhere, checkpoint, metadata, {})
         claim = [("claim", self._claim(lease))]
-        yield Call.of(saver.put_writes, saver.aput_writes, place, claim, CLAIM)
+        yield from Call.of(saver.put_writes, saver.aput_writes, place, claim, CLAIM)
         newest, holder = yield from self._newest(lease.thread_id)
         if newest != term or holder is None or holder["id"] != lease.claim_id:
             return _where(holder)
         lease.token = term
-        lease.loop = yield Call(
+        lease.loop = yield from Call(
             blocking=lambda: None,
             awaitable=lambda: asyncio.sleep(0, asyncio.get_running_loop()),
         )
@@ -144,7 +144,7 @@ class SaverLeases(KeptLeases):
         writer ended before it claimed the lease.
         """
         saver = self._saver
-        found: Any = yield Call.of(saver.get_tuple, saver.aget_tuple, _place(thread_id))
+        found = yield from Call.of(saver.get_tuple, saver.aget_tuple, _place(thread_id))
         if found is None:
             return 0, None
         writes = {task: value for task, _, value in found.pending_writes or ()}

@@ -81,7 +81,7 @@ def put_page(
     }
     facts = {"older": before, "turns": turns, "ids": ids}
     page = make_page(None if before is None else before["page_id"], facts, body)
-    yield segment_chain(store, thread_id).put(page)
+    yield from segment_chain(store, thread_id).put(page)
     return _segment(page, messages, body)
 
 

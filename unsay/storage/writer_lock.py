@@ -47,7 +47,7 @@ class Hold:
         self.release()
         done = None if self.lease is None else self.lease.done
         if done is not None:  # else, as outside of an event loop, `release` has waited
-            yield Call(
+            yield from Call(
                 blocking=done.done,
                 awaitable=lambda: asyncio.wait(
                     [asyncio.wrap_future(done)], timeout=RELEASE_SECONDS
@@ -124,7 +124,7 @@ class WriterLock:
                 place.set_result(None)
         try:
             if not place.done():
-                yield Call(
+                yield from Call(
                     blocking=lambda: place.result(timeout=wait_seconds),
                     awaitable=lambda: asyncio.wait_for(
                         asyncio.wrap_future(place), timeout=wait_seconds
