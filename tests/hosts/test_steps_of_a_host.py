@@ -224,6 +224,31 @@ def test_a_question_that_an_update_asks_is_one_step_with_its_answer() -> None:
         assert ["One?", "Two?"] == texts(conversation)[::2]
 
 
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+@pytest.mark.parametrize("part", [slice(1), slice(1, 3)], ids=["question", "call"])
+@pytest.mark.parametrize("live_messages", [4, 200])
+def test_a_call_whose_message_is_offloaded_stays(
+    live_messages: int, part: slice, change: str
+) -> None:
+    """A host changes a message of the turn, which is offloaded before the next answer."""
+    world = World()
+    with opened(world, live_messages=live_messages) as conversation:
+        conversation.say("Book 4A")
+        for question in ("Two?", "Three?", "Four?"):
+            conversation.add([HumanMessage(question), AIMessage("This was answered.")])
+        changes: list[AnyMessage] = [
+            RemoveMessage(message.id or "")
+            if change == "removed"
+            else message.model_copy(update={"content": f"{message.text} again"})
+            for message in conversation.messages()[part]
+        ]
+        conversation.add(changes)
+        conversation.say("And on?")
+        there = seats(conversation.messages())
+        assert [each for each in ["+4A", "-4A"] if each == "+4A" or not there] == world.done
+        assert is_sound(conversation)
+
+
 LOADS: dict[str, Callable[[Conversation], Any]] = {
     "pin": lambda conversation: conversation.pin(turn=1),
     "forget": lambda conversation: conversation.forget(turns=1),
@@ -405,13 +430,13 @@ def test_an_order_to_a_node_with_a_transcript_of_its_own_keeps_offloaded_turns()
 DEEDS = ("say", "book", "add", "update", "edit", "undo", "redo", "rollback", "travel", "fork")
 
 
-@pytest.mark.nightly
-@settings(max_examples=8, deadline=None)  # each example holds a conversation with tools
+@pytest.mark.full
+@settings(max_examples=30)  # each example holds a conversation with tools
 @given(
     deeds=st.lists(
         st.tuples(st.sampled_from(DEEDS), st.integers(0, 9), st.sampled_from([*SOME])),
         min_size=3,
-        max_size=9,
+        max_size=7,
     ),
     live_messages=st.sampled_from([4, 200]),
 )

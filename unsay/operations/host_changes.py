@@ -216,6 +216,11 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
     refs = state.get("branches", [])
     branches = yield from readable_branches(due["branches"], scope, refs)
     removed = [m for branch in branches for m in branch["messages"] if m.id not in there]
+    if scope.address is not None:
+        # A message that the host replaced may be offloaded by now.
+        ids = [message.id for message in removed]
+        offloaded = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
+        removed = [message for message in removed if message.id not in offloaded]
     if branches:
         whole = {**branches[-1], "messages": removed, "drafts": []}
         change = Change(
