@@ -163,6 +163,7 @@ class Offloaded(TypedDict):
 
     `page_id` is the newest of these pages, and `last` the id of the last message. `messages` and
     `turns` count messages and answered turns. `instructions` are the texts of the system messages.
+    `checksum` is that of the words of all its messages; older references have none.
     """
 
     page_id: str
@@ -170,6 +171,7 @@ class Offloaded(TypedDict):
     messages: int
     turns: int
     instructions: NotRequired[list[str]]
+    checksum: NotRequired[int]
 
 
 class _Branch(TypedDict):

@@ -68,7 +68,7 @@ def place_of(listener: Listener, where: str, **options: Any) -> Any:
     builder = StateGraph(MessagesState)
     builder.add_node("talk", graph)
     builder.add_edge(START, "talk")
-    return builder.compile(checkpointer=InMemorySaver())
+    return builder.compile(checkpointer=InMemorySaver(), store=store)
 
 
 def ask(graph: Any, *texts: str, before: Any = ()) -> None:
@@ -201,14 +201,15 @@ def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> Non
     assert [] == [text for text in listener.heard if WORD in text]
 
 
+@pytest.mark.parametrize("where", ["store", "parent"])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("change", [removed, rewritten])
 def test_words_in_offloaded_messages_are_removed_too(
-    write: Callable[..., None], change: Callable[..., list[Any]]
+    where: str, write: Callable[..., None], change: Callable[..., list[Any]]
 ) -> None:
     """A host that names an offloaded message removes it, and no summary or search has its words."""
     listener = Listener()
-    graph = place_of(listener, "store", settings={"live_messages": 6})
+    graph = place_of(listener, where, settings={"live_messages": 6})
     ask(graph, *TALK, "NEW weather?", "And rain?", "And snow?", "NEW boats?", "And sails?")
     messages = next(
         each.values["messages"]

@@ -46,6 +46,7 @@ from unsay.graph.parent_writer import loop_around, outermost
 from unsay.graph.time_travel import END_NODE, Place
 from unsay.messages.annotations import is_answer, is_notice
 from unsay.messages.content import preview, text_of
+from unsay.messages.sources import checksum_of
 from unsay.operations.host_changes import prepare_change
 from unsay.runtime import Services
 from unsay.state import State, Update, offloaded_of, with_update
@@ -414,13 +415,15 @@ def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[B
 
     `stored` are the values of the node's stored state, `given` the parent's messages. Only the
     differences are written if the order of the common messages is the same; else all are replaced.
-    Empty if they are equal.
+    Empty if they are equal. All are replaced, too, if offloaded ones have other words in the parent.
     """
     known = {message.id: message for message in stored.get(CHANNEL, [])}
     ids = {message.id for message in given}
     rest = _newer(stored, given)
     kept = [name for name in known if name in ids]
-    if kept != [message.id for message in rest[: len(kept)]]:
+    offloaded = stored.get("offloaded") or {}
+    is_same = offloaded.get("checksum") in (None, checksum_of(given[: len(given) - len(rest)]))
+    if not is_same or kept != [message.id for message in rest[: len(kept)]]:
         return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *given] if known else list(given)
     removed: list[BaseMessage] = [RemoveMessage(id=name or "") for name in known if name not in ids]
     return [*removed, *(m for m in rest if known.get(m.id) != m)]

@@ -32,6 +32,11 @@ def sources_of(messages: Iterable[BaseMessage], offloaded: object = None) -> lis
     return [*map(_source, messages), *([OFFLOADED] if offloaded else [])]
 
 
+def checksum_of(messages: Iterable[BaseMessage]) -> int:
+    """Return a checksum of the messages' words; those of two lists add up to that of both together."""
+    return sum(int(_source(message), 16) for message in messages)
+
+
 def _source(message: BaseMessage) -> str:
     kind, text, others = words_of(message)
     words = repr([kind, text.lstrip("/"), others]).encode("utf-8", "surrogatepass")

@@ -5,6 +5,7 @@ from itertools import zip_longest
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from unsay.effects import Steps
 from unsay.events.transcript_replay import replay
@@ -95,13 +96,15 @@ def prepare_change(
     """
     stored = newest if target is None else target
     loaded = Update()
-    if door != "parent" and (offloaded := offloaded_of(stored)):
+    if offloaded := offloaded_of(stored):
         removes = {each.id for write in writes for each in write if each.type == "remove"}
         # A front end sends messages again with its question: a run loads those that it removes.
         wanted = {each.id for write in writes for each in write if door == "update"} | removes
         if removes and door == "update":
             # A host that removed all messages of the state would empty the thread.
             wanted.add(offloaded["last"])
+        if door == "parent":
+            wanted = {None} if REMOVE_ALL_MESSAGES in removes else set()
         loaded = yield from load_segments(stored, scope, wanted)
     begun = _with_loaded(stored, loaded)
     messages = begun.get("messages", [])

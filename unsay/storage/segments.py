@@ -15,6 +15,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
+from unsay.messages.sources import checksum_of
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import Chain, Page, make_page
 from unsay.types import Offloaded, Segment, Topic
@@ -51,6 +52,8 @@ class OffloadedSegment:
             messages=older["messages"] + len(self.messages),
             turns=older["turns"] + self.turns,
         )
+        if self.before is None or "checksum" in self.before:
+            head["checksum"] = older.get("checksum", 0) + checksum_of(self.messages)
         return {**head, "instructions": list(self.instructions)} if self.instructions else head
 
 
