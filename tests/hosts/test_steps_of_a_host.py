@@ -236,7 +236,7 @@ def test_a_call_whose_message_is_offloaded_stays(
         conversation.say("Book 4A")
         for question in ("Two?", "Three?", "Four?"):
             conversation.add([HumanMessage(question), AIMessage("This was answered.")])
-        changes: list[AnyMessage] = [
+        changes: list[Any] = [
             RemoveMessage(message.id or "")
             if change == "removed"
             else message.model_copy(update={"content": f"{message.text} again"})

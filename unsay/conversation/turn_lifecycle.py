@@ -43,7 +43,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import preview, question_content, text_of
 from unsay.operations.commands import command_of, parse_command
-from unsay.operations.pending import check_message, commands_answered, find_pending
+from unsay.operations.pending import check_blocks, check_message, commands_answered, find_pending
 from unsay.operations.restore import BRANCH_PREFIX
 from unsay.operations.run_lifecycle import resume_run
 from unsay.state import Update, offloaded_of
@@ -151,6 +151,7 @@ def open_turn(
     content = question_content(text, images)
     message = HumanMessage(content, id=checked_id(turn_id, "turn", ", such as a UUID"))
     check_message(message, thread.services.settings.max_message_chars)
+    check_blocks([message], thread.services)
     if answer is not None and (turn_id is None or not answer.strip()):
         raise InputError(
             f"answer={preview(answer)!r} needs the turn_id of the message that it answers, and a text: that "

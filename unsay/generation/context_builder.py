@@ -1,5 +1,6 @@
 """Context builder: the context that a strategy plans for each call of an attempt, laid out to be sent."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, Strategy, plan_if_due, planning_interval
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
+from unsay.context.tool_results import words_of
 from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, place_summaries
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
@@ -35,7 +37,7 @@ from unsay.messages.annotations import annotation_of, spoken
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import READ_TOOL
-from unsay.messages.validation import validate
+from unsay.messages.validation import faults, validate
 from unsay.model_factory import inner_of, resolve_model
 from unsay.operations.commands import as_sent
 from unsay.operations.compact import ask_summarizer
@@ -49,6 +51,7 @@ from unsay.state import State, offloaded_of
 from unsay.tokens.counter import Calibration, TokenCounter, uncalibrated, vocabulary_of
 from unsay.tools import offers
 
+LOG = logging.getLogger(__name__)
 LEAST_WINDOW = 1_000  # a smaller budget does not make a context smaller than this, in tokens
 
 
@@ -260,6 +263,14 @@ class AttemptContext:
             max_tool_result_bytes=self.scope.settings.max_tool_result_bytes,
             readable=self.can_read_results,
         )
+        if refused := {each.index for each in faults(sent, provider)}:
+            LOG.warning("the provider refuses files of %s messages: left out", len(refused))
+            sent = [
+                each.model_copy(update={"content": words_of(each, self.texts)})
+                if number in refused and each.type != "ai" and isinstance(each.content, list)
+                else each
+                for number, each in enumerate(sent)
+            ]
         validate(sent, provider)
         return LaidOutContext(
             context=context, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids)

@@ -8,10 +8,11 @@ state before the graph begins; the second state is the end of the turn.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import RemoveMessage
+from langchain_core.messages import AnyMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -29,6 +30,7 @@ from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.operations.commands import changes_nothing, parse_command
 from unsay.operations.host_changes import Door, logged_messages, prepare_change
+from unsay.operations.pending import check_blocks
 from unsay.operations.run_lifecycle import copy_stored
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
@@ -195,7 +197,7 @@ def begin_run(
     stored as a branch first. Without a thread id or a checkpointer, `entry` is returned unchanged.
 
     Raises:
-        InputError: The thread's id cannot be used.
+        InputError: The thread's id cannot be used, or the provider refuses a block of the question.
         UnknownCheckpointError: The configuration names a state that the thread does not have.
         ConflictError: The thread waits for a person's decision, and the input is neither the
             decision nor a question.
@@ -204,6 +206,7 @@ def begin_run(
     place = place_of(graph, services, entry.config)
     if place is None:
         return entry
+    check_blocks(takewhile(is_question, reversed(_messages_in(entry.value))), services)
     yield from rejoin(place)
     if not (_decides(entry.value) or _asks(entry.value)):
         yield from _refuse_if_undecided(place)
@@ -329,6 +332,11 @@ def _decides(value: Any) -> bool:
     return value is None or (isinstance(value, Command) and value.resume is not None)
 
 
+def _messages_in(value: Any) -> Sequence[AnyMessage]:
+    given = value.update if isinstance(value, Command) else value
+    return given.get("messages", []) if isinstance(given, Mapping) else []
+
+
 def _asks(value: Any) -> bool:
     """Return whether an input has a question: it may come while the thread waits for a decision.
 
@@ -336,9 +344,8 @@ def _asks(value: Any) -> bool:
     nothing counts too: it gets its notice, the turn still waits, and the decision is asked for
     again. All other commands do not count.
     """
-    given = value.update if isinstance(value, Command) else value
-    messages = given.get("messages", []) if isinstance(given, Mapping) else []
-    commands = [parse_command(text_of(message)) for message in messages if is_question(message)]
+    asked = filter(is_question, _messages_in(value))
+    commands = [parse_command(text_of(message)) for message in asked]
     return any(command is None or changes_nothing(command) for command in commands)
 
 

@@ -1,6 +1,6 @@
 """Pending input: the messages that no turn has answered, and the turn that will."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from unsay.errors import (
     ConflictError,
     DatabaseCorruptError,
     EmptyMessageError,
+    InputError,
     MessageTooLongError,
     UnsayError,
 )
@@ -26,6 +27,7 @@ from unsay.messages.annotations import (
     spoken,
 )
 from unsay.messages.content import is_empty, preview, text_of
+from unsay.messages.validation import faults
 from unsay.operations.automatic import keep_newest_draft, turn_step, without_retries
 from unsay.operations.command_table import in_terms_of
 from unsay.operations.commands import is_command
@@ -38,7 +40,7 @@ from unsay.operations.rollback import (
     with_step,
 )
 from unsay.prompts.fields import Texts
-from unsay.runtime import Scope
+from unsay.runtime import Scope, Services
 from unsay.state import NoticeDue, State, Update, offloaded_of, with_update
 from unsay.types import Turn
 
@@ -274,6 +276,21 @@ def repair_interrupted(
         after = with_update(state, update)
         update.update(with_step(state, turn_step(after, rejected, ())))
     return update
+
+
+# Rules about single content blocks.
+_BLOCK_RULES = ("known_blocks", "media_sources", "mime_types", "file_names")
+
+
+def check_blocks(questions: Iterable[AnyMessage], services: Services) -> None:
+    """Raise `InputError` if the provider would refuse a content block of a new question.
+
+    Blocks that are stored already are left out of what is sent.
+    """
+    rich = [message for message in questions if isinstance(message.content, list)]
+    for fault in faults(rich, services.provider) if rich else ():
+        if fault.rule in _BLOCK_RULES:
+            raise InputError(f"{fault.problem} Nothing was stored")
 
 
 def check_message(message: AnyMessage, limit: int) -> None:
