@@ -1,8 +1,10 @@
 """Turns of computers whose clocks differ: each lands, whatever the clocks say."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -221,3 +223,27 @@ def test_checkpoints_return_in_the_order_of_their_turns() -> None:
         invoke(graph, "/rollback 2")
         invoke(graph, "/undo")
         assert made == graph.get_state(CONFIG).values["checkpoints"]
+
+
+@pytest.mark.full
+def test_two_processes_with_different_clocks_take_turns(tmp_path: Path) -> None:
+    """All turns are in their order, and each process gets the answer of its own question."""
+    path, expected = tmp_path / "t.db", list[str]()
+    command = [sys.executable, "-m", "tests.hosts.clock_child", str(path), "600"]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started: Any = subprocess.Popen(command, **pipes)
+    with started as ahead, closing(open_database(path)) as database:
+        graph = answering(checkpointer=database.saver, store=database.store)
+        for number in range(6):
+            question = f"Question {number}"
+            if number % 2:
+                reply = invoke(graph, question)
+            else:
+                ahead.stdin.write(f"{question}\n")
+                ahead.stdin.flush()
+                reply = ahead.stdout.readline().strip()
+            expected.append(question)
+            assert f"This answers {question}" == reply
+            assert expected == said(graph.get_state(CONFIG))
+        ahead.stdin.close()
+    assert 0 == ahead.returncode

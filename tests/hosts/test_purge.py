@@ -1,9 +1,11 @@
 import asyncio
 import json
 import os
+import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -103,6 +105,46 @@ def test_a_registry_purges_a_thread_from_a_file(tmp_path: Path) -> None:
     assert {} == graph.get_state(config()).values
     database.close()
     assert WORD.encode() not in path.read_bytes()
+
+
+def purged_during_a_run(place: str | Path, where: str) -> None:
+    """Purge a thread from a database while a run of it, alone or in a parent, asks its model."""
+    database, purges = open_database(place), list[threading.Thread]()
+
+    def answer(messages: Any) -> str:
+        if "Now" in messages[-1].text:
+            purges.append(threading.Thread(target=Registry.open(database).purge, args=("t",)))
+            purges[0].start()
+        return f"The word is {WORD}."
+
+    model = ScriptedChat(default=answer)
+    if where == "graph":
+        graph: Any = make(model, checkpointer=database.saver, store=database.store)
+    else:
+        builder = StateGraph(MessagesState).add_node("talk", make(model, checkpointer=None))
+        graph = builder.add_edge(START, "talk").compile(
+            checkpointer=database.saver, store=database.store
+        )
+    for text in (f"Hello {WORD}?", f"Now {WORD}?"):
+        say(graph, text)
+    purges[0].join(60)
+    assert not purges[0].is_alive()
+    database.close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("where", ["graph", "parent"])
+def test_a_purge_during_a_run_leaves_no_word_in_the_file(where: str, tmp_path: Path) -> None:
+    """After both have ended no row and no byte has a word of the conversation."""
+    path = tmp_path / "t.db"
+    purged_during_a_run(path, where)
+
+    with closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        reads = [f'SELECT * FROM "{name}"' for (name,) in names]  # noqa: S608 - our own tables
+        rows = [row for read in reads for row in connection.execute(read)]
+    assert [] == [row for row in rows if WORD in str(row)]
+    assert [] == [each for each in tmp_path.iterdir() if WORD.encode() in each.read_bytes()]
 
 
 @pytest.fixture(scope="module")
