@@ -21,11 +21,11 @@ from unsay.context.topics import (
 )
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import drive
-from unsay.generation.draft import FULLEST, ROOM
+from unsay.generation.draft import FULLEST, RECALL_SHARE, ROOM
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.content import newest_language, text_of
 from unsay.operations.compact import LOCAL_CHARS
-from unsay.operations.recall import BAR
+from unsay.operations.recall import BAR, FLOOR, GAIN
 from unsay.operations.topic_change import SEGMENTS
 from unsay.prompts.fields import Texts
 from unsay.retrieval.excerpts import quoting
@@ -35,12 +35,7 @@ from unsay.settings import Settings
 from unsay.types import Segment, Topic
 
 RECALL_TOKENS = Settings.model_fields["recall_tokens"].default
-RECALL_SHARE = Settings.model_fields["recall_share"].default
-LIVE_BARS = Bars(
-    floor=Settings.model_fields["recall_floor"].default,
-    bar=BAR,
-    gain=Settings.model_fields["recall_gain"].default,
-)
+LIVE_BARS = Bars(floor=FLOOR, bar=BAR, gain=GAIN)
 
 SYSTEM = "Answer briefly, and say so where you do not know."
 """What every request begins with."""

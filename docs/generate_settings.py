@@ -67,9 +67,6 @@ EXAMPLES: Mapping[str, Any] = {
     "strategy": "sliding",
     "context_window_tokens": 32_000,
     "recall_tokens": 500,
-    "recall_share": 0.25,
-    "recall_floor": 0.5,
-    "recall_gain": 1.25,
     "memory_tools": "off",
     "window_messages": 60,
     "primers": 0,
@@ -100,14 +97,10 @@ EXAMPLES: Mapping[str, Any] = {
     "summaries": "local",
     "summary_tokens": 200,
     "summary_temperature": 0.5,
-    "summary_pause_turns": 3,
     "summary_system_prompt": "Keep every number.",
     "truncate_results": False,
     "on_topic_change": "delete",
     "topic_change_threshold": 0.5,
-    "topic_hysteresis": 0.1,
-    "topic_minimum_turns": 2,
-    "kept_messages": 6,
 }
 """For each setting a possible value that is not its default."""
 

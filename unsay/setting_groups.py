@@ -54,7 +54,6 @@ class Context(TypedDict, total=False):
     summary_tokens: int | None
     summary_temperature: float | None
     on_topic_change: Literal["summarize", "keep", "delete"] | None
-    kept_messages: int | None
     session_budget_tokens: int | None
     task_budget_tokens: int | None
     agent_budget_tokens: int | None
@@ -62,7 +61,6 @@ class Context(TypedDict, total=False):
     budget_warning: float | None
     truncate_results: bool | None
     summary_system_prompt: str | None
-    summary_pause_turns: int | None
     use_case_preset: str | None
     context_window_default: int | None
     window_size: int | None
@@ -270,22 +268,8 @@ class ContextSettings(BaseSettings):
     summary_temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = 0.2
     """Sent with a summary; `None` sends none. Source: Zhang 2026, chapter 7.4."""
 
-    summary_pause_turns: Annotated[int, Field(ge=0, le=1000)] = 10
-    """Turns after a failed summary in which the summarizer is not asked again."""
-
     recall_tokens: Annotated[int, Field(ge=0)] = 1_500
     """Most tokens of recalled messages in one context; 0 turns automatic recall off."""
-
-    recall_share: Share = 0.5
-    """Most of the room left by a compaction that recalled messages may take."""
-
-    recall_floor: Share = 0.4
-    """Least score of a recalled message, as a share of that of the best one; half of this
-    for a search by a person or the model. Source: own measurement."""
-
-    recall_gain: Annotated[float, Field(ge=0, le=10)] = 0.6
-    """Nothing is recalled unless the words of one message are worth this many times those of the best
-    message that the context has anyway. Source: own measurement."""
 
     memory_tools: Literal["auto", "on", "off"] = "auto"
     """Whether the model gets tools that fetch earlier messages; `auto` if it has other tools."""
@@ -363,18 +347,9 @@ class JudgingSettings(BaseSettings):
     topic_change_threshold: Share = 0.35
     """Probability of a change from which a question leaves its topic, for the local detector."""
 
-    topic_hysteresis: Share = 0.0
-    """Added to that threshold for the first question after a change, so that topics do not flicker."""
-
-    topic_minimum_turns: Annotated[int, Field(ge=1, le=4)] = 1
-    """Turns that a topic has before the local detector leaves it without a clear announcement."""
-
     on_topic_change: Literal["summarize", "keep", "delete"] = "summarize"
     """What contexts show of a topic that was left: a summary; a summary and the newest
-    `kept_messages` of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
-
-    kept_messages: Annotated[int, Field(ge=0, le=1000)] = 4
-    """Messages of the topic left last that `on_topic_change="keep"` shows word for word."""
+    four messages of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
 
     judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
     """How often a judge is asked again after a reply without a certain score, or an error."""

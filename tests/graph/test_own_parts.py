@@ -25,7 +25,7 @@ from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
 from unsay.topic_shift import TopicShift
 
-QUICK = {"judge_timeout_seconds": 0.2, "part_timeout_seconds": 0.2, "recall_floor": 0.0}
+QUICK = {"judge_timeout_seconds": 0.2, "part_timeout_seconds": 0.2}
 END = [threading.Event()]
 """Set when the test is over; each test has its own."""
 
@@ -33,8 +33,9 @@ CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
 
 @pytest.fixture(autouse=True)
-def parts_end() -> Iterator[None]:
+def parts_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What still hangs ends with its test."""
+    monkeypatch.setattr("unsay.operations.recall.FLOOR", 0.0)
     END[0] = threading.Event()
     yield
     END[0].set()

@@ -388,10 +388,13 @@ def test_a_forgotten_topic_is_found_by_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("gain", "found"), [(0.5, 1), (10.0, 0)])
-def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
-    """Where a view shows what has words of the question, `recall_gain` says how much better others must be."""
+def test_a_message_that_is_not_shown_must_be_worth_more(
+    tmp_path: Path, gain: float, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a view shows what has words of the question, `GAIN` says how much better others must be."""
+    monkeypatch.setattr("unsay.operations.recall.GAIN", gain)
     fact, question = FACTS["en"]
-    with opened(tmp_path, Numbered(), settings={"recall_gain": gain}) as conversation:
+    with opened(tmp_path, Numbered()) as conversation:
         for words in (fact, *OTHERS, "The parrot is loud."):
             conversation.say(words)
         shown = {m.id or "" for m in conversation.messages()[-2:]}
@@ -402,16 +405,15 @@ def test_the_gain_is_a_setting(tmp_path: Path, gain: float, found: int) -> None:
     assert found == [m.content for m in recalled_then.messages].count(fact)
 
 
-@pytest.mark.parametrize("off", [{"recall_tokens": 0}, {"recall_share": 0}], ids=str)
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "called"])
 @pytest.mark.parametrize(("language", "word"), [("en", "parrot"), ("ja", "鸚鵡")])
 def test_a_persons_search_is_sent_although_automatic_recall_is_off(
-    tmp_path: Path, language: str, word: str, *, typed: bool, off: dict[str, Any]
+    tmp_path: Path, language: str, word: str, *, typed: bool
 ) -> None:
     """Only its matches are, and only with the next question."""
     fact, question = FACTS[language]
     model = Numbered()
-    with opened(tmp_path, model, settings=off) as conversation:
+    with opened(tmp_path, model, settings={"recall_tokens": 0}) as conversation:
         for words in (fact, *OTHERS):
             conversation.say(words)
         conversation.say(question)

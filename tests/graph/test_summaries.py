@@ -115,11 +115,12 @@ def test_a_run_may_choose_local_summaries() -> None:
 
 
 @pytest.mark.parametrize("topics", ["off", "compaction"])
-@pytest.mark.parametrize(("pause", "most"), [(None, 3), (3, 7)])
+@pytest.mark.parametrize(("pause", "most"), [(10, 3), (3, 7)])
 def test_a_summarizer_that_fails_is_left_alone_for_a_while(
-    topics: str, pause: int | None, most: int, tmp_path: Path
+    topics: str, pause: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failed try none is made for the next ten turns, or as many as are set."""
+    """After a failed try none is made for the next `PAUSE_TURNS`."""
+    monkeypatch.setattr("unsay.operations.run_lifecycle.PAUSE_TURNS", pause)
 
     def fails(messages: Sequence[BaseMessage]) -> str:
         if is_summary_request(messages):
@@ -129,7 +130,6 @@ def test_a_summarizer_that_fails_is_left_alone_for_a_while(
     chat = ScriptedChat(script=fails)
     detector = ScriptedDetector(default="new" if topics == "compaction" else "same")
     settings = {**PLAIN, "topics": topics, "context_window_tokens": 2_000}
-    settings |= {} if pause is None else {"summary_pause_turns": pause}
     for part in range(2):  # the pause outlasts the process
         with Conversation.open(
             tmp_path / "t.db", thread="t", model=chat, detector=detector, settings=settings
@@ -244,7 +244,6 @@ def test_the_seeds_variable_is_read(prefix: str, monkeypatch: pytest.MonkeyPatch
     [
         pytest.param({}, 1, [], id="summarize"),
         pytest.param({"on_topic_change": "keep"}, 1, ["two", "three"], id="keep"),
-        pytest.param({"on_topic_change": "keep", "kept_messages": 2}, 1, ["three"], id="keep two"),
         pytest.param({"on_topic_change": "delete"}, 0, [], id="delete"),
     ],
 )

@@ -138,10 +138,7 @@ MADE: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "compaction": (("/compact", "Are they green?"), {}),
     "compactions": (("/compact", "Are they green?", "/compact", "Are they red?"), {}),
     "summarizing": (("Are they red?",), {"strategy": Summarizing(preserve_recent_messages=2)}),
-    "kept messages": (
-        ("NEW weather?",),
-        {"settings": {"kept_messages": 2, "on_topic_change": "keep"}},
-    ),
+    "kept messages": (("NEW weather?",), {"settings": {"on_topic_change": "keep"}}),
     "sliding": (("Are they red?",), {"strategy": SlidingWindow(window_size=4)}),
     "three stages": (("Are they red?",), {"strategy": ThreeStage(recents=2, primers=1)}),
 }

@@ -142,12 +142,15 @@ def test_what_a_model_refuses_is_left_out(
     assert "Spiders." in bodies(llmock, "answerer")[-1]["messages"][0]["content"]
 
 
-def test_a_request_that_is_refused_without_options_too(llmock: LLMock, tmp_path: Path) -> None:
+def test_a_request_that_is_refused_without_options_too(
+    llmock: LLMock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The options were not the reason, so the next summary is requested with them."""
+    monkeypatch.setattr("unsay.operations.run_lifecycle.PAUSE_TURNS", 0)
     small = Match(model="small")
     llmock.add(answers(), Fail(400, message="Blocked.", times=2, match=small))
     llmock.add(Reply(text="Spiders.", times=None, match=small))
-    settings = {**ALONE, "summarizer_model": "small", "summary_pause_turns": 0}
+    settings = {**ALONE, "summarizer_model": "small"}
     with Conversation.open(
         tmp_path / "t.db", model="answerer", detector=SHIFT, settings=settings
     ) as conversation:

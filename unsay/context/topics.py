@@ -29,6 +29,7 @@ MEMORY_TEXTS = 12  # newest texts of a topic that a detector gets
 MEMORY_TOPICS = 8  # most recent topics that a detector gets
 TEXT_CHARS = 2_000  # characters of one text that a detector gets
 TOPICS = 24  # most topics of a thread
+KEPT_MESSAGES = 4  # messages that `on_topic_change="keep"` sends of the topic left last
 
 # Topics that remain once there are too many. Dropping one at a time would change the beginning of
 # each context and invalidate the provider's cache. Source: own measurement.
@@ -177,6 +178,11 @@ def place_summaries(
     return SummaryPlacement(
         head=tuple(head), before={id_: tuple(each) for id_, each in before.items()}
     )
+
+
+def kept_messages(on_topic_change: str) -> int:
+    """Return how many messages of the topic left last are sent with this setting."""
+    return KEPT_MESSAGES if on_topic_change == "keep" else 0
 
 
 @configurable

@@ -29,7 +29,13 @@ from unsay.context.strategy import Composed, Null, Strategy, plan_if_due, planni
 from unsay.context.summarizing import Summarizing
 from unsay.context.three_stage import ThreeStage
 from unsay.context.tool_results import words_of
-from unsay.context.topics import SummaryPlacement, TopicScoped, opened_topics, place_summaries
+from unsay.context.topics import (
+    SummaryPlacement,
+    TopicScoped,
+    kept_messages,
+    opened_topics,
+    place_summaries,
+)
 from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import Steps, off_loop
 from unsay.generation.failed_calls import RequestRecorder
@@ -72,8 +78,7 @@ def strategy_by(settings: Settings, given: Strategy | None = None) -> Strategy:
     chosen = given or named_strategy(settings)
     if settings.topics == "off" or isinstance(chosen, TopicScoped):
         return chosen
-    kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
-    return TopicScoped(within=chosen, kept_messages=kept)
+    return TopicScoped(within=chosen, kept_messages=kept_messages(settings.on_topic_change))
 
 
 def plans_at_end(strategy: Strategy) -> bool:

@@ -56,8 +56,10 @@ from unsay.tokens.counter import TokenCounter
 
 LOG = logging.getLogger(__name__)
 
-# Share of the window that a compaction leaves; recall may use its share of this. Source: seed 004.
+# Share of the window that a compaction leaves, and the most of it that recall may use. Source: seed
+# 004; the second is our own.
 ROOM = 0.375
+RECALL_SHARE = 0.5
 # Most of the window that a context may fill with recalled messages included.
 FULLEST = 0.9
 # A shorter id of a server may already be used in an offloaded segment.
@@ -160,10 +162,10 @@ def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
 def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]]:
     """Return earlier messages that a person searched for or that match the question, and fit.
 
-    Empty without recall or after a streamed error. `recall_share` limits only those that match.
+    Empty without recall or after a streamed error. `RECALL_SHARE` limits only those that match.
     """
     after, settings = plan.after, attempt.scope.settings
-    share, free = settings.recall_share * ROOM * after.window, FULLEST * after.window
+    share, free = RECALL_SHARE * ROOM * after.window, FULLEST * after.window
     left = int(free) - after.tokens
     if attempt.recall_source is None or left <= 0:
         return ()

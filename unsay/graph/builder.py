@@ -269,12 +269,7 @@ def make_services(
         judge_like=options.get("judge"),
         summarizer_like=options.get("summarizer"),
         title_like=title,
-        detector=detector
-        or LexicalDetector(
-            threshold=settings.topic_change_threshold,
-            hysteresis=settings.topic_hysteresis,
-            minimum_turns=settings.topic_minimum_turns,
-        ),
+        detector=detector or LexicalDetector(threshold=settings.topic_change_threshold),
         clock=clock or utc_now,
         tools=kit,
         tool_loop=build_tool_loop(kit) if kit else None,

@@ -15,7 +15,7 @@ from unsay.context.exclusions import (
 )
 from unsay.context.plan import Omission, PlanContext
 from unsay.context.summaries import Summarizer, compact_with_model
-from unsay.context.topics import TopicScoped
+from unsay.context.topics import TopicScoped, kept_messages
 from unsay.effects import Steps, off_loop
 from unsay.errors import InputError
 from unsay.events import event_types
@@ -175,6 +175,6 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
     )
     if isinstance(services.strategy, TopicScoped):
         return services.strategy.scoped(ctx)
-    kept = settings.kept_messages if settings.on_topic_change == "keep" else 0
+    kept = kept_messages(settings.on_topic_change)
     is_scoped = settings.topics != "off"
     return TopicScoped(kept_messages=kept).scoped(ctx) if is_scoped else ctx

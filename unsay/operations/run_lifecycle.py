@@ -71,6 +71,9 @@ def at_home(state: State, scope: Scope) -> Update:
 
 Node = Callable[[State, Scope], Steps[Update]]
 
+# Turns after a failed summary in which no summarizer is asked.
+PAUSE_TURNS = 10
+
 ERROR_CHARS = 500
 
 TAKEN_BACK = "its turn was undone before it ended"
@@ -146,12 +149,12 @@ def _undo_left_behind(name: str, state: State, scope: Scope) -> Steps[Update]:
 
 
 def _summaries_paused(state: State, scope: Scope) -> bool:
-    """Return whether a summary failed in this turn or in the `summary_pause_turns` before it."""
+    """Return whether a summary failed in this turn or in the `PAUSE_TURNS` before it."""
     failed, turn = state.get("summary_failed_turn"), state.get("turn")
     if failed is None or turn is None:
         return False
     # A rollback gives turns their earlier numbers again, so the distance counts in both directions.
-    return abs(turn["number"] - failed) <= scope.settings.summary_pause_turns
+    return abs(turn["number"] - failed) <= PAUSE_TURNS
 
 
 def _with_side_calls(state: State, scope: Scope, update: Update) -> Update:
