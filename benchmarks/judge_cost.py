@@ -14,8 +14,12 @@ from report import Figure, Figures, Hit, mean_of, share_in
 from unsay import Conversation
 from unsay.errors import EmptyAnswerError
 from unsay.messages.content import text_of
+from unsay.operations import lessons
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
+
+# Without lessons the newest message is the question itself.
+lessons.MAX_LESSONS = 0
 
 VERDICT = '{"score": 0.9, "consistency": 1.0, "reason": "It answers the question.", "advice": "", "blamed": []}'
 """A verdict as a judge writes it."""
@@ -72,8 +76,7 @@ def asked(number: int, cases: Sequence[Case]) -> str:
 
 def opened(chat: Model, judge: Model, **settings: object) -> Conversation:
     """Return a new conversation that delivers each answer at once."""
-    # Without lessons the newest message is the question itself.
-    options = Settings(topics="off", max_rollbacks=0, max_lessons=0, **settings)  # type: ignore[arg-type]
+    options = Settings(topics="off", max_rollbacks=0, **settings)  # type: ignore[arg-type]
     return Conversation.open(":memory:", model=chat, judge=judge, settings=options)
 
 

@@ -217,9 +217,8 @@ class Services:
         return (*([self.judge_forms] if self.judge_forms else []), *others)
 
     def _forms(self, judge: Runnable[Any, Any], *, is_given: bool) -> tuple[JudgeForm, ...]:
-        in_words = self.settings.judge_format == "text"
         labels = self.settings.topics == "model"
-        return judge_forms(judge, is_given=is_given, in_words=in_words, labels_topics=labels)
+        return judge_forms(judge, is_given=is_given, labels_topics=labels)
 
     @cached_property
     def own_summarizer(self) -> Runnable[Any, Any] | None:

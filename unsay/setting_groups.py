@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,6 @@ from pydantic_settings import BaseSettings
 from typing_extensions import TypedDict
 
 from unsay.types import CheckpointReason, CommandName, Language
-from unsay.verdicts import LocalCheck
 
 BudgetMode = Literal["hard", "soft", "ask"]
 
@@ -281,12 +280,6 @@ class JudgingSettings(BaseSettings):
     judging: Literal["model", "local", "off"] = "model"
     """`model` asks a judge, `local` uses only the local checks, `off` leaves all answers unscored."""
 
-    local_checks: frozenset[LocalCheck] = frozenset(get_args(LocalCheck))
-    """Local rules that are applied to an answer; leave one out to switch it off."""
-
-    judge_format: Literal["auto", "text"] = "auto"
-    """`auto` asks for structured output first; `text` reads the judge's words alone."""
-
     judge_scale: Scale = (0.0, 1.0)
     """The worst and the best number of the judges, such as 1 and 5; their request names it. A number
     outside it is unscored. Thresholds and stored scores are from 0 to 1 with any scale."""
@@ -299,9 +292,6 @@ class JudgingSettings(BaseSettings):
     `quality_threshold` from a stronger source, such as a run's context over the file, replaces them.
     `checkpoint_threshold` stays, and of the answers that reach it only those that pass become one."""
 
-    consistency_threshold: Share = 0.4
-    """An answer that a judge finds less consistent with what was said fails as well. Source: own."""
-
     judge_rubric: tuple[str, ...] = ()
     """Your own criteria, one sentence each, which the judge applies beside its own."""
 
@@ -310,12 +300,9 @@ class JudgingSettings(BaseSettings):
     answers that the local checks find plainly good are unscored and counted as skipped, from the
     fifth turn on."""
 
-    judge_samples: Annotated[int, Field(ge=1, le=9)] = 1
-    """How often each judge is asked about an answer; every second time it reads the answer first."""
-
     judge_panel: tuple[str, ...] = ()
-    """Names of further judges. The median of all scores counts; without a majority for one outcome
-    the answer is unscored."""
+    """Names of further judges; one named several times is asked several times. The median of all scores
+    counts; without a majority for one outcome the answer is unscored."""
 
     checkpoint_threshold: Share = 0.8
     """An answer at or above it becomes a checkpoint. Source: LayerX 2025, `>= 0.8`."""
@@ -351,26 +338,8 @@ class JudgingSettings(BaseSettings):
     """What contexts show of a topic that was left: a summary; a summary and the newest
     four messages of the topic left last; or nothing. Source: LayerX 2025 (summarize or delete)."""
 
-    judge_retries: Annotated[int, Field(ge=0, le=3)] = 0
-    """How often a judge is asked again after a reply without a certain score, or an error."""
-
     judge_timeout_seconds: Seconds = 30.0
     """Time after which a judge counts as silent and the answer stays unscored."""
-
-    max_lessons: Annotated[int, Field(ge=0, le=20)] = 3
-    """How many reasons of earlier rejections on this topic the model is sent; 0 sends none."""
-
-    max_judged_entries: Annotated[int, Field(ge=1, le=50)] = 3
-    """How many of the newest injected answers one turn judges; older ones stay unscored."""
-
-    relevance_threshold: Share = 0.5
-    """A retrieved document or search result below it is left out of the context. Source: own."""
-
-    max_searches: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often a search that found nothing relevant is made again with another query."""
-
-    max_judged_documents: Annotated[int, Field(ge=1, le=100)] = 10
-    """How many of the newest retrieved documents one turn judges; older ones stay unscored."""
 
     @property
     def judge_labels_topics(self) -> bool:

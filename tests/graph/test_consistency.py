@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from tests.graph.kit import Numbered, config, make, say
-from unsay.graph import build_graph
+from unsay.generation.judge import CONSISTENCY
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
+from unsay.model_factory import resolve_model
 
 Said = dict[str, Any]
 
@@ -25,6 +25,23 @@ class Recorder:
         """The next verdict."""
         self.requests.append(messages)
         return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+
+@pytest.fixture(autouse=True)
+def judges(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Judges by the names that a panel may have."""
+    known: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "unsay.runtime.resolve_model",
+        lambda name, settings: resolve_model(known.get(name, name), settings),
+    )
+    return known
+
+
+def panel(judge: Any, judges: dict[str, Any], *, size: int, **settings: Any) -> dict[str, Any]:
+    """Options of a graph that asks one judge `size` times."""
+    judges["again"] = judge
+    return {"judge": judge, "settings": {"judge_panel": ["again"] * (size - 1), **settings}}
 
 
 GOOD: Said = {"score": 0.9, "consistency": 1.0, "reason": "Good."}
@@ -57,10 +74,10 @@ def test_an_inconsistent_answer_fails_in_the_same_call() -> None:
 )
 @pytest.mark.parametrize("samples", [1, 3])
 def test_the_reason_names_the_consistency_that_failed(
-    question: str, said: str, samples: int
+    question: str, said: str, samples: int, judges: dict[str, Any]
 ) -> None:
     """A rejection with the score 0.90 would otherwise be a riddle."""
-    graph = make(Numbered(), Recorder(DRIFTED), settings={"judge_samples": samples})
+    graph = make(Numbered(), **panel(Recorder(DRIFTED), judges, size=samples))
     asked: Any = {"messages": [HumanMessage(question)]}
 
     reasons = [
@@ -73,11 +90,11 @@ def test_the_reason_names_the_consistency_that_failed(
     assert all(reason.startswith(said) for reason in reasons)
 
 
-def test_the_threshold_is_a_setting() -> None:
-    """With `consistency_threshold` 0 the same answer is delivered."""
-    judge = Recorder(DRIFTED)
+def test_an_answer_as_consistent_as_the_threshold_passes() -> None:
+    """Only a lower consistency fails it."""
+    judge = Recorder({**DRIFTED, "consistency": CONSISTENCY})
 
-    state = say(make(Numbered(), judge, settings={"consistency_threshold": 0.0}), "When?")
+    state = say(make(Numbered(), judge), "When?")
 
     assert (1, 0.9) == (len(judge.requests), state["quality_score"])
 
@@ -135,12 +152,16 @@ def test_rubrics_of_the_users_own_reach_the_judge() -> None:
         pytest.param([0.9, 0.1, "no score"], "unscored", None, 1 / 3, id="no-majority"),
     ],
 )
-def test_samples_decide_by_majority(
-    given: list[Any], outcome: str, score: float | None, agreement: float
+def test_a_panel_decides_by_majority(
+    given: list[Any],
+    outcome: str,
+    score: float | None,
+    agreement: float,
+    judges: dict[str, Any],
 ) -> None:
     """The median counts, with the share that agrees; without a majority nothing changes."""
     judge = Recorder(*[{"score": each, "reason": "r"} for each in given])
-    graph = make(Numbered(), judge, settings={"judge_samples": 3, "max_rollbacks": 0})
+    graph = make(Numbered(), **panel(judge, judges, size=3, max_rollbacks=0))
 
     state = say(graph, "When?")
 
@@ -149,11 +170,11 @@ def test_samples_decide_by_majority(
     assert pytest.approx(agreement) == noted["agreement"]
 
 
-def test_samples_read_question_and_answer_in_both_orders() -> None:
-    """What comes first is favoured, so every second sample begins with the answer."""
+def test_a_panel_reads_question_and_answer_in_both_orders(judges: dict[str, Any]) -> None:
+    """What comes first is favoured, so every second judgement begins with the answer."""
     judge = Recorder(GOOD)
 
-    say(make(Numbered(), judge, settings={"judge_samples": 4}), "When?")
+    say(make(Numbered(), **panel(judge, judges, size=4)), "When?")
 
     texts = [text_of(request[-1]) for request in judge.requests]
     order = [text.index("<question") < text.index("<answer") for text in texts]
@@ -161,27 +182,13 @@ def test_samples_read_question_and_answer_in_both_orders() -> None:
     assert all("Length is no merit" in text_of(request[0]) for request in judge.requests)
 
 
-def test_samples_without_a_judge_leave_the_answer_unscored() -> None:
-    """An agent that answers cannot judge, however many samples are wanted: its answer stays."""
-    agent = StateGraph(MessagesState)
-    agent.add_node("answer", lambda _: {"messages": [AIMessage("At 9:40, from platform 2.")]})
-    agent.add_edge(START, "answer")
-    graph = build_graph(agent.compile(), settings={"judge_samples": 3})
-
-    state = say(graph, "When does the train leave?")
-
-    noted = annotation_of(state["messages"][-1])
-    assert "unscored" == noted["outcome"]
-    assert "no judge is configured" in noted["reason"]
-
-
-def test_samples_that_all_fail_say_why() -> None:
+def test_a_panel_that_fails_says_why(judges: dict[str, Any]) -> None:
     """The judges agree that they gave no score: the reason is that of the first."""
 
     def judge(_: Any) -> Any:
         raise ConnectionError("down")
 
-    state = say(make(Numbered(), judge, settings={"judge_samples": 3}), "When?")
+    state = say(make(Numbered(), **panel(judge, judges, size=3)), "When?")
 
     noted = annotation_of(state["messages"][-1])
     assert ("unscored", 1.0) == (noted["outcome"], noted["agreement"])

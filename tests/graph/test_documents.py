@@ -95,9 +95,10 @@ def test_documents_without_a_model_judge(mode: str, shown: list[str]) -> None:
     assert shown == [text for text in (RECIPE, CAPITAL) if text in words]
 
 
-def test_only_the_newest_documents_are_judged() -> None:
+def test_only_the_newest_documents_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of documents costs no flood of judge calls."""
-    graph = make(Numbered(), scores(), settings={"max_judged_documents": 2})
+    monkeypatch.setattr("unsay.generation.relevance.MAX_DOCUMENTS", 2)
+    graph = make(Numbered(), scores())
 
     flood = [document(f"{CAPITAL} ({n})") for n in range(5)]
     state = graph.invoke({"messages": [*flood, HumanMessage(QUESTION)]}, config())

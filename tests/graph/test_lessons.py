@@ -160,10 +160,11 @@ def test_a_bad_rating_with_a_reason_is_a_lesson(tmp_path: Path) -> None:
         assert ("good", 1) == (rated["label"], rated["turn"])
 
 
-def test_lessons_can_be_switched_off(tmp_path: Path) -> None:
-    """With `max_lessons` 0 no later turn is sent any."""
+def test_a_turn_is_sent_the_newest_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `MAX_LESSONS` 0 no later turn is sent any."""
+    monkeypatch.setattr("unsay.operations.lessons.MAX_LESSONS", 0)
     model = Numbered()
-    with opened(tmp_path, model, settings={"max_lessons": 0}) as conversation:
+    with opened(tmp_path, model) as conversation:
         conversation.say("What is a list?")
         conversation.say("And a tuple?")
 

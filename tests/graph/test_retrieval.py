@@ -141,11 +141,12 @@ def test_the_next_query_keeps_numbers_and_words_of_any_script(question: str, que
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_searches_are_repeated_at_most_so_often(most: int) -> None:
-    """Where nothing fits, `max_searches` bounds the repetitions, and the model is informed."""
+def test_searches_are_repeated_at_most_so_often(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing fits, `MAX_SEARCHES` bounds the repetitions, and the model is informed."""
+    monkeypatch.setattr("unsay.generation.relevance.MAX_SEARCHES", most)
     library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
     model = researcher("chief town", lambda _: "The library has nothing about that capital.")
-    graph = make(model, judge, tools=[library.tool()], settings={"max_searches": most})
+    graph = make(model, judge, tools=[library.tool()])
 
     state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
 

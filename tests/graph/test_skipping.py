@@ -21,6 +21,12 @@ PLAIN = "A list comprehension builds a list from an expression and a loop in one
 QUESTION = "What is a list comprehension in Python?"
 
 
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No local rule doubts an answer, such as one that repeats another."""
+    monkeypatch.setattr("unsay.generation.judge.ALL_CHECKS", frozenset())
+
+
 def reached(graph: Any, thread: str = "t") -> None:
     """Have the four turns that are always judged."""
     for number in range(4):
@@ -39,12 +45,13 @@ class Counting:
         return self.verdicts.pop(0) if self.verdicts else 0.9
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
     """It is unscored, makes no checkpoint, and the timeline counts it; the first four are judged."""
     judge = Counting()
     chat = ScriptedChat(default=PLAIN)
     path = tmp_path / "t.db"
-    settings = {**NOTHING, "checkpoint_on": ["score"], "local_checks": []}
+    settings = {**NOTHING, "checkpoint_on": ["score"]}
     with Conversation.open(path, model=chat, judge=judge, settings=settings) as conversation:
         replies = [conversation.say(f"{QUESTION} ({number})") for number in range(8)]
         seen = conversation.timeline()
@@ -81,11 +88,12 @@ def test_a_doubted_answer_is_never_skipped(answer: str) -> None:
     assert state.get("__interrupt__") or judge.calls > before
 
 
-def test_the_answer_of_a_retry_is_judged() -> None:
+def test_the_answer_of_a_retry_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft after a rejected one is not delivered unread."""
+    monkeypatch.setattr("unsay.generation.judge.ALL_CHECKS", frozenset({"refusal"}))
     judge = Counting()
     drafts = [*[PLAIN] * 4, "I'm sorry, but I can't help with that.", PLAIN]
-    settings = {**NOTHING, "local_checks": ["refusal"]}
+    settings = {**NOTHING}
     graph = make(lambda _: AIMessage(drafts.pop(0)), judge, settings=settings)
     reached(graph)
 
@@ -94,6 +102,7 @@ def test_the_answer_of_a_retry_is_judged() -> None:
     assert (5, 0.9) == (judge.calls, state["quality_score"])
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_turn_with_tool_calls_is_judged() -> None:
     """What tools did is nothing that the local checks can see."""
 
@@ -105,7 +114,7 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
     judge = Counting()
     calls = ToolCalls(calls=[{"name": "look", "args": {"words": "list"}}], then=PLAIN)
     chat = ScriptedChat(replies={QUESTION: calls}, default=PLAIN)
-    settings = {**NOTHING, "local_checks": []}
+    settings = {**NOTHING}
     graph = make(chat, judge, tools=[look], settings=settings)
     reached(graph)
     say(graph, "What is step 5?")
@@ -116,13 +125,14 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
     assert 5 == judge.calls
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("share", "read"), [pytest.param(1.0, 24, id="all"), pytest.param(0.0, 7, id="few")]
 )
 def test_the_share_is_the_limit(share: float, read: int) -> None:
     """With 1 the judge reads each answer, with 0 the first four and each eighth."""
     judge = Counting()
-    settings = {"judge_share": share, "topics": "off", "local_checks": []}
+    settings = {"judge_share": share, "topics": "off"}
     graph = make(lambda _: AIMessage(PLAIN), judge, settings=settings)
 
     for number in range(24):
@@ -157,11 +167,12 @@ ANSWERS = {
 }
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
     """After 50 short turns judging used at most 20 % of the tokens of the answers, and most of them."""
     chat = SelfJudging(answer=ANSWERS[language])
-    settings = {"topics": "off", "local_checks": [], "judge_share": 0.2}
+    settings = {"topics": "off", "judge_share": 0.2}
     with Conversation.open(":memory:", model=chat, settings=settings) as conversation:
         for number in range(1, 51):
             conversation.say(ASKED[language].format(number))

@@ -163,7 +163,7 @@ def host(kind: str) -> Any:
     """A graph alone, with tools or an agent as model, and one in a parent."""
     savers: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
     judge = ScriptedChat(default='{"score": 0.9, "reason": "right"}')
-    options: Any = {"judge": judge, "settings": {"thread_wait_seconds": 0, "judge_format": "text"}}
+    options: Any = {"judge": judge, "settings": {"thread_wait_seconds": 0}}
     chat = ScriptedChat(default=CALL)
     if kind == "agent":
         agents = pytest.importorskip("langchain.agents", reason="needs langchain")

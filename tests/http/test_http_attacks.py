@@ -84,6 +84,7 @@ class Attack:
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     """A real server of the OpenAI protocol, which the environment names."""
+    monkeypatch.setattr("unsay.generation.relevance.RELEVANCE", 0.0)
     with OpenAIServer(lambda _: WRONG) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -104,8 +105,6 @@ def attacked(server: OpenAIServer, attack: Attack) -> Any:
     settings = {
         "judge_model": "judge",
         "max_rollbacks": 0,
-        "judge_format": "text" if attack.in_words else "auto",
-        "relevance_threshold": 0.0,
         "max_tool_steps": 2,
     }
     tools = [look] if attack.place in ("arguments", "result") else []

@@ -78,15 +78,6 @@ def test_judge_that_refuses_a_structure_is_asked_for_words(
     assert [True, False] == ["response_format" in body for body in bodies(llmock, "judge")]
 
 
-def test_judge_of_text_format_is_never_asked_for_a_structure(
-    llmock: LLMock, tmp_path: Path
-) -> None:
-    """With `judge_format="text"` no request of the judge carries a response format."""
-    llmock.add(answers(), Reply(text="0.7", match=JUDGE))
-    assert 0.7 == ask(tmp_path, judge_format="text").score
-    assert [False] == ["response_format" in body for body in bodies(llmock, "judge")]
-
-
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -238,28 +229,33 @@ def test_one_judge_of_a_panel_refuses_a_structure(llmock: LLMock, tmp_path: Path
     assert [True] == ["response_format" in body for body in bodies(llmock, "other")]
 
 
-@pytest.mark.parametrize(
-    ("retries", "score", "calls"), [(0, None, 1), (1, 0.8, 2)], ids=["default", "once more"]
-)
-def test_judge_is_asked_once_more_if_the_host_wants_it(
-    llmock: LLMock, tmp_path: Path, retries: int, score: float | None, calls: int
+@pytest.mark.parametrize(("unsure", "score"), [(1, 0.8), (2, None)], ids=["scores", "stays unsure"])
+def test_judge_is_asked_once_more(
+    llmock: LLMock, tmp_path: Path, unsure: int, score: float | None
 ) -> None:
-    """`judge_retries=1` asks again after a reply without a certain score, and says why it had none."""
-    llmock.add(answers(), Reply(text="Score: 0.9, no, 0.3", match=JUDGE), grades(0.8))
-    reply = ask(tmp_path, judge_retries=retries)
+    """After a reply without a certain score, and not after two; the reason says why it had none."""
+    llmock.add(answers(), Reply(text="Score: 0.9, no, 0.3", times=unsure, match=JUDGE), grades(0.8))
+    reply = ask(tmp_path)
     asked = bodies(llmock, "judge")
-    assert (score, calls) == (reply.score, len(asked))
-    assert retries or "no usable score" in reply.reason
-    assert "temperature" not in asked[-1] or not retries
+    assert (score, 2) == (reply.score, len(asked))
+    assert score or "no usable score" in reply.reason
+    assert ["temperature" in asked[0], "temperature" in asked[1]] == [True, False]
+
+
+def test_a_judge_named_again_is_asked_again(llmock: LLMock, tmp_path: Path) -> None:
+    """At the temperature of its own: at 0 it would only repeat itself."""
+    llmock.add(answers(), *(grades(score, times=1) for score in (0.9, 0.8, 0.1)))
+    assert 0.8 == ask(tmp_path, judge_panel=["judge", "judge"]).score
+    assert [True, False, False] == ["temperature" in body for body in bodies(llmock, "judge")]
 
 
 def test_verdict_that_breaks_off_is_unscored(llmock: LLMock, tmp_path: Path) -> None:
     """A reply that the server cut off at its length limit is not believed."""
     cut = Reply(text="Score: 0.9", finish_reason="length", times=None, match=JUDGE)
     llmock.add(answers(), cut)
-    reply = ask(tmp_path, judge_format="text")
+    reply = ask(tmp_path)
     assert (None, "unscored") == (reply.score, reply.outcome)
-    assert "breaks off" in reply.reason
+    assert "length limit was reached" in reply.reason
 
 
 @tool

@@ -174,7 +174,6 @@ def test_a_reply_that_cannot_be_used(serve: Serve, said: Any, judging: str) -> N
             "topics": "model",
             "judging": judging,
             "summaries": "local",
-            "judge_format": "text",
         },
         checkpointer=InMemorySaver(),
         store=InMemoryStore(),

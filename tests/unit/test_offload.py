@@ -295,14 +295,15 @@ def test_what_waits_for_an_answer_stays() -> None:
     assert {m.id for m in waiting} <= {m.id for m in now["messages"]}
 
 
-def test_what_waits_for_a_verdict_stays() -> None:
+def test_what_waits_for_a_verdict_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchanges that this turn judges are in the transcript for it; older ones go unscored."""
+    monkeypatch.setattr("unsay.operations.offload.MAX_ENTRIES", 5)
     state = talked(1, 2, 3, turns=2)
     brought: list[AnyMessage] = []
     for each in range(8):
         brought += [HumanMessage("old?", id=f"b{each}"), AIMessage("old.", id=f"c{each}")]
     state = asked({**state, "messages": [*state["messages"], *brought]})
-    now = offloaded_by(state, scope(InMemoryStore(), max_judged_entries=5))
+    now = offloaded_by(state, scope(InMemoryStore()))
     assert ["b3", *(m.id for m in brought[7:]), "pending"] == [m.id for m in now["messages"]]
 
 

@@ -229,7 +229,7 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
             id="a boolean for a number or none",
         ),
         pytest.param(
-            {"local_checks": 7}, "local_checks: Input should be a valid list, got 7", id="no list"
+            {"checkpoint_on": 7}, "checkpoint_on: Input should be a valid list, got 7", id="no list"
         ),
         pytest.param(
             {"prices": {"m": {"input": 1, "output": 1, "cached_read": 1}}},

@@ -244,8 +244,8 @@ def test_commands_are_named_in_a_list(commands: Any, said: str) -> None:
 
 def test_a_setting_of_all_runs_in_a_context_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The log says where it belongs."""
-    load_settings().for_run(Context(judge_retries=3))  # type: ignore[typeddict-unknown-key]
-    assert "key='judge_retries' this setting holds for all runs: give it in settings" in caplog.text
+    load_settings().for_run(Context(live_messages=30))  # type: ignore[typeddict-unknown-key]
+    assert "key='live_messages' this setting holds for all runs: give it in settings" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def speaking(
     models: dict[str, Any] = {"model": model, "settings": settings}
     with ExitStack() as stack:
         # The verdict of a panel does not say that one of its judges failed.
-        if settings.judge_samples == 1 and not settings.judge_panel:
+        if not settings.judge_panel:
             stack.enter_context(failures_on_screen())
         runner = stack.enter_context(asyncio.Runner())
         if tools or mcp is not None:

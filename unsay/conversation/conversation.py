@@ -136,7 +136,7 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
 
         Args:
             text: The user's message, or a slash command.
-            documents: Texts that a search found for the message. The last `max_judged_documents` are
+            documents: Texts that a search found for the message. The last ten are
                 judged first, none with `judging="off"`; the model is not sent one that fails.
             images: URLs of images, or images as `data:image/png;base64,…`.
             turn_id: An id of 1 to 200 printable characters, so that the message may be sent again;

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from unsay.context.overflow import is_context_overflow
 from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.history.token_usage import tokens_in
-from unsay.judging.heuristics import is_plainly_good, prejudge
+from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
 from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.signals import changed_facts
 from unsay.judging.verdict import (
@@ -44,14 +44,8 @@ _NO_TEMPERATURE = "the server of the judge {!r} refuses a temperature of 0"
 EARLIER_PAIRS = 3
 # Messages searched for the earlier exchanges at first; four times as many in each further round.
 READ_AT_ONCE = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
-    """One judge of a panel, and the number of its sample, from 0; `_ask_panel` makes it."""
-
-    forms: Sequence[JudgeForm]
-    number: int = 0
+# A judge finds an answer below it inconsistent with what was said, and the answer fails. Source: own.
+CONSISTENCY = 0.4
 
 
 def exchange_of(
@@ -136,7 +130,7 @@ def judge_exchange(
     settings = scope.settings
     if not exchange.answer.strip() and has_other_content(answer):
         return unscored("the answer is not text")
-    if not exchange.answer.strip() and "empty" in settings.local_checks:
+    if not exchange.answer.strip():
         nothing = "the model returned nothing"
         reason = texts_for(exchange.question, scope).rules.get(nothing, nothing)
         return Verdict(outcome="failed", score=0.0, reason=reason, source="prejudge")
@@ -144,7 +138,7 @@ def judge_exchange(
         return unscored("judging is off")
     # An answer may, and should, say that nothing was found.
     openly = {"refusal", "off_topic"} if exchange.found_nothing else set()
-    rules = prejudge(exchange, settings.local_checks - openly)
+    rules = prejudge(exchange, ALL_CHECKS - openly)
     text = exchange.question or exchange.answer
     text_language = language_of(text)
     if rules.decided or settings.judging == "local":
@@ -162,7 +156,7 @@ def judge_exchange(
     scope.emit("judging", message_id=answer.id)
     verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
     consistency = 1.0 if verdict.consistency is None else verdict.consistency
-    if verdict.outcome == "failed" and consistency < settings.consistency_threshold:
+    if verdict.outcome == "failed" and consistency < CONSISTENCY:
         named = texts.inconsistent.format(consistency=f"{consistency:.2f}")
         verdict = replace(verdict, reason=f"{named}{verdict.reason}")
     # A judge may blame only messages that it was shown, by their short or their own name.
@@ -182,8 +176,8 @@ def _exceeds_share(
     settings, share = scope.settings, scope.settings.judge_share
     if spent is None or share == 1:
         return False
-    judgements = settings.judge_samples * (1 + len(settings.judge_panel))
-    cost = judgements * (prompt_tokens(request) + REPLY_TOKENS["judge"])
+    judges = 1 + len(settings.judge_panel)
+    cost = judges * (prompt_tokens(request) + REPLY_TOKENS["judge"])
     judged, answered = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
     return judged + cost > share * answered
 
@@ -221,12 +215,12 @@ def ask_judge(
     *,
     key: str,
     threshold: float | None = None,
-    judge: Judge | None = None,
+    forms: Sequence[JudgeForm] | None = None,
 ) -> Steps[Verdict]:
     """Ask the model judge; `unscored` with the reason if it fails, is too slow, or there is none.
 
-    An unscored verdict is asked for again up to `judge_retries` times. A call over a budget is
-    `unscored` as well.
+    After a reply without a certain score it is asked once more. A call over a budget is `unscored`
+    as well.
 
     Args:
         make_request: Makes the request with texts in the language of `sample`.
@@ -234,42 +228,46 @@ def ask_judge(
         scope: The services and settings to use.
         key: Identifies the call, so that a repetition is paid once.
         threshold: A lower score fails, and the judge's score for consistency is ignored; `None`
-            uses the settings' thresholds for both.
-        judge: One of a panel; `None` is the graph's judge.
+            uses the threshold of the settings, and `CONSISTENCY`.
+        forms: The ways to ask a judge of a panel; `None` is the graph's judge.
     """
     try:
-        forms = judge.forms if judge else (yield from off_loop(lambda: scope.services.judge_forms))
+        if forms is None:
+            forms = yield from off_loop(lambda: scope.services.judge_forms)
         if not forms:
             return unscored("no judge is configured and the agent that answers is no chat model")
-        # At temperature 0 the same request has the same reply.
-        warm = [form for form in forms if not form.steady]
         texts = texts_for(sample, scope)
         request = on_scale(make_request(texts), texts, scope.settings.judge_scale)
-        first = warm if judge is not None and judge.number else forms
         language = language_of(sample)
-        verdict = yield from _verdict(first, request, scope, key, threshold, language)
-        for retry in range(scope.settings.judge_retries):
-            if verdict.outcome == "unscored":
-                again = f"{key}-again{retry + 1}"
-                verdict = yield from _verdict(warm, request, scope, again, threshold, language)
+        verdict = yield from _verdict(forms, request, scope, key, threshold, language)
+        if verdict.outcome == "unscored":
+            warm, again = _unsteady(forms), f"{key}-again"
+            verdict = yield from _verdict(warm, request, scope, again, threshold, language)
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
+    except TimeoutError as error:
+        scope.report_failure("judge_failed", error)
+        return unscored(f"the judge was silent for {scope.settings.judge_timeout_seconds:g} s")
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         scope.report_failure("judge_failed", error)
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
     return verdict
 
 
+def _unsteady(forms: Sequence[JudgeForm]) -> list[JudgeForm]:
+    """Return the forms to ask a judge again: at temperature 0 the same request has the same reply."""
+    return [form for form in forms if not form.steady]
+
+
 def _ask_panel(
     make_request: Callable[..., list[AnyMessage]], sample: str, scope: Scope, *, key: str
 ) -> Steps[Verdict]:
-    """Ask every judge of the panel `judge_samples` times, and return what most of them decide.
+    """Ask every judge of the panel, and return what most of them decide.
 
-    Without a panel and with one sample, the graph's judge is asked once. It is unscored if not more
-    than half agree, and without a judge. `make_request` and `sample` are as for `ask_judge`.
+    Without a panel, the graph's judge is asked. It is unscored if not more than half agree, and
+    without a judge. `make_request` and `sample` are as for `ask_judge`.
     """
-    settings = scope.settings
-    if settings.judge_samples == 1 and not settings.judge_panel:
+    if not scope.settings.judge_panel:
         return (yield from ask_judge(make_request, sample, scope, key=key))
     try:
         panel = yield from off_loop(lambda: scope.services.judge_panel)
@@ -278,14 +276,13 @@ def _ask_panel(
         return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
     if not panel:  # `ask_judge` says that there is no judge
         return (yield from ask_judge(make_request, sample, scope, key=key))
-    verdicts = []
+    verdicts, names = [], [name_of(forms[-1].model) for forms in panel]
     for place, forms in enumerate(panel):
-        for number in range(settings.judge_samples):
-            # Every second reading has the other order, also among judges that are asked once.
-            request = partial(make_request, flipped=(place + number) % 2 == 1)
-            name = f"{key}-judge{place}-{number}"
-            judge = Judge(forms=forms, number=number)
-            verdicts.append((yield from ask_judge(request, sample, scope, key=name, judge=judge)))
+        # Every second reading has the other order.
+        request = partial(make_request, flipped=place % 2 == 1)
+        ways = _unsteady(forms) if names[place] in names[:place] else forms
+        own_key = f"{key}-judge{place}"
+        verdicts.append((yield from ask_judge(request, sample, scope, key=own_key, forms=ways)))
     return majority(verdicts)
 
 
@@ -297,29 +294,17 @@ def _verdict(
     threshold: float | None,
     language: Language,
 ) -> Steps[Verdict]:
-    """Return the verdict in one reply of the judge; `unscored` if it is too slow or fails.
-
-    Raises `BudgetExceededError` if the call is over a budget.
-    """
+    """Return the verdict in one reply of the judge. Raises as `_reply`."""
     settings = scope.settings
-    try:
-        reply = yield from _reply(forms, request, scope, key)
-        if threshold is not None:
-            return verdict_of(reply, quality_threshold=threshold, scale=settings.judge_scale)
-        return verdict_of(
-            reply,
-            quality_threshold=settings.quality_in(language),
-            consistency_threshold=settings.consistency_threshold,
-            scale=settings.judge_scale,
-        )
-    except BudgetExceededError:
-        raise
-    except TimeoutError as error:
-        scope.report_failure("judge_failed", error)
-        return unscored(f"the judge was silent for {settings.judge_timeout_seconds:g} s")
-    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
-        scope.report_failure("judge_failed", error)
-        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+    reply = yield from _reply(forms, request, scope, key)
+    if threshold is not None:
+        return verdict_of(reply, quality_threshold=threshold, scale=settings.judge_scale)
+    return verdict_of(
+        reply,
+        quality_threshold=settings.quality_in(language),
+        consistency_threshold=CONSISTENCY,
+        scale=settings.judge_scale,
+    )
 
 
 def _reply(

@@ -35,6 +35,13 @@ from unsay.verdicts import Verdict
 REWRITTEN = "rewritten"
 """Annotation of a search that unsay made; its value is the number of the search, from 1."""
 
+# A document or search result below it is left out of contexts. Source: own.
+RELEVANCE = 0.5
+# Most searches with another query after one that found nothing relevant.
+MAX_SEARCHES = 2
+# Most documents that one turn judges, the newest; older ones stay unscored.
+MAX_DOCUMENTS = 10
+
 # Words and numbers of any script; of Japanese, runs of katakana or of kanji.
 _LETTER = r"(?![ぁ-ヿ一-龯々])[^\W_]"
 _WORDS = re.compile(rf"{_LETTER}(?:{_LETTER}|['.-](?={_LETTER}))*|[ァ-ヶー]+|[一-龯々]+")
@@ -49,21 +56,19 @@ def judge_document(question: AnyMessage, document: AnyMessage, scope: Scope) -> 
     It is `unscored` without a working judge, or if the call would exceed a budget; no error is
     raised. With `judging="local"` the words that both share decide, and no model is asked.
     """
-    settings = scope.settings
-    threshold = settings.relevance_threshold
     question_text, document_text = text_of(question), text_of(document)
-    if settings.judging == "local":
+    if scope.settings.judging == "local":
         rules = relevance(question_text, document_text)
-        return verdict_of_rules(rules, texts_for(question_text, scope), quality_threshold=threshold)
+        return verdict_of_rules(rules, texts_for(question_text, scope), quality_threshold=RELEVANCE)
     request = partial(document_request, question_text, document_text)
     key = document.id or ""
-    return (yield from ask_judge(request, question_text, scope, key=key, threshold=threshold))
+    return (yield from ask_judge(request, question_text, scope, key=key, threshold=RELEVANCE))
 
 
 def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     """Judge the documents that came with a question; contexts leave out those that fail.
 
-    Only the newest `max_judged_documents` are judged. The update is empty without new documents,
+    Only the newest `MAX_DOCUMENTS` are judged. The update is empty without new documents,
     without a question, or with `judging="off"`.
     """
     waiting = unjudged_documents(state["messages"], turn["pending"])
@@ -71,7 +76,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     if not waiting or question is None or scope.settings.judging == "off":
         return Update()
     stamped = []
-    for document in waiting[-scope.settings.max_judged_documents :]:
+    for document in waiting[-MAX_DOCUMENTS:]:
         judged = yield from _judged(question, document, state, scope)
         scope.step_log.new_events.append(
             event_types.verdict(judged.id or "", annotation_of(judged))
@@ -119,14 +124,14 @@ def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMes
     """Return the call of the next search, with another query, if all that was found is irrelevant.
 
     `done` are the draft's messages so far; documents that came with the question count too. `None`
-    without a question; if something relevant was found or nothing was judged; if `max_searches` are
+    without a question; if something relevant was found or nothing was judged; if `MAX_SEARCHES` are
     made; or if no other query or no tool that takes one is left. The search is streamed; the caller
     adds it to the draft.
     """
     found = [*_documents(state), *done]
     made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
     question = _question(state)
-    if question is None or not found_nothing(found) or len(made) >= scope.settings.max_searches:
+    if question is None or not found_nothing(found) or len(made) >= MAX_SEARCHES:
         return None
     call = _last_search(done, scope) or _first_search(scope)
     if call is None:

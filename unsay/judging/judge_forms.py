@@ -28,20 +28,18 @@ class JudgeForm:
 
 
 def judge_forms(
-    judge: Runnable[Any, Any], *, is_given: bool, in_words: bool, labels_topics: bool = False
+    judge: Runnable[Any, Any], *, is_given: bool, labels_topics: bool = False
 ) -> tuple[JudgeForm, ...]:
     """Return the ways to ask a judge, best first; the last one is the judge as it is.
 
     `is_given` says that a host passed this model object, whose temperature it may have chosen.
-    With `in_words` no way asks for structured output. With `labels_topics` the structured reply has
-    the question's intent as well.
+    With `labels_topics` the structured reply has the question's intent as well.
     """
     steady = at_temperature_0(judge, is_given=is_given)
     both = [(steady, True), (judge, False)] if steady is not None else [(judge, False)]
     plain = [JudgeForm(model=model, steady=is_steady) for model, is_steady in both]
     schema = reply_schema(labels_topics=labels_topics)
-    structured = [] if in_words else [each for form in plain for each in _structured(form, schema)]
-    return (*structured, *plain)
+    return (*(each for form in plain for each in _structured(form, schema)), *plain)
 
 
 def _structured(form: JudgeForm, schema: dict[str, Any]) -> list[JudgeForm]:

@@ -20,6 +20,7 @@ from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.dispatch import load_needed, read_orders
 from unsay.operations.offload import drop_offloaded, offload
 from unsay.operations.pending import (
+    MAX_ENTRIES,
     Injected,
     PendingInput,
     find_pending,
@@ -167,7 +168,7 @@ def _without_removed(state: State) -> Update:
 
 
 def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
-    """Judge the newest answers that a host injected, up to the setting `max_judged_entries`.
+    """Judge the newest answers that a host injected, up to `MAX_ENTRIES`.
 
     Older ones are `unscored`. The update is that of `_consequences`; it is empty without these
     answers, and with `judging="off"`.
@@ -176,7 +177,7 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
     if not entered or scope.settings.judging == "off":
         return Update()
-    judged = entered[-scope.settings.max_judged_entries :]
+    judged = entered[-MAX_ENTRIES:]
     verdicts: list[tuple[Injected, Verdict]] = [
         (entry, unscored("it entered together with many others"))
         for entry in entered[: -len(judged)]

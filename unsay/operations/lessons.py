@@ -26,6 +26,9 @@ from unsay.types import Turn
 RATING = "rating"
 """Name of the annotation."""
 
+# Most lessons that a turn is sent.
+MAX_LESSONS = 3
+
 Label = Literal["good", "bad"]
 
 
@@ -145,14 +148,14 @@ def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
 def applying(state: State, scope: Scope) -> list[str]:
     """Return the newest different lessons of the current topic, oldest first, as texts.
 
-    Those of forgotten answers are left out. The setting `max_lessons` bounds the number.
+    Those of forgotten answers are left out. They are at most `MAX_LESSONS`.
     """
     messages, segments = state["messages"], state.get("segments", [])
     topic = current_topic_id(segments) or ""
     hidden = forgotten_ids(messages, segments, state.get("forgotten", []))
     shown = [m for m in by_topic(messages, segments).get(topic, []) if m.id not in hidden]
     texts = list(dict.fromkeys(lesson["text"] for lesson in reversed(lessons_in(shown))))
-    return texts[: scope.settings.max_lessons][::-1]
+    return texts[:MAX_LESSONS][::-1]
 
 
 def lesson_named(state: State, name: str) -> Lesson:

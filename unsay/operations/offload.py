@@ -46,7 +46,7 @@ from unsay.messages.sources import relocated, sources_of
 from unsay.messages.truncation import clip
 from unsay.operations.compact import SUMMARY_CHARS, summary_of
 from unsay.operations.forget import move_pins, pinned_ids, pinned_pages
-from unsay.operations.pending import find_pending, unjudged
+from unsay.operations.pending import MAX_ENTRIES, find_pending, unjudged
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import count_turns, live_branch
 from unsay.prompts.fields import Texts
@@ -79,7 +79,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     messages, settings = state["messages"], scope.settings
     waiting = find_pending(messages, None).start
     # Injected answers stay with their questions until they are judged.
-    injected = unjudged(messages, waiting)[-settings.max_judged_entries :]
+    injected = unjudged(messages, waiting)[-MAX_ENTRIES:]
     waiting = injected[0].start if injected else waiting
     segments, limit = state.get("segments", []), settings.live_messages
     bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]

@@ -46,6 +46,8 @@ from unsay.types import Turn
 
 # A notice is at most this many messages after the command that it answers.
 NEAR = 50
+# Most injected answers that one turn judges, the newest; older ones stay unscored.
+MAX_ENTRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
