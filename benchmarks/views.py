@@ -40,9 +40,6 @@ LIVE_BARS = Bars(floor=FLOOR, bar=BAR, gain=GAIN)
 SYSTEM = "Answer briefly, and say so where you do not know."
 """What every request begins with."""
 
-RESULT_BYTES = 65_536
-"""The default of `max_tool_result_bytes`."""
-
 
 @dataclass(slots=True, kw_only=True)
 class Views:
@@ -108,12 +105,7 @@ class Views:
             summaries=self._told.before,
             recalled=self.recalled,
         )
-        return sendable(
-            [*self._head(), *shown],
-            texts=self._texts,
-            provider="openai",
-            max_tool_result_bytes=RESULT_BYTES,
-        )
+        return sendable([*self._head(), *shown], texts=self._texts, provider="openai")
 
     def _recalled(self, plan: Plan, asked: int) -> AnyMessage | None:
         """Return omitted messages that match the question, as far as they fit."""

@@ -181,14 +181,6 @@ def inner_function(function: Callable[..., Any]) -> Any:
     return function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004
 
 
-def check_whole_number(holder: str, name: str, value: object, *, least: int) -> None:
-    """Raise `ConfigurationError` unless a value of the `holder` is an integer from `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(
-            f"{holder} cannot have {name} {value!r}: write a whole number from {least}"
-        )
-
-
 def check_text(value: Any, name: str) -> None:
     """Raise `InputError` if a text has a lone surrogate, which cannot be stored.
 

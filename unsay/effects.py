@@ -18,6 +18,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 # Time that a cancelled call gets to clean up; one that swallows its cancellation is then left.
 CLEANUP_SECONDS = 1.0
 
+# Time after which a detector, a strategy or embeddings of the user count as failed.
+PART_SECONDS = 30.0
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -69,14 +72,12 @@ def off_loop(work: Callable[[], T]) -> Call[T]:
     return Call(blocking=work, awaitable=lambda: asyncio.to_thread(work))
 
 
-def user_call(
-    function: Callable[..., T | Awaitable[T]], *args: Any, timeout_seconds: float | None = None
-) -> Call[T]:
+def user_call(function: Callable[..., T | Awaitable[T]], *args: Any) -> Call[T]:
     """Return a `Call` of a user's function, sync or async, that never blocks an event loop.
 
     On an event loop a sync function runs in a Python thread; in blocking code an async function
-    runs on an event loop of its own. Both see the caller's context variables. `timeout_seconds` is
-    that of `Call`. Unsay's own strategies and detectors are called directly, without a timeout:
+    runs on an event loop of its own. Both see the caller's context variables. It may
+    take `PART_SECONDS`. Unsay's own strategies and detectors are called directly, without a timeout:
     they neither block nor hang, and a thread for each call cost a tenth of a turn.
     """
     work = partial(function, *args)
@@ -91,7 +92,7 @@ def user_call(
         result = work() if is_async(function) else await asyncio.wrap_future(in_thread(work))
         return await result if inspect.isawaitable(result) else result
 
-    return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=timeout_seconds)
+    return Call(blocking=blocking, awaitable=awaitable, timeout_seconds=PART_SECONDS)
 
 
 async def _direct(work: Callable[[], Any]) -> Any:

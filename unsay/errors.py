@@ -80,7 +80,7 @@ class EmptyMessageError(InputError):
 
 
 class MessageTooLongError(InputError):
-    """The message is longer than `max_message_chars`."""
+    """The message is longer than 200,000 characters."""
 
 
 class InvalidNameError(InputError):

@@ -182,23 +182,9 @@ class BudgetSettings(BaseSettings):
     fallback_model: str | None = None
     """Name of the model that answers while the first one's circuit is open; `None` for none."""
 
-    circuit_failures: Annotated[int, Field(ge=1, le=1000)] = 5
-    """Failures in a row after which a model gets no calls for `circuit_reset_seconds`."""
-
-    circuit_reset_seconds: Seconds = 60.0
-    """Time in which a model that failed too often gets no calls; then a few calls test it."""
-
-    circuit_probes: Annotated[int, Field(ge=1, le=100)] = 1
-    """Calls that test such a model. If all of them succeed, it gets all calls again."""
-
     parallel_calls: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Calls of one process that a model gets at once; more wait in a queue."""
-
-    waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
-    """Longest queue; further calls are refused."""
-
-    call_wait_seconds: Seconds = 60.0
-    """Time in the queue after which a call is refused."""
+    """Calls of one process that a model gets at once. Of more, 256 wait in a queue, each for at most a
+    minute; others are refused."""
 
     @field_validator("prices")
     @classmethod

@@ -92,39 +92,18 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     system_prompt: str | None = None
     """First message of every context; `None` adds none."""
 
-    part_timeout_seconds: Seconds = 30.0
-    """Time after which your detector, strategy or embeddings count as failed."""
-
     model_timeout_seconds: Seconds = 120.0
     """Limit of one request to a model that unsay itself made from a name."""
 
     thread_wait_seconds: Annotated[NotNegative, Field(le=MOST_SECONDS)] = 30.0
     """How long a turn waits for the thread's other writers before it is refused; 0 asks once."""
 
-    lease_seconds: Annotated[float, Field(ge=0.5, le=MOST_SECONDS, allow_inf_nan=False)] = 20.0
-    """Time after which a writer that does not renew its lease loses its thread. Keep it shorter than
-    `thread_wait_seconds`: then a turn can wait for the lease of a process that died elsewhere."""
-
     max_tool_steps: Annotated[int, Field(ge=1, le=100)] = 8
     """Most rounds of one draft from the model to its tools and back."""
-
-    max_tool_result_bytes: Annotated[int, Field(ge=1_000)] = 65_536
-    """Largest tool result that the context has whole; of a larger one it has the beginning. The
-    transcript keeps all of it. Source: Goa-AI, MaxToolResultContentBytes."""
-
-    max_message_chars: Annotated[int, Field(ge=1)] = 200_000
-    """Longest accepted message."""
 
     live_messages: Annotated[int, Field(ge=2)] = 200
     """Most messages of a thread in the state. Older compacted ones are offloaded to the store and
     loaded again when needed. Messages of the current topic stay until it alone has twice as many."""
-
-    history_limit: Annotated[int, Field(ge=0, le=1000)] = 20
-    """Entries of `state_history` that are kept."""
-
-    checkpoint_limit: Annotated[int, Field(ge=1, le=1000)] = 32
-    """Most unnamed checkpoints that are kept: the newest half without gaps, and the older ones with
-    growing gaps. At most 200 named ones are kept."""
 
     preset: str | None = None
     """`chat`, `debugging`, `long_task`, or a name under `presets`; `None` sets nothing."""

@@ -290,7 +290,7 @@ class Working(TypedDict, total=False):
     should_rollback: bool  # a host or a node requests a rollback
     rollback_checkpoint_id: str | None  # its target, a name or id; `None`: the last good point
     start_task: str | None  # name of the task that a host starts; `None`: none
-    state_history: list[Note]  # newest last, at most `history_limit`
+    state_history: list[Note]  # newest last, at most `HISTORY_LIMIT`
     offloaded: Offloaded | None  # `None`: the state has the whole transcript
     checkpoints: list[Checkpoint]
     segments: list[Segment]

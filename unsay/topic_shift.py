@@ -37,7 +37,7 @@ class TopicDetector(Protocol):
     """Tells whether a question continues the topic, changes it, or returns to an earlier one.
 
     `detect` may be async; a blocking one runs in another thread beside an event loop. If it raises,
-    or takes longer than `part_timeout_seconds`, the question stays in the current topic.
+    or takes longer than 30 seconds, the question stays in the current topic.
     """
 
     def detect(

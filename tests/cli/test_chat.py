@@ -344,11 +344,13 @@ def test_a_wish_to_go_back_in_words(run: Run, serve: Serve, text: str, named: in
     assert 0 == run("chat", "--json", input=f"{text}\n").stderr.count("/undo")
 
 
-def test_files_of_a_message_that_is_refused(run: Run, serve: Serve, home: Path) -> None:
+def test_files_of_a_message_that_is_refused(
+    run: Run, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They go with the next message, and no file goes twice."""
+    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 200)
     server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
     Path("notes.txt").write_text("The spider is called Amy.\n")
-    Path("unsay.toml").write_text("max_message_chars = 200\n")
     asked = f"{'long ' * 50}\nWhat do the notes say?\n{LISTS}\n"
     result = run("chat", "--file", "notes.txt", input=asked)
     assert 2 == result.stderr.count("attached to the next message: notes.txt")

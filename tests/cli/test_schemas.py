@@ -8,6 +8,7 @@ import pytest
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, SCORES
 from unsay.cli.main import GROUPS
+from unsay.cli.output import typed_words
 from unsay.cli.schemas import OBJECTS, model_of
 from unsay.operations.command_table import COMMANDS
 
@@ -226,13 +227,10 @@ def test_a_list_of_nothing_opens_no_database(run: Run, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("asks")
-def test_an_error_names_what_can_be_typed(
-    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_names_what_can_be_typed(run: Run, serve: Serve) -> None:
     """At a decision the command line names its option, the chat its words, neither a Python call."""
     serve(DRAFTS, SCORES)
     run("say", NESTED, *FILLED)
     assert "`unsay say --decide approve`" in run("undo", *FILLED).stderr
     assert "enter approve or reject" in run("chat", *FILLED, input="/retry\n").stderr
-    monkeypatch.setenv("UNSAY_MAX_MESSAGE_CHARS", "10")
-    assert "UNSAY_MAX_MESSAGE_CHARS" in run("say", LISTS).stderr
+    assert "raise UNSAY_PRIMERS" == typed_words("shell", "raise the setting primers")

@@ -29,6 +29,7 @@ from tests.graph.machine_kit import (
     Script,
     told,
 )
+from unsay.budget.circuit_breaker import CircuitPolicy
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
 from unsay.events.transcript_replay import replay
@@ -59,6 +60,9 @@ class Differential(Script, RuleBasedStateMachine):
         self.windowed: set[str] = set()
         self.number = 0
         self.open: list[tuple[Database, dict[str, Conversation]]] = []
+        self.patch = pytest.MonkeyPatch()
+        # A model that failed often is called again at once.
+        self.patch.setattr("unsay.llm.gateway.POLICY", CircuitPolicy(failures=1_000))
         self.enter()
 
     def connect(self) -> Database:
@@ -82,6 +86,7 @@ class Differential(Script, RuleBasedStateMachine):
     def teardown(self) -> None:
         """All processes end."""
         self.leave()
+        self.patch.undo()
 
     @initialize(target=THREADS)
     def begin(self) -> Any:

@@ -16,8 +16,8 @@ R1: a retry answers a pending question as a separate turn, which an undo removes
 S4: a failed draft looks for its checkpoint in the live part alone, see decision 11."""
 
 REFUSALS = (ConflictError, InputError, NotFoundError)
-SETTINGS = {"checkpoint_on": ["score"], "max_rollbacks": MAX_ROLLBACKS, "circuit_failures": 1000}
-"""Checkpoints are made by score alone, and a model that failed often is called again at once."""
+SETTINGS = {"checkpoint_on": ["score"], "max_rollbacks": MAX_ROLLBACKS}
+"""Checkpoints are made by score alone."""
 
 WINDOW = {"live_messages": 4}
 """Every other thread and its forks: all but the newest messages are in the store."""

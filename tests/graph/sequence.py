@@ -84,7 +84,6 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"on_exhausted": "ask"},
     {"on_exhausted": "ask", "max_rollbacks": 0},
     {"max_rollbacks": 0},
-    {"checkpoint_limit": 1, "history_limit": 0},
     {"live_messages": 4},
     {"live_messages": 4, "judging": "off"},
     {"live_messages": 6, "on_exhausted": "ask"},
@@ -159,7 +158,7 @@ class Stage(Ways):
     def _open(self) -> Conversation:
         database = self.memory or open_database(str(self.path))
         self.scripted.guard(database)
-        limits = {"max_tool_result_bytes": 1_000, "max_tool_steps": 4, "summaries": "local"}
+        limits = {"max_tool_steps": 4, "summaries": "local"}
         settings = {**limits, **self.settings}
         return Conversation.open(
             database, thread="t", settings=settings, **self.scripted.parts(self.kind)

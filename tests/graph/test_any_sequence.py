@@ -16,6 +16,13 @@ FILES = 4
 """There are as many times fewer examples on a file, where each takes longer."""
 
 
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few checkpoints are kept, and contexts have only the beginning of most tool results."""
+    monkeypatch.setattr("unsay.context.view.RESULT_BYTES", 1_000)
+    monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 2)
+
+
 def _say(words: str, *beats: tuple, documents: tuple[str, ...] = ()) -> Step:
     return Step("say", {"words": words, "beats": list(beats), "documents": documents})
 

@@ -398,9 +398,12 @@ def test_a_question_that_got_no_answer_is_asked_again(opened: Opening) -> None:
     checked(conversation)
 
 
-def test_what_cannot_be_answered_is_not_asked_again(opened: Opening) -> None:
+def test_what_cannot_be_answered_is_not_asked_again(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A message that was refused is refused once more."""
-    conversation = opened(settings={"max_message_chars": 10})
+    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 10)
+    conversation = opened()
     conversation.say("q1")
     long = {"messages": [("user", "a message that is far too long")]}
     conversation.graph.invoke(long, config("t"))

@@ -210,12 +210,15 @@ def test_a_person_adds_a_checkpoint_without_any_reason() -> None:
     assert [("order", f"ai: {GOOD}", 1)] == marks(state)
 
 
-def test_a_long_thread_keeps_recent_and_ever_sparser_points() -> None:
+def test_a_long_thread_keeps_recent_and_ever_sparser_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Past the limit the old ones are thinned, and every kept one can be gone back to."""
+    monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 8)
     made = make(
         lambda _: "An answer that is long enough to pass, about the matter.",
         lambda _: 0.9,
-        settings={"checkpoint_limit": 8, "checkpoint_on": {"score"}},
+        settings={"checkpoint_on": {"score"}},
     )
     state = say(made, *(f"question {number}" for number in range(40)))
     turns = [each["turn"] for each in state["checkpoints"]]

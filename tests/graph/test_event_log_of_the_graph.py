@@ -668,11 +668,14 @@ def rows(about: str) -> str:
     return f"{about}: {ROWS}"
 
 
-def test_a_large_tool_result_is_left_out_of_contexts_alone(opened: Opening) -> None:
+def test_a_large_tool_result_is_left_out_of_contexts_alone(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model sees the beginning; transcript, event log and `tool_result` have the whole."""
+    monkeypatch.setattr("unsay.context.view.RESULT_BYTES", 1_000)
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}, "id": "c1"}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks, "And": "Well, that is all there is to say of it."})
-    options = {"settings": {"max_tool_result_bytes": 1_000}, "tools": [rows]}
+    options = {"tools": [rows]}
     conversation = opened(chat, ScriptedJudge(), **options)
     conversation.say("Show me the rows.")
     conversation.say("And then?")
@@ -696,11 +699,13 @@ def test_a_large_tool_result_is_left_out_of_contexts_alone(opened: Opening) -> N
         conversation.tool_result("c9")
 
 
-def test_a_tool_result_at_the_limit_is_shown(opened: Opening) -> None:
+def test_a_tool_result_at_the_limit_is_shown(
+    opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What fits is sent as it is."""
+    monkeypatch.setattr("unsay.context.view.RESULT_BYTES", len(f"花: {ROWS}".encode()))
     asks = ToolCalls(calls=[{"name": "rows", "args": {"about": "花"}}], then=GOOD)
     chat = ScriptedChat(replies={"rows": asks})
-    limit = {"max_tool_result_bytes": len(f"花: {ROWS}".encode())}
-    conversation = opened(chat, ScriptedJudge(), settings=limit, tools=[rows])
+    conversation = opened(chat, ScriptedJudge(), tools=[rows])
     conversation.say("Show me the rows.")
     assert f"花: {ROWS}" == chat.calls[-1][-1].text

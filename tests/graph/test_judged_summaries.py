@@ -152,15 +152,15 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"),
+    ("replies", "reason"),
     [
-        pytest.param("I like it.", "no usable score", id="no-score"),
-        pytest.param(RuntimeError("down"), "RuntimeError", id="broken"),
-        pytest.param("nan", "no usable score", id="nan"),
+        pytest.param(["I like it."] * 2, "no usable score", id="no-score"),
+        pytest.param([RuntimeError("down")], "RuntimeError", id="broken"),
+        pytest.param(["nan"] * 2, "no usable score", id="nan"),
     ],
 )
 def test_a_judge_that_fails_leaves_a_summary_unscored(
-    tmp_path: Path, reply: str | Exception, reason: str
+    tmp_path: Path, replies: list[str | Exception], reason: str
 ) -> None:
     """What the judge cannot say is unscored, with the reason."""
     judges = [scores()]
@@ -169,7 +169,7 @@ def test_a_judge_that_fails_leaves_a_summary_unscored(
         return judges[-1](asked)
 
     with opened(tmp_path, judge=judge) as conversation:
-        judges.append(scores(reply, 0.8))
+        judges.append(scores(*replies, 0.8))
         first, second = conversation.judge_summaries()
     assert ("unscored", None) == (first.verdict.outcome, first.verdict.score)
     assert reason in first.verdict.reason

@@ -25,7 +25,7 @@ from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
 from unsay.topic_shift import TopicShift
 
-QUICK = {"judge_timeout_seconds": 0.2, "part_timeout_seconds": 0.2}
+QUICK = {"judge_timeout_seconds": 0.2}
 END = [threading.Event()]
 """Set when the test is over; each test has its own."""
 
@@ -36,6 +36,7 @@ CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 def parts_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What still hangs ends with its test."""
     monkeypatch.setattr("unsay.operations.recall.FLOOR", 0.0)
+    monkeypatch.setattr("unsay.effects.PART_SECONDS", 0.2)
     END[0] = threading.Event()
     yield
     END[0].set()

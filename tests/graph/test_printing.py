@@ -397,11 +397,11 @@ def test_matches_in_japanese() -> None:
         ("", "メッセージが空です。文を入力してください"),
         (
             "あ" * 50,
-            "メッセージが50文字で、上限の30文字を超えています。短くするか、設定 max_message_chars の値を増やしてください",
+            "メッセージが50文字で、上限の30文字を超えています。短くしてください",
         ),
         (
             f"/edit 1 {'あ' * 31}",
-            "メッセージが31文字で、上限の30文字を超えています。短くするか、設定 max_message_chars の値を増やしてください",
+            "メッセージが31文字で、上限の30文字を超えています。短くしてください",
         ),
         (
             f"/lesson 1 {'あ' * 501}",
@@ -410,13 +410,14 @@ def test_matches_in_japanese() -> None:
     ],
     ids=["empty", "too long", "too long an edit", "too long a lesson"],
 )
-def test_what_the_compiled_graph_refuses_in_japanese(sent: str, reason: str) -> None:
+def test_what_the_compiled_graph_refuses_in_japanese(
+    sent: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The whole notice is in the language of the thread, not only its end."""
+    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 30)
     model = ScriptedChat(replies={"京都": ["車を買いましょう。", "二日で十分です。"]})
     judge = ScriptedJudge(scores={"車": {"score": 0.1, "reason": "質問に答えていません。"}})
-    graph = build_graph(
-        model, judge=judge, checkpointer=InMemorySaver(), settings={"max_message_chars": 30}
-    )
+    graph = build_graph(model, judge=judge, checkpointer=InMemorySaver())
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
     graph.invoke({"messages": [("user", "京都には何日必要ですか?")]}, config)
 

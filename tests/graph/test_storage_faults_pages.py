@@ -193,11 +193,12 @@ def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
 @pytest.mark.parametrize("keep", [0.0, 0.2, 0.5, 0.8, 0.99, 1.0])
 @pytest.mark.parametrize("damage", ["cut", "flip"])
 def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
-    damage: str, keep: float, tmp_path: Path
+    damage: str, keep: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without proof in the journal nothing was committed: the transcript is an earlier one."""
+    monkeypatch.setattr("unsay.storage.writer_lock.LEASE_SECONDS", 0.5)
     file, copy = tmp_path / "t.db", tmp_path / "copy.db"
-    given: dict[str, Any] = {"thread": "t", "judge": scores(), "settings": {"lease_seconds": 0.5}}
+    given: dict[str, Any] = {"thread": "t", "judge": scores()}
     with Conversation.open(file, model=Numbered(), **given) as conversation:
         moments = [[]]
         for number in range(3):

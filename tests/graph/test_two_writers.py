@@ -129,7 +129,7 @@ def test_a_turn_lands_whole_or_is_refused(start: Starts, tmp_path: Path) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
 def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: str) -> None:
     """Its lease is taken over before its time is over; the repeated turn continues."""
-    child = start("a", seconds=60, form=form, settings={"lease_seconds": 600})
+    child = start("a", seconds=60, form=form, lease=600)
     child.until_it_asks_its_model()
     child.process.kill()
     with open_here(tmp_path, thread_wait_seconds=10) as conversation:
@@ -141,7 +141,7 @@ def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: s
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
 def test_what_a_killed_writer_asked_is_kept(start: Starts, tmp_path: Path) -> None:
     """Another question may be asked at once, and the one that was never answered is not lost."""
-    child = start("a", seconds=60, settings={"lease_seconds": 600})
+    child = start("a", seconds=60, lease=600)
     child.until_it_asks_its_model()
     child.process.kill()
     with open_here(tmp_path, thread_wait_seconds=10) as conversation:
@@ -153,7 +153,7 @@ def test_what_a_killed_writer_asked_is_kept(start: Starts, tmp_path: Path) -> No
 @FORMS
 def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form: str) -> None:
     """Waking up after its time, it learns that it came too late; its question is kept."""
-    child = start("a", seconds=1, form=form, settings={"lease_seconds": 0.5})
+    child = start("a", seconds=1, form=form, lease=0.5)
     child.until_it_asks_its_model()
     os.kill(child.process.pid, signal.SIGSTOP)
     with open_here(tmp_path) as conversation:
@@ -171,7 +171,7 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
 @FORMS
 def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, form: str) -> None:
     """A turn may take many times the lease's time, and a waiting caller comes after it."""
-    child = start("a", seconds=2, form=form, settings={"lease_seconds": 0.5})
+    child = start("a", seconds=2, form=form, lease=0.5)
     child.until_it_asks_its_model()
     with open_here(tmp_path) as conversation:
         conversation.say("Meanwhile")

@@ -9,11 +9,14 @@ from typing import Any
 
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ThreadBusyError
+from unsay.storage import writer_lock
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 FOLDER = Path(sys.argv[1])
 ASKED = json.loads(sys.argv[2])
-"""`name`, `turns`, `seconds` for one model call, `form`, and `settings`."""
+"""`name`, `turns`, `seconds` for one model call, `form`, `settings`, and maybe `lease` in seconds."""
+
+writer_lock.LEASE_SECONDS = ASKED.get("lease", writer_lock.LEASE_SECONDS)
 
 
 def script(messages: list[Any]) -> str:

@@ -380,7 +380,7 @@ def texts_of(graph: Any) -> list[str]:
 @pytest.mark.parametrize("saver", ["ours", "sqlite"])
 def test_a_killed_run_keeps_nobody_out(start: Starts, tmp_path: Path, saver: str) -> None:  # noqa: F811
     """Another process goes on at once, long before the lease expires."""
-    child = start("a", saver, seconds=60, parent=True, settings={"lease_seconds": 600})
+    child = start("a", saver, seconds=60, parent=True, lease=600)
     child.until_it_asks_its_model()
     child.process.kill()
     child.process.wait()
@@ -403,11 +403,10 @@ def test_a_frozen_run_is_refused(
 ) -> None:
     """It wakes up after its lease, and the turn of the other stays; also if it froze as it committed."""
     if late == "state":
-        child = start("a", saver, way=way, parent=True, settings=LAST, wait_at="answer's state")
+        child = start("a", saver, way=way, parent=True, **LAST, wait_at="answer's state")
         child.until_it_waits_to_write()
     else:
-        lasts = {"lease_seconds": 0.5}
-        child = start("a", saver, seconds=1, way=way, parent=True, settings=lasts)
+        child = start("a", saver, seconds=1, way=way, parent=True, lease=0.5)
         child.until_it_asks_its_model()
     freeze(child, tmp_path / "talk.db")
     with opened(saver, tmp_path) as savers:

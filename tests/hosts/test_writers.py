@@ -484,7 +484,7 @@ def test_a_killed_writer_keeps_nobody_out(
     start: Starts, tmp_path: Path, kind: str, way: str
 ) -> None:
     """Another process can write at once, long before the lease expires."""
-    child = start("a", kind, seconds=60, way=way, settings={"lease_seconds": 600})
+    child = start("a", kind, seconds=60, way=way, lease=600)
     child.until_it_asks_its_model()
     child.process.kill()
     child.process.wait()
@@ -502,7 +502,7 @@ def test_a_slow_model_does_not_cost_the_thread(
     start: Starts, tmp_path: Path, kind: str, way: str
 ) -> None:
     """A run may take many times the lease's time, and a waiting caller comes after it."""
-    child = start("a", kind, seconds=2, way=way, settings={"lease_seconds": 0.5})
+    child = start("a", kind, seconds=2, way=way, lease=0.5)
     child.until_it_asks_its_model()
     with opened(kind, tmp_path) as savers:
         graph = answering(**savers)
@@ -533,7 +533,7 @@ def test_a_frozen_writer_commits_nothing(
     """Waking up after its lease, it is refused, and the turn of the other stays as it is."""
     with opened(kind, tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", kind, seconds=1, way=way, settings={"lease_seconds": 0.5})
+    child = start("a", kind, seconds=1, way=way, lease=0.5)
     child.until_it_asks_its_model()
     freeze(child, tmp_path / "talk.db")
     with opened(kind, tmp_path) as savers:
@@ -582,7 +582,7 @@ BOTH = ["a-0", "meanwhile", "This answers a-0\n\nmeanwhile"]
 # Where a process is suspended, the last check of its lease behind it.
 COMMITS = ["question", "question's state", "answer", "answer's writes", "answer's state"]
 # With this threshold no checkpoint is saved, so the answer's node is the last.
-LAST = {"lease_seconds": 0.5, "checkpoint_threshold": 1.0}
+LAST: dict[str, Any] = {"settings": {"checkpoint_threshold": 1.0}, "lease": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -604,7 +604,7 @@ def test_a_late_commit_takes_nothing_from_the_other(
     """A writer that freezes after its last check is refused, and what it still wrote is a branch."""
     with opened(kind, tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", kind, way=way, settings=LAST, wait_at=wait_at)
+    child = start("a", kind, way=way, **LAST, wait_at=wait_at)
     child.until_it_waits_to_write()
     freeze(child, tmp_path / "talk.db")
     with opened(kind, tmp_path) as savers:
@@ -643,7 +643,7 @@ def test_a_late_writer_that_dies_takes_nothing_either(
     """The next writer finds the late state, also one with an older id, and continues from the other writer's turn."""
     with opened("sqlite", tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", "sqlite", settings=LAST, wait_at=wait_at, dies=True)
+    child = start("a", "sqlite", **LAST, wait_at=wait_at, dies=True)
     child.until_it_waits_to_write()
     freeze(child, tmp_path / "talk.db")
     with opened("sqlite", tmp_path) as savers:

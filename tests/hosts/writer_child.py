@@ -13,6 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.hosts.savers import WAYS, ainvoke, answer, answering, opened, opened_awaited
 from unsay.errors import ConflictError
+from unsay.storage import writer_lock
 
 FOLDER = Path(sys.argv[1])
 ASKED = json.loads(sys.argv[2])
@@ -20,7 +21,10 @@ ASKED = json.loads(sys.argv[2])
 
 `wait_at`, if any, is where its checkpointer waits once: see `waiting`. With `dies` the process is
 killed as soon as the state of its answer is stored. With `parent` the graph is a node of another.
+`lease`, if any, is the time of a lease in seconds.
 """
+
+writer_lock.LEASE_SECONDS = ASKED.get("lease", writer_lock.LEASE_SECONDS)
 
 
 def model(messages: list[Any]) -> str:

@@ -77,18 +77,26 @@ def call_id(conversation: Conversation) -> str:
 
 
 @pytest.mark.parametrize(
-    ("settings", "chat"),
+    ("settings", "limit", "chat"),
     [
-        pytest.param({"live_messages": 100}, (), id="whole"),
-        pytest.param({"live_messages": 100, "max_tool_result_bytes": 1_000}, (), id="offloaded"),
-        pytest.param({"live_messages": 100, "context_window_tokens": 8_000}, (), id="truncated"),
-        pytest.param({}, (*CHAT, *CHAT), id="offloaded"),
+        pytest.param({"live_messages": 100}, 65_536, (), id="whole"),
+        pytest.param({"live_messages": 100}, 1_000, (), id="shortened"),
+        pytest.param(
+            {"live_messages": 100, "context_window_tokens": 8_000}, 65_536, (), id="truncated"
+        ),
+        pytest.param({}, 65_536, (*CHAT, *CHAT), id="offloaded"),
     ],
 )
 def test_any_part_of_a_result_is_fetched(
-    serve: Serve, opened: Callable[..., Conversation], settings: dict[str, Any], chat: Any
+    serve: Serve,
+    opened: Callable[..., Conversation],
+    settings: dict[str, Any],
+    limit: int,
+    chat: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For any context of a result, the server gets the part that its model asks for."""
+    monkeypatch.setattr("unsay.context.view.RESULT_BYTES", limit)
     server = serve(script)
     with opened(**settings) as conversation:
         conversation.say("Look at the squares.")

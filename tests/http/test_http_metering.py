@@ -19,6 +19,7 @@ from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, ANSWERER, QUESTION, answers, bodies, grades
 from unsay import AsyncConversation, Conversation
+from unsay.budget.circuit_breaker import CircuitPolicy
 from unsay.effects import drive
 from unsay.errors import CircuitOpenError, ModelUnavailableError
 from unsay.graph.builder import build_graph
@@ -26,7 +27,12 @@ from unsay.llm.usage_account import load_usage_account
 
 JUDGED = {"judge_model": "judge"}
 SPARE = Match(model="spare")
-DOWN = {**JUDGED, "circuit_failures": 2}
+
+
+@pytest.fixture
+def two_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that fails twice in a row gets no more calls."""
+    monkeypatch.setattr("unsay.llm.gateway.POLICY", CircuitPolicy(failures=2))
 
 
 def answerer() -> ChatOpenAI:
@@ -34,13 +40,14 @@ def answerer() -> ChatOpenAI:
     return ChatOpenAI(model="answerer", max_retries=0)
 
 
+@pytest.mark.usefixtures("two_failures")
 def test_a_failing_server_opens_the_circuit_and_the_fallback_answers(
     llmock: LLMock, tmp_path: Path
 ) -> None:
     """It is asked twice and then skipped; the judge has a separate circuit."""
     llmock.add(grades(0.9, times=None), Reply(text=ANSWER, times=None, match=SPARE))
     llmock.add(Fail(503, times=None, match=ANSWERER))
-    settings = {**DOWN, "fallback_model": "spare"}
+    settings = {**JUDGED, "fallback_model": "spare"}
     with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as conversation:
         said = [conversation.say(f"{QUESTION} {number}").outcome for number in range(3)]
 
@@ -51,11 +58,12 @@ def test_a_failing_server_opens_the_circuit_and_the_fallback_answers(
     )
 
 
+@pytest.mark.usefixtures("two_failures")
 async def test_without_a_fallback_an_open_circuit_refuses(llmock: LLMock, tmp_path: Path) -> None:
     """The server is spared, and the question is kept."""
     llmock.add(Fail(503, times=None, match=ANSWERER))
     path = tmp_path / "t.db"
-    async with AsyncConversation.open(path, model=answerer(), settings=DOWN) as conversation:
+    async with AsyncConversation.open(path, model=answerer(), settings=JUDGED) as conversation:
         for _ in range(2):
             with pytest.raises(ModelUnavailableError):
                 await conversation.say(QUESTION)

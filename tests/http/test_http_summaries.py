@@ -27,7 +27,7 @@ from unsay.testing import ScriptedDetector
 def test_a_summary_is_judged_by_a_server(
     llmock: LLMock, tmp_path: Path, reply: Reply, score: float | None, outcome: str
 ) -> None:
-    """One request holds the words and the summary, both fenced, and its reply is the verdict."""
+    """A request holds the words and the summary, both fenced, and its reply is the verdict."""
     llmock.add(answers(), grades(0.9, times=1), reply)
     detector = ScriptedDetector(shifts={"insect": "new"})
     with Conversation.open(
@@ -40,7 +40,7 @@ def test_a_summary_is_judged_by_a_server(
         conversation.say("And an insect?")
         before = len(bodies(llmock, "judge"))
         (judged,) = conversation.judge_summaries()
-    (asked,) = bodies(llmock, "judge")[before:]
+    asked = bodies(llmock, "judge")[before]
     system, user = (message["content"] for message in asked["messages"])
     assert (score, outcome) == (judged.verdict.score, judged.verdict.outcome)
     assert "summary" in system

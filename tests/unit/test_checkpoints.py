@@ -114,12 +114,19 @@ def test_a_name_taken_is_taken_again(name: str) -> None:
     taken.encode()
 
 
+def added(kept: list[Checkpoint], new: Checkpoint, limit: int) -> list[Checkpoint]:
+    """The checkpoints with one more, and at most `limit` unnamed ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", limit)
+        return add_checkpoint(kept, new)
+
+
 def test_checkpoints_of_one_turn_are_thinned_oldest_first() -> None:
     """Past the limit the oldest of those that lie no turn apart go; named ones stay."""
     kept: list[Checkpoint] = []
     for index in range(6):
         new = made(f"m{index}", name="kept" if index == 1 else None)
-        kept = add_checkpoint(kept, new, limit=3)
+        kept = added(kept, new, 3)
 
     assert ["m1", "m3", "m4", "m5"] == [each["message_id"] for each in kept]
 
@@ -149,7 +156,7 @@ def test_thinning_gives_the_same_whenever_it_runs(
     grown: list[Checkpoint] = []
     gone: set[str] = set()
     for each in marks:
-        before, grown = grown, add_checkpoint(grown, each, limit=limit)
+        before, grown = grown, added(grown, each, limit)
         gone |= {c["id"] for c in before} - {c["id"] for c in grown}
         assert not gone & {c["id"] for c in grown}
 
@@ -204,7 +211,7 @@ def test_a_second_checkpoint_at_a_message_joins_the_first(
     """One message has one checkpoint, in its old place, with what either had."""
     name, score = first
     before = [made("m0", name="other"), made("m1", name=name, score=score), made("m2")]
-    after = add_checkpoint(before, made("m1", name=second[0], score=second[1]), limit=5)
+    after = add_checkpoint(before, made("m1", name=second[0], score=second[1]))
 
     assert [before[0], made("m1", name=both[0], score=both[1]), before[2]] == after
 
@@ -212,7 +219,7 @@ def test_a_second_checkpoint_at_a_message_joins_the_first(
 def test_a_name_has_one_checkpoint() -> None:
     """A name that another message has is refused."""
     with pytest.raises(CheckpointExistsError, match="named 'a' exists already"):
-        add_checkpoint([made("m0", name="a")], made("m1", name="a"), limit=5)
+        add_checkpoint([made("m0", name="a")], made("m1", name="a"))
 
 
 def test_named_checkpoints_have_a_limit() -> None:
@@ -220,8 +227,8 @@ def test_named_checkpoints_have_a_limit() -> None:
     full = [made(f"m{index}", name=f"n{index}") for index in range(NAMED_LIMIT)]
 
     with pytest.raises(ConflictError, match="has 200 named"):
-        add_checkpoint(full, made("new", name="one more"), limit=5)
-    assert [*full, made("new")] == add_checkpoint(full, made("new"), limit=5)
+        add_checkpoint(full, made("new", name="one more"))
+    assert [*full, made("new")] == add_checkpoint(full, made("new"))
 
 
 @given(
@@ -234,7 +241,7 @@ def test_lists_stay_bounded(names: list[tuple[int, str | None]], limit: int) -> 
     for place, name in names:
         new = made(f"m{place}", name=name)
         try:
-            kept = add_checkpoint(kept, new, limit=limit)
+            kept = added(kept, new, limit)
         except CheckpointExistsError:
             continue
         assert [new["id"]] == [each["id"] for each in kept if each["message_id"] == f"m{place}"]
@@ -277,7 +284,7 @@ def test_a_name_is_the_same_in_parts(name: str, form: Any) -> None:
     assert stored == find_checkpoint([stored], typed)
     assert check_name(typed) == check_name(other)
     with pytest.raises(CheckpointExistsError):
-        add_checkpoint([stored], made("m2", name=typed), limit=9)
+        add_checkpoint([stored], made("m2", name=typed))
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_a_full_queue_refuses(driver: Driver) -> None:
     busy.send(None)
 
     with pytest.raises(
-        QueueFullError, match=r"1 calls are running and 0 are waiting, .*.*waiting_calls"
+        QueueFullError, match=r"1 calls are running and 0 are waiting, .* parallel_calls"
     ):
         driver(door.through({"m": call(2)}))
     busy.close()
@@ -193,9 +193,7 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
     busy = door.through({"m": call(1)})
     busy.send(None)
 
-    with pytest.raises(
-        QueueFullError, match=r"waited 0\.02 s for a free place, .*.*call_wait_seconds"
-    ):
+    with pytest.raises(QueueFullError, match=r"waited 0\.02 s for a free place, .* parallel_calls"):
         driver(door.through({"m": call(2)}))
     assert () == door.queue.waiting
     busy.close()
@@ -341,20 +339,10 @@ def test_whatever_comes_the_gate_is_empty_afterwards(outcomes: Sequence[Any]) ->
 
 
 def test_the_settings_make_the_gate() -> None:
-    """Places, line, time and circuit."""
-    settings = load_settings(
-        {
-            "parallel_calls": 3,
-            "waiting_calls": 0,
-            "circuit_failures": 4,
-            "circuit_reset_seconds": 5.0,
-            "circuit_probes": 6,
-        }
-    )
-    door = Gate.of(settings)
+    """As many calls run at once as they say."""
+    door = Gate.of(load_settings({"parallel_calls": 3}))
 
-    assert WaitQueue(places=3, max_waiting=0) == door.queue
-    assert CircuitPolicy(failures=4, reset_seconds=5.0, probes=6) == door.circuit("m").policy
+    assert WaitQueue(places=3, max_waiting=256) == door.queue
 
 
 def test_a_pause_blocks_no_event_loop() -> None:

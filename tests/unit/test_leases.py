@@ -516,7 +516,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing(opened: Opens) -> None:
 
 def take(lock: WriterLock, wait: float = 60.0, leases: Any = None) -> Any:
     """The steps of taking a lock that no other process wants."""
-    return lock.take(leases or Leases(), "t", wait_seconds=wait, lease_seconds=600)
+    return lock.take(leases or Leases(), "t", wait_seconds=wait)
 
 
 def test_a_lock_is_refused_when_the_wait_is_over() -> None:

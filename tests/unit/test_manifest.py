@@ -54,7 +54,9 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def _sent(view: Sequence[AnyMessage], limit: int = 65_536) -> list[AnyMessage]:
-    return sendable(view, texts=TEXTS, provider=None, max_tool_result_bytes=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unsay.context.view.RESULT_BYTES", limit)
+        return sendable(view, texts=TEXTS, provider=None)
 
 
 def _asked(

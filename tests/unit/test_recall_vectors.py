@@ -8,7 +8,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.effects import adrive, drive
+from unsay.effects import PART_SECONDS, adrive, drive
 from unsay.errors import ModelReplyError
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import recall
@@ -180,6 +180,6 @@ def test_rankings_are_fused_by_rank(rankings: list[list[float]], best: int) -> N
 
 
 def test_embedding_has_its_time() -> None:
-    """Each call carries the timeout that it was given."""
-    made: Any = embed(BySubject(), "boat", FOLDED, known={}, timeout_seconds=2.5)
-    assert 2.5 == next(made).timeout_seconds
+    """Each call carries the timeout of a user's part."""
+    made: Any = embed(BySubject(), "boat", FOLDED, known={})
+    assert PART_SECONDS == next(made).timeout_seconds

@@ -136,8 +136,6 @@ IMPOSSIBLE = [
     ),
     pytest.param({"thread_wait_seconds": 1e10}, "less than or equal", id="too long for a thread"),
     pytest.param({"max_tool_steps": 0}, "max_tool_steps", id="no steps"),
-    pytest.param({"checkpoint_limit": 0}, "checkpoint_limit", id="no checkpoints"),
-    pytest.param({"history_limit": -1}, "history_limit", id="fewer than none"),
     pytest.param({"checkpoint_on": ["mood"]}, r"checkpoint_on\.0", id="unknown reason"),
     pytest.param({"model": 4}, "model: .* string", id="a number for a name"),
     pytest.param({"preset": 4}, "preset: .* string", id="a number for a preset"),

@@ -113,9 +113,7 @@ def _plans(strategy: Strategy, now: PlanContext) -> list[Plan]:
 
 
 def _sent(view: Any, provider: Provider) -> list[AnyMessage]:
-    return sendable(
-        summaries_as_user(view), texts=TEXTS, provider=provider, max_tool_result_bytes=65_536
-    )
+    return sendable(summaries_as_user(view), texts=TEXTS, provider=provider)
 
 
 ANSWERED = frozenset({"no_thinking_at_end"})

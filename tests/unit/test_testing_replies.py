@@ -141,7 +141,7 @@ def test_only_the_users_own_words_are_the_question(language: Any, question: Any)
         recalled=quoting(quoted, words),
     )
 
-    sent = sendable(view, texts=words, provider=None, max_tool_result_bytes=1_000)
+    sent = sendable(view, texts=words, provider=None)
 
     assert 3 == len(sent)
     assert "days" in sent[-1].text

@@ -245,27 +245,6 @@ def test_threshold_decides() -> None:
     assert shift.kind == "same"
 
 
-QUESTION = "Who won the World Cup in 2018?"
-
-
-def test_the_first_question_after_a_change_needs_more() -> None:
-    """With hysteresis a topic of one turn is not left, and one of two turns is."""
-    steady = LexicalDetector(hysteresis=0.64)
-    settled = TopicMemory(topic_id="lists", texts=LISTS.texts * 2)
-    assert steady.detect(QUESTION, LISTS.memory(), []).kind == "same"
-    assert steady.detect(QUESTION, settled, []).kind == "new"
-
-
-def test_a_topic_lasts_its_minimum_unless_a_change_is_announced() -> None:
-    """A topic with fewer turns than the minimum is left only with a clear announcement."""
-    lasting = LexicalDetector(minimum_turns=2)
-    assert lasting.detect(QUESTION, LISTS.memory(), []).kind == "same"
-    assert lasting.detect(f"By the way: {QUESTION}", LISTS.memory(), []).kind == "new"
-    assert (
-        lasting.detect(QUESTION, TopicMemory(topic_id="a", texts=LISTS.texts * 2), []).kind == "new"
-    )
-
-
 def test_weights_name_their_sources() -> None:
     """Each source of the shipped weights has a licence that allows shipping them."""
     path = Path(topic_detector.__file__).with_name("topics.json")

@@ -4,11 +4,7 @@ A circuit is a value; every transition returns a new one. `now` is the caller's 
 """
 
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Literal
-
-from unsay.arguments import check_whole_number
-from unsay.errors import ConfigurationError
 
 Reception = Literal["running", "waiting", "refused"]
 
@@ -21,11 +17,6 @@ class WaitQueue:
     max_waiting: int | None  # `None` sets no limit
     running: frozenset[int] = frozenset()  # calls that run
     waiting: tuple[int, ...] = ()  # the call that runs next comes first
-
-    def __post_init__(self) -> None:
-        check_whole_number("A queue", "places", self.places, least=1)
-        if self.max_waiting is not None:
-            check_whole_number("A queue", "max_waiting", self.max_waiting, least=0)
 
     def joined(self, ticket: int) -> "WaitQueue":
         """Return the queue in which the call runs or waits; the same queue if it is refused."""
@@ -59,14 +50,6 @@ class CircuitPolicy:
     failures: int = 5  # failures in a row that open the circuit
     reset_seconds: float = 60.0  # after this time an open circuit becomes half-open
     probes: int = 1  # calls that a half-open circuit admits; it closes when all have succeeded
-
-    def __post_init__(self) -> None:
-        check_whole_number("A circuit", "failures", self.failures, least=1)
-        check_whole_number("A circuit", "probes", self.probes, least=1)
-        if not (isfinite(self.reset_seconds) and self.reset_seconds > 0):
-            raise ConfigurationError(
-                f"A circuit cannot have reset_seconds {self.reset_seconds!r}: write a time over 0"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

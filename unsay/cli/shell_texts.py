@@ -308,7 +308,7 @@ SHELL_TEXTS: Mapping[str, str] = {
     "Another turn of the thread {} is running{} and did not end within {} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing was stored": (
         "スレッド{0}では別のターンが実行中で、{2}秒待っても終わりませんでした。終了後にもう一度試すか、UNSAY_THREAD_WAIT_SECONDS を増やしてください。何も保存していません"
     ),
-    "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and another process took over the thread: check its timeline, then repeat this. Nothing that was stored is lost": (
+    "This process did not renew its lease in time, and another process took over the thread: check its timeline, then repeat this. Nothing that was stored is lost": (
         "別のプロセスがこのスレッドを引き継ぎました。タイムラインを確認してから、もう一度実行してください。保存済みの内容は失われていません"
     ),
     "There is no thread {}: list the threads to see their ids, or begin this one with its first message": (

@@ -108,7 +108,6 @@ class PlanContext:
     segments: Sequence[Segment] = ()  # where topics begin
     expanded: Sequence[ExpandedTopic] = ()  # topics that are shown besides the current one
     loaded: frozenset[str] = frozenset()  # ids of offloaded messages loaded for these topics
-    timeout_seconds: float | None = None  # time for each part of a strategy's work; `None`: any
     other_topics: tuple[str, ...] = ()  # ids of messages left out because of their topic
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Strategy(Protocol):
     Implement `plan`; override `reduce` and `per_turn` if their defaults do not fit. A strategy
     computes a plan from a `PlanContext` and stores nothing between plans. To ask a model, write `plan`
     as a generator: `reply = yield from ctx.ask(messages, None)`. `plan` and `reduce` may be async;
-    they run off the event loop. An exception, or no plan within `part_timeout_seconds`, leaves the
+    they run off the event loop. An exception, or no plan within 30 seconds, leaves the
     context as it was; the turn continues.
 
     >>> class QuestionsOnly(Strategy):
@@ -176,7 +176,7 @@ def call_strategy(
     nothing and has the error in `problems`.
     """
     try:
-        plan = yield from user_call(make, ctx, timeout_seconds=ctx.timeout_seconds)
+        plan = yield from user_call(make, ctx)
         if isinstance(plan, Generator):
             plan = yield from _advanced(plan, ctx, own=is_own(make))
         if not isinstance(plan, Plan):
@@ -206,8 +206,7 @@ def _advanced(steps: Steps[Plan], ctx: PlanContext, *, own: bool) -> Steps[Any]:
     advance: Callable[[], Any] = partial(next, steps)
     while True:
         next_part = partial(_part, advance)
-        limit = ctx.timeout_seconds
-        part = next_part() if own else (yield from user_call(next_part, timeout_seconds=limit))
+        part = next_part() if own else (yield from user_call(next_part))
         if isinstance(part, _End):
             return part.plan
         try:

@@ -16,6 +16,9 @@ from unsay.prompts.fence import Fence
 from unsay.prompts.fields import Texts
 from unsay.types import Offloaded, Provider
 
+# Largest tool result that contexts have whole. Source: Goa-AI, MaxToolResultContentBytes.
+RESULT_BYTES = 65_536
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
@@ -99,16 +102,15 @@ def sendable(
     *,
     texts: Texts,
     provider: Provider | None,
-    max_tool_result_bytes: int,
     readable: bool = False,
 ) -> list[AnyMessage]:
     """Return the context in the provider's form, with large tool results shortened.
 
     The result is not checked: the caller gives it to `validate`, which raises. `texts` has the words
     to add; with `None` as `provider` only the rules that all providers share apply.
-    `readable`: whether the model can read the rest of a result longer than `max_tool_result_bytes`.
+    `readable`: whether the model can read the rest of a result longer than `RESULT_BYTES`.
     """
-    shorten = partial(shortened_result, limit_bytes=max_tool_result_bytes, readable=readable)
+    shorten = partial(shortened_result, limit_bytes=RESULT_BYTES, readable=readable)
     shown = [shorten(each) if isinstance(each, ToolMessage) else each for each in context]
     interrupted = texts.interrupted_tool
     return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)

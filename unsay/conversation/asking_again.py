@@ -34,7 +34,7 @@ def retry(thread: ThreadHandle) -> Steps[Reply]:
         return (yield from run_turn(thread, {"messages": []}))
     state = with_update(state, (yield from load_segments(state, thread.scope(), (), turns=1)))
     # For its errors: nothing is stored if one is raised.
-    check_retry(state, (), thread.scope().settings.max_message_chars)
+    check_retry(state, ())
     # The graph's own command, so that the question is removed and asked again in one run.
     return (yield from say(thread, "/retry"))
 
@@ -66,5 +66,5 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     loaded = yield from load_segments(state, thread.scope(), message_ids, turns=turns)
     state = with_update(state, loaded)
     # For its errors: nothing is stored if one is raised.
-    parse_edit(state, argument, (), thread.scope().settings.max_message_chars)
+    parse_edit(state, argument, ())
     return (yield from say(thread, f"/edit {argument}"))

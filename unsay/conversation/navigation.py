@@ -51,7 +51,7 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     """Make a checkpoint at the newest answer and return it; `undo` takes it back.
 
     An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
-    the setting `checkpoint_limit`, old ones are removed.
+    32, old ones are removed.
 
     Raises:
         UnknownThreadError: The thread has no messages yet.
@@ -95,9 +95,8 @@ def _add(
     """
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name, reason=reason)
-    before, limit = state.get("checkpoints", []), scope.settings.checkpoint_limit
-    kept = add_checkpoint(before, new, limit=limit)
-    step = checkpoint_step(before, new, limit=limit)
+    before = state.get("checkpoints", [])
+    kept, step = add_checkpoint(before, new), checkpoint_step(before, new)
     if step is not None:
         log_checkpoints(state, scope, [new])
         metadata = metadata_of(kept, state["messages"], offloaded_of(state))

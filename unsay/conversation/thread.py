@@ -68,10 +68,9 @@ def take(database: Database, thread_id: str, settings: Settings) -> Steps[Hold]:
     Raises:
         ThreadBusyError: Another writer had the thread for the setting `thread_wait_seconds`.
     """
-    wait, lease = settings.thread_wait_seconds, settings.lease_seconds
-    taking = take_thread(database.leases, thread_id, wait_seconds=wait, lease_seconds=lease)
+    wait = settings.thread_wait_seconds
     with translated(database.path):
-        return (yield from taking)
+        return (yield from take_thread(database.leases, thread_id, wait_seconds=wait))
 
 
 def locked(database: Database, thread_id: str, settings: Settings, steps: Steps[T]) -> Steps[T]:

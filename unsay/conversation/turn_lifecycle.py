@@ -150,7 +150,7 @@ def open_turn(
     """
     content = question_content(text, images)
     message = HumanMessage(content, id=checked_id(turn_id, "turn", ", such as a UUID"))
-    check_message(message, thread.services.settings.max_message_chars)
+    check_message(message)
     check_blocks([message], thread.services)
     if answer is not None and (turn_id is None or not answer.strip()):
         raise InputError(

@@ -265,7 +265,6 @@ class AttemptContext:
             context,
             texts=self.texts,
             provider=provider,
-            max_tool_result_bytes=self.scope.settings.max_tool_result_bytes,
             readable=self.can_read_results,
         )
         if refused := {each.index for each in faults(sent, provider)}:
@@ -374,7 +373,6 @@ def attempt_context(
         segments=starts if settings.topics != "off" else (),
         expanded=shown_topics,
         loaded=frozenset(earlier.positions),
-        timeout_seconds=settings.part_timeout_seconds,
     )
     # A state that is only read, such as one that a host put in, may have no turn.
     asked = state["turn"]["question_id"] if state.get("turn") else None

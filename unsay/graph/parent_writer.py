@@ -61,12 +61,11 @@ _HOLDS: WeakKeyDictionary[Any, Future[Hold]] = WeakKeyDictionary()
 _MUTEX = Lock()
 
 
-def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hold | None]:
+def hold_for_parent(place: Mapping[str, Any]) -> Steps[Hold | None]:
     """Take the thread of the graph around a node until its run ends; all nodes of a run share it.
 
     Args:
         place: The `configurable` part of the node's configuration.
-        lease_seconds: How long the thread stays taken if the process is stopped.
 
     Returns:
         The right to write; `None` if no checkpointer keeps the thread, or LangGraph does not tell
@@ -88,7 +87,7 @@ def hold_for_parent(place: Mapping[str, Any], lease_seconds: float) -> Steps[Hol
             awaitable=lambda: asyncio.shield(asyncio.wrap_future(known)),
         )
         return theirs
-    run = Run(loop=loop, saver=saver, thread_id=str(thread_id), lease_seconds=lease_seconds)
+    run = Run(loop=loop, saver=saver, thread_id=str(thread_id))
     try:
         hold = yield from run.take()
     except BaseException as error:
@@ -133,7 +132,6 @@ class Run:
     loop: Any
     saver: BaseCheckpointSaver[Any]
     thread_id: str
-    lease_seconds: float
 
     def take(self) -> Steps[Hold]:
         """Take the thread until the run ends, and return the right to write.
@@ -163,9 +161,8 @@ class Run:
         return hold
 
     def _thread(self, *, wait_seconds: float) -> Steps[Hold]:
-        leases, lease = leases_of(self.saver), self.lease_seconds
-        taking = take_thread(leases, self.thread_id, wait_seconds=wait_seconds, lease_seconds=lease)
-        return (yield from taking)
+        leases = leases_of(self.saver)
+        return (yield from take_thread(leases, self.thread_id, wait_seconds=wait_seconds))
 
     def _at_end(self, hold: Hold | None) -> None:
         """Have LangGraph call `_end` when it has written the last state of the run.

@@ -318,8 +318,7 @@ def _turn_in(
     if graph.checkpointer is True and _is_nested(place):
         namespace = recast_checkpoint_ns(place.get(CONFIG_KEY_CHECKPOINT_NS, ""))
         state = (place.get("thread_id"), namespace, id(place.get(CONFIG_KEY_CHECKPOINTER)))
-    seconds = TURN_SECONDS
-    return (yield from take_thread(_RUNS, str(state), wait_seconds=seconds, lease_seconds=seconds))
+    return (yield from take_thread(_RUNS, str(state), wait_seconds=TURN_SECONDS))
 
 
 def _hold_on(
@@ -335,11 +334,10 @@ def _hold_on(
     graph, whose run has its thread already. Raises `ThreadBusyError` if the thread is not free in
     time; the thread's id is not checked here.
     """
-    settings = services.settings
     if _is_nested(place):
         if isinstance(place.get(HOLD), Hold):
             return None
-        return (yield from hold_for_parent(place, settings.lease_seconds))
+        return (yield from hold_for_parent(place))
     thread_id = place.get("thread_id")
     saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
     if thread_id is None or not isinstance(saver, BaseCheckpointSaver):
@@ -347,9 +345,8 @@ def _hold_on(
     leases = leases_of(saver)
     if is_held:
         return lock_on(leases, str(thread_id)).hold
-    wait, lease = settings.thread_wait_seconds, settings.lease_seconds
-    taking = take_thread(leases, str(thread_id), wait_seconds=wait, lease_seconds=lease)
-    return (yield from taking)
+    wait = services.settings.thread_wait_seconds
+    return (yield from take_thread(leases, str(thread_id), wait_seconds=wait))
 
 
 def _with_hold(

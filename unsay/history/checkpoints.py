@@ -20,6 +20,8 @@ from unsay.storage.items import digest_of
 from unsay.types import Checkpoint, CheckpointReason, Offloaded
 
 NAMED_LIMIT = 200
+# Most unnamed ones: the newest half without gaps, and the older ones with growing gaps.
+UNNAMED_LIMIT = 32
 
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 # What `diff` reads as the current branch, and how ids begin: a name must not be mistaken for them.
@@ -96,10 +98,8 @@ def check_name(name: str) -> str:
     return stripped
 
 
-def add_checkpoint(
-    checkpoints: Sequence[Checkpoint], new: Checkpoint, *, limit: int
-) -> list[Checkpoint]:
-    """Return the checkpoints with one more, thinned to `limit` unnamed ones.
+def add_checkpoint(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> list[Checkpoint]:
+    """Return the checkpoints with one more, thinned to `UNNAMED_LIMIT` unnamed ones.
 
     If one has the id of `new` already, none is added: that one gets the name of `new`, if there is
     one, and the score of `new` if it has none. `beside_named` decides the id of `new` before.
@@ -125,7 +125,7 @@ def add_checkpoint(
         raise ConflictError(
             f"The thread has {NAMED_LIMIT} named checkpoints, which is the limit: save this one unnamed"
         )
-    return thin(merged, limit=limit)
+    return thin(merged, limit=UNNAMED_LIMIT)
 
 
 def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:

@@ -32,9 +32,7 @@ from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 LABEL_CHARS = 40  # longest label, in characters
 
 _STEEPEST = 30.0  # limit of the log-odds: `exp` of a large number overflows
-_CLEAR = frozenset({"change", "return", "earlier"})
 _ANNOUNCING = frozenset({"change", "turn", "request"})
-_TURN_TEXTS = 2  # a question and its answer
 
 # What each feature, and each run of words in hundredths, adds to the log-odds of a change. Fitted by
 # `benchmarks/fit_topics.py`; the file names its sources and their licences.
@@ -77,8 +75,6 @@ class LexicalDetector:
     """
 
     threshold: float = 0.35  # probability of a change at which a question leaves its topic
-    hysteresis: float = 0.0  # added to the threshold for the first question after a change
-    minimum_turns: int = 1  # turns that a topic has before it is left without a clear announcement
     evidence: float = 0.5  # weight of new words, about 1 each, that a new topic needs
     unannounced_evidence: float = 0.75  # the same if the wording announces and requests nothing
     japanese_evidence: float = 1.5  # the same in Japanese, whose words weigh more
@@ -101,11 +97,7 @@ class LexicalDetector:
         rival = likeliest_return(reading, others, fade=self.back_fade)
         excess = max(rival.similarity - reading.share, 0.0) if rival else 0.0
         log_odds = change_log_odds(reading, runs(question, current)) + self.back_weight * excess
-        turns = max(len(current.texts) // _TURN_TEXTS, 1)
-        settled = turns >= self.minimum_turns or bool(reading.cues & _CLEAR)
-        changes = settled and self.threshold + self.hysteresis * (turns == 1) <= 1 / (
-            1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST))
-        )
+        changes = self.threshold <= 1 / (1 + math.exp(-max(min(log_odds, _STEEPEST), -_STEEPEST)))
         if rival:
             says_back = "return" in reading.cues and reading.share < self.back_overlap
             points_back = changes and not reading.share and points_elsewhere(question, current)

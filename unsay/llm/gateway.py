@@ -245,6 +245,14 @@ def _status_of(error: Exception) -> int | None:
     return next((each for each in found if isinstance(each, int)), None)
 
 
+# Most calls that wait for a place in the queue; further ones are refused.
+WAITING_CALLS = 256
+# Time in the queue after which a call is refused.
+CALL_WAIT_SECONDS = 60.0
+# When a model that fails gets no calls.
+POLICY = CircuitPolicy()
+
+
 class FairSemaphore:
     """Admits a number of callers at once, and the others in the order in which they came."""
 
@@ -283,7 +291,7 @@ class FairSemaphore:
             if reception == "refused":
                 raise QueueFullError(
                     f"{self.queue.places!r} calls are running and {self.queue.max_waiting!r} are waiting, "
-                    "which is the limit: try again later, or raise parallel_calls or waiting_calls"
+                    "which is the limit: try again later, or raise parallel_calls"
                 )
             self._turns[ticket] = turn
             if reception == "running":
@@ -308,7 +316,7 @@ class FairSemaphore:
         except TimeoutError as error:
             raise QueueFullError(
                 f"The call waited {seconds:g} s for a free place, which is the limit: try again later, or "
-                "raise parallel_calls or call_wait_seconds"
+                "raise parallel_calls"
             ) from error
 
 
@@ -330,7 +338,7 @@ class Gate:
         queue: WaitQueue,
         policy: CircuitPolicy,
         *,
-        wait_seconds: float = 60.0,
+        wait_seconds: float = CALL_WAIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start with closed circuits.
@@ -346,16 +354,8 @@ class Gate:
 
     @classmethod
     def of(cls, settings: Settings) -> "Gate":
-        """Return a new gate with the queue and the circuit breakers that the settings describe."""
-        return cls(
-            WaitQueue(places=settings.parallel_calls, max_waiting=settings.waiting_calls),
-            CircuitPolicy(
-                failures=settings.circuit_failures,
-                reset_seconds=settings.circuit_reset_seconds,
-                probes=settings.circuit_probes,
-            ),
-            wait_seconds=settings.call_wait_seconds,
-        )
+        """Return a new gate with the queue that the settings describe, and circuit breakers."""
+        return cls(WaitQueue(places=settings.parallel_calls, max_waiting=WAITING_CALLS), POLICY)
 
     @property
     def queue(self) -> WaitQueue:

@@ -23,7 +23,7 @@ from unsay.budget.accounts import (
 from unsay.budget.circuit_breaker import WaitQueue
 from unsay.budget.limits import Check, Limits, demand, extend, reserve
 from unsay.effects import Call, Steps
-from unsay.llm.gateway import FairSemaphore
+from unsay.llm.gateway import CALL_WAIT_SECONDS, FairSemaphore
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.storage.items import get_item, put_item, thread_namespace
@@ -152,8 +152,7 @@ class ThreadAccount:
 class Accounts:
     """The usage accounts of one graph's threads."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._wait_seconds = settings.call_wait_seconds
+    def __init__(self, _: Settings) -> None:
         self._mutex = Lock()
         # Weak references: an account and its lock are needed only while a call uses them.
         self._open: WeakValueDictionary[tuple[int, str], ThreadAccount] = WeakValueDictionary()
@@ -169,7 +168,7 @@ class Accounts:
         with self._mutex:
             account = self._open.get(name)
             if account is None:
-                account = ThreadAccount(store, thread_id, wait_seconds=self._wait_seconds)
+                account = ThreadAccount(store, thread_id, wait_seconds=CALL_WAIT_SECONDS)
                 self._open[name] = account
             if store is None:
                 self._unstored.pop(thread_id, None)

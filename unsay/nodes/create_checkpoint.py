@@ -22,7 +22,7 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
         return update
     checkpoints = list(state.get("checkpoints", []))
     for checkpoint in turn["checkpoints_due"]:
-        checkpoints = add_checkpoint(checkpoints, checkpoint, limit=scope.settings.checkpoint_limit)
+        checkpoints = add_checkpoint(checkpoints, checkpoint)
         scope.emit("checkpoint", **checkpoint)
     newest = turn["checkpoints_due"][-1]
     return Update(

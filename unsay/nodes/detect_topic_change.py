@@ -72,11 +72,9 @@ def _detected(scope: Scope, question: str, known: KnownTopics) -> Steps[TopicShi
     If the detector fails, takes too long or returns something invalid, the question stays in its
     topic.
     """
-    detect, limit = scope.services.detector.detect, scope.settings.part_timeout_seconds
+    detect = scope.services.detector.detect
     try:
-        shift = yield from user_call(
-            detect, question, known.current, known.others, timeout_seconds=limit
-        )
+        shift = yield from user_call(detect, question, known.current, known.others)
         check_shift(shift, [topic.topic_id for topic in known.others])
     except Exception as error:  # noqa: BLE001 - a detector is anyone's code and may fail in any way
         scope.report_failure("topic_failed", error)

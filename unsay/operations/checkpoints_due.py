@@ -213,5 +213,5 @@ def checkpoint_by_order(
     )
     checkpoint = beside_named(state.get("checkpoints", []), checkpoint)
     # Called for its errors only: a name in use, or too many checkpoints with names.
-    add_checkpoint(state.get("checkpoints", []), checkpoint, limit=scope.settings.checkpoint_limit)
+    add_checkpoint(state.get("checkpoints", []), checkpoint)
     return checkpoint

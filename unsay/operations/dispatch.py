@@ -110,7 +110,7 @@ def read_orders(
         if command is not None:
             return (yield from obey(state, scope, turn["pending"], command))
         if entry.question is not None:
-            check_message(entry.question, scope.settings.max_message_chars)
+            check_message(entry.question)
         # A flag next to a request was left by a turn that a crash interrupted.
         target = state.get("rollback_checkpoint_id") or None
         left_over = state.get("rollback_request") is not None and target is None
@@ -180,7 +180,6 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
-    limit = order.scope.settings.max_message_chars
     if kind == "undo":
         last_operation(state.get("operations", []))
     elif kind == "redo":
@@ -188,7 +187,7 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     elif kind == "retry":
         if any(m.id in order.pending for m in questions_waiting(state["messages"])):
             raise ConflictError("A question waits for its answer: send another message first")
-        to = check_retry(state, order.pending, limit)
+        to = check_retry(state, order.pending)
     elif kind == "remove":
         removable(state, order.argument, order.pending)  # for its errors
         to = order.argument
@@ -197,7 +196,7 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
             raise UnknownBranchError(NOTHING_REMOVED)
         to = order.argument or None
     elif kind == "edit":
-        to, text = parse_edit(state, order.argument, order.pending, limit)
+        to, text = parse_edit(state, order.argument, order.pending)
         reason = f"/edit {order.argument.split()[0]}"
         return RollbackRequest(kind=kind, to=to, reason=reason, text=text)
     else:
@@ -219,8 +218,7 @@ def _checkpoint(order: _Order, *, reason: CheckpointReason = "order") -> Steps[O
         order.state, order.scope, name, pending=order.pending, reason=reason
     )
     notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
-    before, limit = order.state.get("checkpoints", []), order.scope.settings.checkpoint_limit
-    step = checkpoint_step(before, checkpoint, limit=limit)
+    step = checkpoint_step(order.state.get("checkpoints", []), checkpoint)
     update = Update() if step is None else with_step(order.state, step)
     return Orders(notice=notice, checkpoints=[checkpoint], update=update)
 

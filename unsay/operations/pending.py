@@ -48,6 +48,8 @@ from unsay.types import Turn
 NEAR = 50
 # Most injected answers that one turn judges, the newest; older ones stay unscored.
 MAX_ENTRIES = 3
+# Longest accepted message.
+MESSAGE_CHARS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,18 +297,17 @@ def check_blocks(questions: Iterable[AnyMessage], services: Services) -> None:
             raise InputError(f"{fault.problem} Nothing was stored")
 
 
-def check_message(message: AnyMessage, limit: int) -> None:
+def check_message(message: AnyMessage) -> None:
     """Raise `EmptyMessageError` for a message without text and other content, such as an image.
 
-    Raises `MessageTooLongError` if the text has more than `limit` characters.
+    Raises `MessageTooLongError` if the text has more than `MESSAGE_CHARS` characters.
     """
     text = text_of(message)
     if is_empty(message):
         raise EmptyMessageError("The message is empty: write a text")
-    if len(text) > limit:
+    if len(text) > MESSAGE_CHARS:
         raise MessageTooLongError(
-            f"The message has {len(text)} characters, the limit is {limit}: shorten it, "
-            "or raise the setting max_message_chars"
+            f"The message has {len(text)} characters, the limit is {MESSAGE_CHARS}: shorten it"
         )
 
 

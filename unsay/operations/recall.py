@@ -200,8 +200,7 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
     newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
     known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
     new = [m for m in newest if m.id not in known and text_of(m).strip()][-FRESH_VECTORS:]
-    timeout = scope.settings.part_timeout_seconds
-    embedding = embed(embeddings, search.question, new, known=known, timeout_seconds=timeout)
+    embedding = embed(embeddings, search.question, new, known=known)
     vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None

@@ -31,6 +31,9 @@ from unsay.storage.event_log import Head, head_of, make_page, put_page
 from unsay.storage.items import packed
 from unsay.types import Checkpoint, Event, Note
 
+# Most entries of `state_history`.
+HISTORY_LIMIT = 20
+
 
 def add_note(
     state: State,
@@ -41,10 +44,10 @@ def add_note(
     *,
     number: int | None = None,
 ) -> list[Note]:
-    """Return `state_history` with one more entry, cut to the newest `history_limit` entries.
+    """Return `state_history` with one more entry, cut to the newest `HISTORY_LIMIT` entries.
 
     `event` is what the node did, and `number` the turn that the entry is about; `None` is the one
-    under way. Empty if the limit is 0.
+    under way.
     """
     turn, texts = state.get("turn"), scope.texts(state.get("messages", []))
     if number is None:
@@ -59,8 +62,7 @@ def add_note(
         topic=state.get("current_topic", ""),
         at=scope.now(),
     )
-    limit = scope.settings.history_limit
-    return [*state.get("state_history", []), added][-limit:] if limit else []
+    return [*state.get("state_history", []), added][-HISTORY_LIMIT:]
 
 
 # The head while the event log has no page.
@@ -105,7 +107,7 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
     """
     kept = list(state.get("checkpoints", []))
     for new in due:
-        kept = add_checkpoint(kept, new, limit=scope.settings.checkpoint_limit)
+        kept = add_checkpoint(kept, new)
     ids = {new["id"] for new in due}
     scope.step_log.later_events += [checkpoint(each) for each in kept if each["id"] in ids]
 

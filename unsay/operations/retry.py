@@ -39,11 +39,11 @@ ANSWERS = 4
 ANSWER_CHARS = 1_000
 
 
-def check_retry(state: State, pending: Sequence[str], limit: int) -> str | None:
+def check_retry(state: State, pending: Sequence[str]) -> str | None:
     """Check that a retry is possible; return the id of the branch with an interrupted turn's question.
 
     `None` if the last question in the transcript is asked again. Raises `NothingToUndoError` if there
-    is none, `InputError` if it is empty or has more than `limit` characters.
+    is none, `InputError` if it is empty or too long.
     """
     refs, turn = state.get("branches", []), state.get("turn")
     stopped = turn is not None and not turn["done"]
@@ -53,13 +53,11 @@ def check_retry(state: State, pending: Sequence[str], limit: int) -> str | None:
     question = next((m for m in reversed(asked) if is_question(m)), None)
     if question is None:
         raise NothingToUndoError("There is no question to ask again")
-    check_message(question, limit)
+    check_message(question)
     return None
 
 
-def parse_edit(
-    state: State, argument: str, pending: Sequence[str], limit: int
-) -> tuple[str | None, str]:
+def parse_edit(state: State, argument: str, pending: Sequence[str]) -> tuple[str | None, str]:
     """Return the id of the first user message of the turn that `N TEXT` names, and the new text.
 
     `argument` is `N TEXT`; `pending` are ids of messages that wait for an answer, and `limit` is
@@ -68,7 +66,7 @@ def parse_edit(
     Raises:
         InputError: The argument is not a turn's number and a text, or the turn has no question.
         UnknownTurnError: No such answered turn is loaded.
-        MessageTooLongError: The text is over `limit`.
+        MessageTooLongError: The text is too long.
     """
     number, _, text = argument.partition(" ")
     if not number.removeprefix("-").isdecimal():
@@ -81,7 +79,7 @@ def parse_edit(
     asked = [message for message in messages if message.type == "human"]
     if not any(is_question(message) for message in asked):
         raise InputError(f"Turn {number} has no question that could be edited")
-    check_message(HumanMessage(text.strip()), limit)
+    check_message(HumanMessage(text.strip()))
     return asked[0].id, text.strip()
 
 

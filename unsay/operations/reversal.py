@@ -151,15 +151,13 @@ def log_pins(scope: Scope, added: Sequence[Pin], removed: Sequence[Pin]) -> None
     events += [NewEvent("pin", {"message_id": each["message_id"]}) for each in added]
 
 
-def checkpoint_step(
-    before: Sequence[Checkpoint], new: Checkpoint, *, limit: int
-) -> Operation | None:
+def checkpoint_step(before: Sequence[Checkpoint], new: Checkpoint) -> Operation | None:
     """Return the step that adds a checkpoint to those `before`; `None` if it changes nothing.
 
-    `limit` is the most unnamed ones: older ones are thinned out. Raises `CheckpointExistsError` if
-    another one has the name, `ConflictError` if there are too many named ones.
+    Raises `CheckpointExistsError` if another one has the name, `ConflictError` if there are too
+    many named ones.
     """
-    after = add_checkpoint(before, new, limit=limit)
+    after = add_checkpoint(before, new)
     if after == list(before):
         return None
     return Operation(

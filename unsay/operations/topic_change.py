@@ -30,8 +30,6 @@ def nearest_in_meaning(
     embeddings: Embeddings,
     question: str,
     topics: Sequence[TopicMemory],
-    *,
-    timeout_seconds: float | None = None,
 ) -> Steps[TopicShift]:
     """Return the shift back to the topic whose newest texts are nearest to a question on average.
 
@@ -41,9 +39,7 @@ def nearest_in_meaning(
     # On 42 returns of MT-Bench-101 MiniLM finds .98 of the topics, and .95 with shared words added.
     texts = [topic.texts[-TEXTS:] for topic in topics]
     messages = [HumanMessage(text, id=text) for text in dict.fromkeys(chain(*texts))]
-    vectors = yield from embed(
-        embeddings, question, messages, known={}, timeout_seconds=timeout_seconds
-    )
+    vectors = yield from embed(embeddings, question, messages, known={})
     scores = []
     for newest in texts:
         near = [cosine for cosine in cosines(vectors, newest) if cosine is not None]
@@ -105,10 +101,8 @@ def nearest_topic(
     is_choice = shift.kind == "back" and len(known.others) > 1
     if not (is_choice and services.embeddings and isinstance(services.detector, LexicalDetector)):
         return shift
-    limit = scope.settings.part_timeout_seconds
-    steps = nearest_in_meaning(services.embeddings, question, known.others, timeout_seconds=limit)
     try:
-        return (yield from steps)
+        return (yield from nearest_in_meaning(services.embeddings, question, known.others))
     except Exception as error:  # noqa: BLE001 - embeddings are anyone's code, and may fail in any way
         scope.report_failure("topic_failed", error)
         return shift

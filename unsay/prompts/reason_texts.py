@@ -357,11 +357,8 @@ class ReasonTexts(PictureTexts):
             "Branch {} is no longer kept: {}": "ブランチ{}はもう保存されていません",
             "The query is empty: give words to search for": "検索語を入力してください",
             "The message is empty: write a text": "メッセージが空です。文を入力してください",
-            "The message has {} characters, the limit is {}: shorten it, or raise {}": (
-                "メッセージが{}文字で、上限の{}文字を超えています。短くするか、{} を増やしてください"
-            ),
-            "The message has {} characters, the limit is {}: shorten it, or raise the setting {}": (
-                "メッセージが{}文字で、上限の{}文字を超えています。短くするか、設定 {} の値を増やしてください"
+            "The message has {} characters, the limit is {}: shorten it": (
+                "メッセージが{}文字で、上限の{}文字を超えています。短くしてください"
             ),
             "A lesson has 1 to {} characters, got {}": (
                 "注意点は1文字以上{}文字以内で入力してください(入力: {}文字)"

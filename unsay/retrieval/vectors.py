@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from operator import mul
 from typing import Any
@@ -40,18 +40,16 @@ def embed(
     messages: Sequence[AnyMessage],
     *,
     known: Mapping[str, Vector],
-    timeout_seconds: float | None = None,
 ) -> Steps[Vectors]:
     """Return the vectors of a question and of messages; only messages not in `known` are embedded.
 
     `known` has vectors by the messages' keys, which the result has too. Messages without text get
-    no vector. The embeddings are called with at most `BATCH` texts; `timeout_seconds` is for each
-    of these calls.
+    no vector. The embeddings are called with at most `BATCH` texts.
 
     Raises:
         ModelReplyError: The number of vectors differs from the number of texts, or a vector is
             empty or has something else than finite numbers.
-        TimeoutError: A call took longer than `timeout_seconds`.
+        TimeoutError: A call took longer than `PART_SECONDS`.
         Exception: Any other error of the embeddings.
     """
     found = dict(known)
@@ -64,9 +62,9 @@ def embed(
     for start in range(0, len(missing), BATCH):
         keys = missing[start : start + BATCH]
         wanted = [texts[key] for key in keys]
-        vectors = yield from _call(embeddings, "embed_documents", wanted, timeout_seconds)
+        vectors = yield from _call(embeddings, "embed_documents", wanted)
         found.update(zip(keys, _packed(vectors, len(keys), embeddings), strict=True))
-    asked = yield from _call(embeddings, "embed_query", question, timeout_seconds)
+    asked = yield from _call(embeddings, "embed_query", question)
     return Vectors(question=_packed([asked], 1, embeddings)[0], messages=found)
 
 
@@ -114,7 +112,7 @@ def checked_embeddings(embeddings: Embeddings | Callable[[list[str]], Any]) -> E
     return embeddings
 
 
-def _call(embeddings: Embeddings, name: str, value: Any, limit: float | None) -> Call[object]:
+def _call(embeddings: Embeddings, name: str, value: Any) -> Call[object]:
     """Return a call of the method `name` of embeddings, or of its async form, `a` and `name`.
 
     The embeddings may have only one of the two.
@@ -133,7 +131,7 @@ def _call(embeddings: Embeddings, name: str, value: Any, limit: float | None) ->
     # LangChain's inherited async form would use the event loop's own Python threads, for which the
     # loop waits at its end.
     on_loop = user_call(sync if is_inherited else own, value)
-    return Call(blocking=blocking, awaitable=on_loop.awaitable, timeout_seconds=limit)
+    return replace(on_loop, blocking=blocking)
 
 
 def _packed(vectors: Any, count: int, embeddings: Embeddings) -> list[Any]:

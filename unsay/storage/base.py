@@ -114,7 +114,7 @@ def check_layout(path: str, version: int) -> None:
 
 
 LOST_ADVICE = (
-    "This process did not renew its lease for longer than UNSAY_LEASE_SECONDS, and another process "
+    "This process did not renew its lease in time, and another process "
     "took over the thread: check its timeline, then repeat this. Nothing that was stored is lost"
 )
 

@@ -14,6 +14,10 @@ from unsay.effects import Call, Steps
 from unsay.errors import ThreadBusyError
 from unsay.storage.leases import BUSY, RELEASE_SECONDS, Lease, Leases, on_loop
 
+# A writer that does not renew its lease for this time loses its thread. It is shorter than the default
+# of `thread_wait_seconds`: a turn can wait for the lease of a process that died elsewhere.
+LEASE_SECONDS = 20.0
+
 INSIDE = (
     "The thread {thread_id!r} runs a turn, and a model or a tool of this turn asked to write to the "
     "same thread: give it another thread. Nothing was stored"
@@ -102,14 +106,12 @@ class WriterLock:
         self._queue: deque[Future[None]] = deque()
         self.hold: Hold | None = None
 
-    def take(
-        self, leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
-    ) -> Steps[Hold]:
+    def take(self, leases: Leases, thread_id: str, *, wait_seconds: float) -> Steps[Hold]:
         """Wait for the right to write, in this process and then among processes, and return it.
 
         Raises `ThreadBusyError` after `wait_seconds`, or if the caller is part of the turn that has
         it, or reads its stream. A background thread renews the lease; without that it ends after
-        `lease_seconds`.
+        `LEASE_SECONDS`.
         """
         if self.hold is not None and self.hold in AROUND.get():
             raise ThreadBusyError(INSIDE.format(thread_id=thread_id))
@@ -132,7 +134,7 @@ class WriterLock:
                 )
             left = max(0.0, deadline - time.monotonic())
             lease = yield from leases.hold(
-                thread_id, wait_seconds=left, lease_seconds=lease_seconds
+                thread_id, wait_seconds=left, lease_seconds=LEASE_SECONDS
             )
         except TimeoutError as error:
             self._leave(place)
@@ -177,9 +179,7 @@ def lock_on(leases: Leases, thread_id: str) -> WriterLock:
     return lock
 
 
-def take_thread(
-    leases: Leases, thread_id: str, *, wait_seconds: float, lease_seconds: float
-) -> Steps[Hold]:
+def take_thread(leases: Leases, thread_id: str, *, wait_seconds: float) -> Steps[Hold]:
     """Wait for the right to write to a thread and return it; the caller releases it.
 
     An error of the database is raised as it is.
@@ -189,5 +189,4 @@ def take_thread(
             is a part of the turn that has it, or reads its stream.
     """
     lock = lock_on(leases, thread_id)
-    taking = lock.take(leases, thread_id, wait_seconds=wait_seconds, lease_seconds=lease_seconds)
-    return (yield from taking)
+    return (yield from lock.take(leases, thread_id, wait_seconds=wait_seconds))
