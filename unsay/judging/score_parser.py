@@ -9,10 +9,9 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import partial
-from numbers import Real
+from numbers import Number
 from typing import Any
 from unicodedata import normalize
 
@@ -28,10 +27,9 @@ MAXIMUM_REASON_LENGTH = 500  # characters of a reason that are kept
 LONGEST_PROSE = 16_000  # characters of a reply that are read as prose, or in Python's form
 
 _MAXIMUM_BRACES = 400  # braces that are tried as an object; this bounds the time
-_DEEPEST_LEVEL = 8  # levels of nested objects that are searched for a score
 _BREAKS_OFF = "the reply breaks off"
-_NOT_STATED = "no stated score"
 _ADVICE = "a judge with another scale needs the setting judge_scale"
+_TOPS = {"%": 100.0, "percent": 100.0, "パーセント": 100.0, "割": 10.0}  # the best number by unit
 
 # The fields of a verdict, with their names as a key of an object and as the label of a line.
 _FIELDS = {
@@ -44,50 +42,42 @@ _FIELDS = {
     "intent": "intent",
     "topic": "topic",
 }
-_pattern = partial(re.compile, flags=re.IGNORECASE | re.DOTALL | re.MULTILINE)
-_NAME = "|".join(f"(?P<{name}>{names})" for name, names in _FIELDS.items())
-_NAMES = _pattern(_NAME)
+_TEXTS = ("reason", "advice", "query", "intent", "topic")
+_Fields = dict[str, list[Any]]  # what a reply states for each field
 
-_THOUGHT = _pattern(
-    r"<(think|thinking|thought|reasoning|analysis)>(.*?)(?:</\1>|\Z)|\[THINK\](.*?)(?:\[/THINK\]|\Z)"
-)
-_FENCE = _pattern(r"(`{3,}|~{3,})[^\n]*\n?")
+# Patterns; those that are no part of another one begin with their flags.
+_NAME = "|".join(f"(?P<{name}>{names})" for name, names in _FIELDS.items())
+_THOUGHT = r"(?is)(?:<|\[(?=think]))(think|thinking|thought|reasoning|analysis)[>\]](.*?)(?:[<\[]/\1[>\]]|\Z)"
+_FENCED = r"(?ms)(`{3,}|~{3,})[^\n`]*\n((?:(?!^\1).)*)(?:^\1)?"
+
+# What is left of an object that breaks off, and what precedes one that the judge only quotes. \0 is
+# what an object with a score leaves, here inside the one that breaks off.
 _KEY = rf"[\"'](?:{_FIELDS['score']})[\"']\s*:"
-_BROKEN_OBJECT = _pattern(rf"\{{[^{{}}]{{0,999}}{_KEY}|{_KEY}[^{{}}]{{0,999}}\}}")
+_BROKEN = rf"(?i)\{{[^{{}}]{{0,999}}{_KEY}|{_KEY}[^{{}}]{{0,999}}\}}|\{{\s*[\"'][^{{}}\n]*\0"
+_QUOTING = r"(?im)(?:say|said|contain|wrote|demand|書|述べ|とあ)[^\n.。!:]{0,20}(?::\s*| )\Z|^ {0,3}>[^\n]*\Z|(?:[\"'“「『]|(?<!`)`)\Z"
 
 # A number with its scale or unit: `0.7`, `7/10`, `7 out of 10`, `70%`, `7点`, `7割`, `10点満点中7点`.
-_VALUE = _pattern(
-    r"(?:(?P<full>\d{1,3})(?:点満点|段階)(?:中|で)?)?(?<![A-Za-z0-9_./])(?P<value>[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e-?\d{1,3})?)"
-    r"(?:点? ?(?:/|out of) ?(?P<most>\d{1,3})(?:\.0+)?点?| ?(?P<unit>%|percent|パーセント|点|割))?(?![\d,.]*\d|/)"
-)
-_ALONE = _pattern(
-    rf"[(\[\"'`「]*({_VALUE.pattern})[)\]\"'`」]*(?: stars?| points?)?(?:です|だ|とします|となります)?(?: ?\([^()\d]*\)|(?:,? because\b| [-–—]) [^\d?？→]*)?[.。]?"
-)
-_LINE = _pattern(
-    rf"(?:[\W\d]|the |my |よって|この|回答の)*(?P<label>{_NAME})(?: ?\([^()\n]{{0,9}}\))?\s*(?:[:=→-]|は|is |(?=[\d.]))\s*(?P<words>.*)"
-)
+_N = r"(\d{1,99}(?:\.\d{1,99})?)"
+_TOP = r"(?:(?P<full>\d{1,3})(?:点満点|段階)(?:中|で)?)?(?<![a-z0-9_./])"
+_UNIT = rf"(?:点? ?(?:/|out of) ?(?P<most>\d{{1,3}})(?:\.0+)?点?| ?(?P<unit>{'|'.join(_TOPS)}|点))?"
+_VALUE = rf"{_TOP}(?P<value>[-+]?(?:{_N}|\.\d{{1,99}})(?:e[-+]?\d{{1,3}})?){_UNIT}(?![\d,.]*\d|/)"
+_ENDING = r"(?: stars?| points?)?(?:です|だ|とします|となります)?(?: ?\([^()\d]*\)|(?:,? because\b| [-–—]) [^\d?？→]*)?"
+_ALONE = rf"(?i)[(\[\"'`「]*{_VALUE}[)\]\"'`」]*{_ENDING}[.。]?"
+_LABEL = rf"(?:[\W\d]|the |my |よって|この|回答の)*(?P<label>{_NAME})(?: ?\([^()\n]{{0,9}}\))?"
+_LINE = rf"(?is)\A(?:{_LABEL}\s*(?:[:=→-]|は|is |(?=[\d.]))\s*)?(?P<words>.*)"
+
 # What makes prose uncertain: a correction, an open end, or an introduction of what somebody else says.
-_UNSURE = _pattern(
-    r"(?:^|[.!。,] )\W*(?:(?:no|nope|wait|sorry)[,:.!]|(?:correct|revis|actually|on (?:second|reflection)))"
-    r"|\b(?:lower|rais|reduc|chang|adjust)\w* (?:it|this|(?:the|my) (?:score|rating)) to\b"
-    r"|訂正|修正し|撤回|やはり|いや、|(?:say|said|contain|wrote|ask|書|述べ|とあ)[^\n]{0,20}:\s*$"
-    r"|(?:[,、(:=/+は]|(?<![\d./])[01]\.|\b(?:the|an?|of|to|and|or|but|because|with))\s*\Z"
-)
-# What precedes an object that the judge only quotes.
-_QUOTES = _pattern(
-    r"(?:say|said|contain|wrote|demand|書|述べ|とあ)[^\n.。!:]{0,20}(?::\s*| )\Z|^ {0,3}>[^\n]*\Z|[\"'`“「『]\Z"
-)
-_SENTENCES = _pattern(r"\n|(?<=[。！])|(?<=[.!]) +")
-_QUOTATION = _pattern(
-    r"```.*?(?:```|\Z)|^ {0,3}>[^\n]*|<(\w+)\b[^<>]*>.*?</\1\b[^<>]*>|\"[^\"]*\"|「[^」]*」|『[^』]*』|“[^”]*”"
-    r"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)"
-)
-_MARKUP = str.maketrans(dict.fromkeys("*_#|【】■", " "))
-_N = r"(\d+(?:\.\d+)?)"
-_NAMED_SCALE = _pattern(
-    rf"\bscale(?: is)?(?: of| from|:)? ?\(?{_N} ?(?:-|–|to) ?{_N}|{_N} ?(?:-|–|to) ?{_N}\)?[ -](?:point )?scale"
-    rf"|{_N}[ -]point scale|{_N} ?(?:から|〜|~|-|–) ?{_N}の?(?:段階|尺度)|(?<![\d.〜~–-]){_N}(?:段階|点満点)"
-)
+_NO = r"(?:no|nope|wait|sorry)[,:.!]|(?:correct|revis|actually|on (?:second|reflection))"
+_CHANGE = r"\b(?:lower|rais|reduc|chang|adjust)\w* (?:it|this|(?:the|my) (?:score|rating)) to\b|訂正|修正し|撤回|やはり|いや、"
+_SAYS = r"(?:say|said|contain|wrote|ask|書|述べ|とあ)[^\n]{0,20}:\s*$"
+_OPEN_END = r"(?:[,、(:=/+は]|(?<![\d./])[01]\.|\b(?:the|an?|of|to|and|or|but|because|with))\s*\Z"
+_UNSURE = rf"(?im)(?:^|[.!。,] )\W*(?:{_NO})|{_CHANGE}|{_SAYS}|{_OPEN_END}"
+_SENTENCES = r"\s*\n\s*|(?<=[。！])\s*|(?<=[.!]) +"
+_MARKS = r"\"[^\"]*\"|「[^」]*」|『[^』]*』|“[^”]*”|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)"
+_QUOTATION = rf"(?ims)```.*?(?:```|\Z)|^ {{0,3}}>[^\n]*|<(\w+)\b[^<>]*>.*?</\1\b[^<>]*>|{_MARKS}"
+
+_RANGE = rf"{_N} ?(?:[-–〜~]|to|から) ?{_N}"
+_NAMED_SCALE = rf"(?i)\bscale(?: is)?(?: of| from|:)? ?\(?{_RANGE}|{_RANGE}\)?(?:[ -](?:point )?scale|の?(?:段階|尺度))|(?<![\d.〜~–-]){_N}(?:[ -]point scale|段階|点満点)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,25 +119,29 @@ def read_reply(reply: object, scale: Scale = UNIT, *, needed: str = "score") -> 
             message = reply = reply["messages"][-1]
     if isinstance(reply, BaseMessage):
         reply = text_of(reply)
+    if not isinstance(reply, str | Mapping):
+        reply = {n: getattr(reply, n) for n in _FIELDS if hasattr(reply, n)} or {"score": reply}
+
     problem = _BREAKS_OFF if broke_off(message) else ""
-    fields: dict[str, Any] = {}
+    fields: _Fields = {}
     try:
         fields = _fields_of(reply, needed)
     except _UnscoredError as error:
         problem = problem or str(error)
-    reason = fields.get("reason", reply if isinstance(reply, str) and not fields else "")
-    score, unclear_score = _agreed(fields.get("score", ()), scale, reason)
-    consistency, unclear = _agreed([fields.get("consistency")], scale)
-    blamed = fields.get("blamed")
+
+    first = {name: values[0] for name, values in fields.items()}
+    first.setdefault("reason", reply if isinstance(reply, str) and not fields else "")
+    score, unclear_score = _agreed(fields.get("score", []), scale, str(first["reason"]))
+    consistency, unclear = _agreed(fields.get("consistency", []), scale)
+    blamed = first.get("blamed")
     listed = blamed if isinstance(blamed, list | tuple) else [blamed]
     return ScoreReply(
         score=None if problem else score,
         problem=problem or unclear_score,
-        reason=_one_line(reason),
         blamed=tuple(each for each in listed if isinstance(each, str)),
         consistency=consistency,
-        consistency_problem=unclear if fields.get("consistency") else "",
-        **{name: _one_line(fields.get(name)) for name in ("advice", "query", "intent", "topic")},
+        consistency_problem=unclear if first.get("consistency") else "",
+        **{name: _one_line(first.get(name)) for name in _TEXTS},
     )
 
 
@@ -155,221 +149,148 @@ def _one_line(text: object) -> str:
     return " ".join(str(text or "").split())[:MAXIMUM_REASON_LENGTH].rstrip()
 
 
-def _fields_of(reply: object, needed: str) -> dict[str, Any]:
-    """Return the fields that a reply has, by name; `score` has a list of values."""
+def _fields_of(reply: object, needed: str) -> _Fields:
+    """Return the fields of the only object with the `needed` field, or else of prose."""
+    verdicts, prose = _verdicts_in(reply, needed), ""
     if isinstance(reply, str):
-        return _fields_of_text(reply.strip(), needed)
-    if isinstance(reply, Mapping):
-        return _sole(_verdicts_in(reply, needed)) or _named(reply)
-    if hasattr(reply, "score"):
-        return _named({name: getattr(reply, name) for name in _FIELDS if hasattr(reply, name)})
-    return {"score": [reply]}
+        verdicts, prose = _objects(_unwrapped(reply.strip()), needed)
+
+    if len(verdicts) > 1:
+        raise _UnscoredError("two objects have a score")
+    if re.search(_BROKEN, prose):
+        raise _UnscoredError(_BREAKS_OFF)
+    if verdicts and len(verdicts[0]) == 1 and re.search(r"\w", prose):
+        raise _UnscoredError("an object with nothing but a score, in prose, may be a quotation")
+    return verdicts[0] if verdicts else _fields_of_prose(prose)
 
 
-def _fields_of_text(text: str, needed: str) -> dict[str, Any]:
-    if (whole := _whole(text)) is None and (thought := _THOUGHT.match(text)):
+def _unwrapped(text: str) -> str:
+    """Return a text without a leading thought and without the fence around all of it."""
+    if thought := re.match(_THOUGHT, text):
         text = text[thought.end() :].strip()
         # Where an object is still open, its words quote the end of a thought.
-        if not text or _is_open(thought[2] or thought[3] or ""):
+        if not text or re.search(r"\{\s*[\"'][^{}]*\Z", thought[2]):
             raise _UnscoredError(_BREAKS_OFF)
-        whole = _whole(text)
-    if whole is not None:
-        return _sole(_verdicts_in(whole, needed)) or _named(whole)
-    verdicts, prose = _objects(text, needed)
-    if _BROKEN_OBJECT.search(prose):
-        raise _UnscoredError(_BREAKS_OFF)
-    fields = _sole(verdicts)
-    if len(fields) == 1 and re.search(r"\w", _FENCE.sub("", prose)):
-        raise _UnscoredError("an object with nothing but a score, in prose, may be a quotation")
-    return fields or (_fields_of_prose(prose) if needed == "score" else {})
+    fenced = re.fullmatch(_FENCED, text)
+    return fenced[2].strip() if fenced else text
 
 
-def _whole(text: str) -> Mapping[str, Any] | None:
-    """Return a text, bare or in a fence, as an object; `None` if it is not exactly one."""
-    text = _unfenced(text)
-    parsed, end = _object_at(text, 0, is_first=True) if text.startswith("{") else (None, 0)
-    return parsed if end == len(text) else None
-
-
-def _unfenced(text: str) -> str:
-    begin = _FENCE.match(text)
-    return text if begin is None else text[begin.end() :].removesuffix(begin[1]).strip()
-
-
-def _distinct(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+def _distinct(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """Return an object's items; a key that occurs twice with different values gets `None`."""
-    items: dict[Any, Any] = {}
-    for key, value in pairs:
-        items[key] = None if key in items and items[key] != value else value
-    return items
+    items = dict(pairs)
+    return items | {key: None for key, value in pairs if items[key] != value}
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, strict=False)
 
 
-def _object_at(text: str, start: int, *, is_first: bool) -> tuple[Mapping[str, Any] | None, int]:
+def _object_at(text: str, start: int) -> tuple[Any, int]:
     """Return the object that begins at a brace, and its end; the first may be in Python's form."""
-    try:
+    with suppress(ValueError, RecursionError):
         return _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        end = text.rfind("}") + 1
-    try:
-        if is_first and end - start <= LONGEST_PROSE:
-            node: Any = ast.parse(text[start:end], mode="eval").body
-            pairs = zip(node.keys, node.values, strict=True)
-            return _distinct((ast.literal_eval(k), ast.literal_eval(v)) for k, v in pairs), end
-    except (ValueError, SyntaxError, TypeError, AttributeError, RecursionError, MemoryError):
-        pass
-    return None, start
+    end = text.rfind("}") + 1
+    with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        if start == text.find("{") and end - start <= LONGEST_PROSE:
+            return ast.literal_eval(text[start:end]), end
+    return None, start + 1
 
 
-def _objects(text: str, needed: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the objects in a text that have the `needed` field, and the text without any object."""
-    found: list[dict[str, Any]] = []
-    prose: list[str] = []
-    position = 0
-    start = first = text.find("{")
+def _objects(text: str, needed: str) -> tuple[list[_Fields], str]:
+    """Return the objects in a text that have the `needed` field, and the text without any object.
+
+    In the text each of the returned objects leaves a zero character.
+    """
+    found: list[_Fields] = []
+    prose = ""
+    end = 0
     for _ in range(_MAXIMUM_BRACES):
+        start = text.find("{", end)
         if start < 0:
-            return found, " ".join([*prose, text[position:]])
-        parsed, end = _object_at(text, start, is_first=start == first)
-        if parsed is not None:
-            before = text[position:start]
-            is_quoted = _QUOTES.search(_FENCE.sub("", before)[-200:])
-            verdicts = [] if is_quoted else _verdicts_in(parsed, needed)
-            if verdicts and _is_open(before.rpartition("\n")[2]):
-                raise _UnscoredError(_BREAKS_OFF)
-            found, prose, position = found + verdicts, [*prose, before], end
-        start = text.find("{", max(end, start + 1))
+            return found, prose + text[end:]
+        prose += text[end:start]
+        parsed, end = _object_at(text, start)
+        verdicts = [] if re.search(_QUOTING, prose[-200:]) else _verdicts_in(parsed, needed)
+        found += verdicts
+        prose += "\0" if verdicts else " " if isinstance(parsed, Mapping) else text[start:end]
     raise _UnscoredError("the reply has too many braces")
 
 
-def _is_open(text: str) -> bool:
-    """Return whether a text ends within an object: behind a brace and a quotation mark."""
-    return re.match(r"\{\s*[\"'][^}]*\Z", text[text.rfind("{") :]) is not None
-
-
-def _named(structure: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields of one object by their names in the table; `score` has a list of values."""
-    fields: dict[str, Any] = {}
-    for key, value in structure.items():
-        match = _NAMES.fullmatch(str(key).strip())
-        if match is not None and match["score"] is None:
-            fields.setdefault(str(match.lastgroup), value)
-        elif match is not None and not isinstance(value, Mapping | list):
-            fields.setdefault("score", []).append(value)
+def _named(pairs: Iterable[tuple[Any, Any]]) -> _Fields:
+    """Return the values in an object's items by the names of the table."""
+    fields: _Fields = {}
+    for key, value in pairs:
+        match = re.fullmatch(f"(?i){_NAME}", str(key).strip())
+        if match is not None and not isinstance(value, Mapping):
+            fields.setdefault(str(match.lastgroup), []).append(value)
     return fields
 
 
-def _verdicts_in(structure: object, needed: str) -> list[dict[str, Any]]:
-    """Return the objects with the `needed` field, of the outermost level that has one."""
-    level = [structure]
-    for _ in range(_DEEPEST_LEVEL):
-        mappings = [value for value in level if isinstance(value, Mapping)]
-        found = [fields for each in mappings if needed in (fields := _named(each))]
-        if found:
-            return found
-        lists = [value for value in level if isinstance(value, list)]
-        lists += [list(mapping.values()) for mapping in mappings]
-        level = [inner for each in lists for inner in each]
-    return []
+def _verdicts_in(structure: object, needed: str, levels: int = 8) -> list[_Fields]:
+    """Return the objects with the `needed` field that no other such object holds."""
+    if isinstance(structure, Mapping):
+        fields = _named(structure.items())
+        if needed in fields:
+            return [fields]
+        structure = list(structure.values())
+    inner = structure if isinstance(structure, list) and levels else []
+    return [fields for each in inner for fields in _verdicts_in(each, needed, levels - 1)]
 
 
-def _sole(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
-    if len(verdicts) > 1:
-        raise _UnscoredError("two objects have a score")
-    return verdicts[0] if verdicts else {}
-
-
-def _fields_of_prose(text: str) -> dict[str, Any]:
-    """Return the fields that lines state; any other number that may be a score must agree."""
-    inside = _unfenced(text)
-    if len(text) > LONGEST_PROSE:
-        raise _UnscoredError(_NOT_STATED)
-    if _ALONE.fullmatch(whole := _plain(inside)) and not _UNSURE.search(whole):
-        return {"score": [whole], "reason": inside}
-    text = _plain(_QUOTATION.sub(" ", text if "```" in inside else inside))
-    if _UNSURE.search(text):
+def _fields_of_prose(text: str) -> _Fields:
+    """Return the fields that lines state, or the score that a sentence is, if all numbers agree."""
+    plain = re.sub(r"[*_#|【】■]", " ", normalize("NFKC", text[:LONGEST_PROSE])).strip()
+    if len(text) <= LONGEST_PROSE and re.fullmatch(_ALONE, plain) and not re.search(_UNSURE, plain):
+        return {"score": [plain], "reason": [text]}
+    plain = re.sub(_QUOTATION, " ", plain).strip()
+    if len(text) > LONGEST_PROSE or re.search(_UNSURE, plain):
         raise _UnscoredError("the score is not stated for certain")
-    fields: dict[str, Any] = {"reason": text, "score": []}
-    bare: list[str] = []
-    numbers: list[str] = []
-    for sentence in map(str.strip, _SENTENCES.split(text)):
-        line = _LINE.fullmatch(sentence)
-        if line is not None and line["score"] is None:
-            fields |= _named({line["label"]: line["words"]})
-            continue
-        likely = [match[0].strip() for match in _VALUE.finditer(sentence) if _is_likely(match)]
-        alone = _ALONE.fullmatch(line["words"] if line else sentence)
-        if line is not None and alone is not None:
-            fields["score"].append(alone[1])
-        elif line is not None and line["words"]:
-            raise _UnscoredError("the score is not stated plainly")
-        elif alone is not None and likely:
-            bare.append(alone[1])
-        numbers += likely
-    # A labelled score wins over other numbers.
-    if bare and not fields["score"]:
-        fields["score"] = [*bare, *numbers]
-    return fields
+
+    lines = [line for each in re.split(_SENTENCES, plain) for line in re.finditer(_LINE, each)]
+    fields = _named((line["label"], line["words"]) for line in lines if line["words"])
+    rest = [line["words"] for line in lines if not line["label"]]
+    likely = [n for each in rest for n in re.finditer(f"(?i){_VALUE}", each) if not n[0].isdigit()]
+    # A labelled score wins over other numbers, of which one must be a sentence.
+    if "score" not in fields and any(re.fullmatch(_ALONE, number.string) for number in likely):
+        fields["score"] = [number[0] for number in likely]
+    return {"reason": [plain]} | fields
 
 
-def _plain(text: str) -> str:
-    return normalize("NFKC", text).translate(_MARKUP).strip()
-
-
-def _is_likely(match: re.Match[str]) -> bool:
-    """Return whether a number in prose may be a score: it has a fraction, a scale or a unit."""
-    return "." in match["value"] or any(match[name] for name in ("full", "most", "unit"))
-
-
-def _agreed(
-    values: Iterable[object], scale: Scale, reason: object = ""
-) -> tuple[float | None, str]:
+def _agreed(values: Iterable[object], scale: Scale, reason: str = "") -> tuple[float | None, str]:
     """Return the number from 0 to 1 that all values mean, or `None` and why there is none."""
     try:
-        numbers = sorted({_number(value, scale, str(reason)) for value in values})
+        numbers = sorted({_number(value, scale, reason) for value in values})
     except _UnscoredError as error:
         return None, str(error)
     if len(numbers) == 1:
         return numbers[0], ""
-    listed = ", ".join(f"{number:g}" for number in numbers)
-    return None, f"scores that differ: {listed}" if numbers else _NOT_STATED
+    return None, f"scores that differ: {numbers}" if numbers else "no stated score"
 
 
 def _number(value: object, scale: Scale, reason: str) -> float:
     """Return a number from 0 to 1; one that names its own scale, such as `4/5`, may be on another."""
-    low, high = scale
-    match = _ALONE.fullmatch(normalize("NFKC", value).strip()) if isinstance(value, str) else None
-    own = None if match is None else _own_scale(match, scale)
-    if match is None and (not isinstance(value, Real | Decimal) or isinstance(value, bool)):
+    text = str(value) if isinstance(value, str | Number) else ""
+    match = re.fullmatch(_ALONE, normalize("NFKC", text).strip())
+    if match is None:
         raise _UnscoredError("no valid score")
-    try:
-        number = float(match["value"] if match else value)  # type: ignore[arg-type]
-    except (ValueError, ArithmeticError):  # too large, or a signalling NaN
-        raise _UnscoredError("no valid score") from None
-    for named in _NAMED_SCALE.finditer(reason) if own is None else ():
-        bounds = [float(bound) for bound in named.groups() if bound is not None]
-        if bounds not in ([low, high], [high]):
+    number = float(match["value"])
+    low, high = own = _scale_of(match, number, scale)
+    # The last form is a fraction of this number, such as `4/5`; 0 is the worst on each scale from 0.
+    forms = rf"{_NAMED_SCALE}|(?<![\d./])(?!0[ /]){number:g} ?(?:/|out of) ?{_N}"
+    for named in re.finditer(forms, reason) if own == scale else ():
+        if [float(bound) for bound in named.groups() if bound] not in ([low, high], [high]):
             raise _UnscoredError(f"the reason names another scale, {named[0]!r}: {_ADVICE}")
-    fraction = re.compile(rf"(?<![\d./]){number:g} ?(?:/|out of) ?(?!{high:g}(?:\.0)?\b)\d")
-    if own is None and number and fraction.search(reason):
-        raise _UnscoredError(f"the reason names another scale: {_ADVICE}")
-    low, high = scale if own in (None, high) else (0.0, own)
-    if not min(low, high) <= number <= max(low, high) or low == high:
+    if not min(own) <= number <= max(own) or low == high:
         raise _UnscoredError(f"{number:g} is not on the scale from {low:g} to {high:g}: {_ADVICE}")
     return (number - low) / (high - low) + 0.0  # turns -0.0 into 0.0
 
 
-def _own_scale(match: re.Match[str], scale: Scale) -> float | None:
-    """Return the best score of the scale that a number names, or of its unit; `None` without one.
+def _scale_of(match: re.Match[str], number: float, scale: Scale) -> Scale:
+    """Return the scale that a number or its unit names, or else the judge's.
 
-    点 without a scale is of 10 or 100 points, unless the judge has a scale of its own.
+    点 alone is of 10 or 100 points, unless the judge has a scale of its own.
     """
-    unit, top = (match["unit"] or "").lower(), match["most"] or match["full"]
-    if top or unit != "点":
-        return float(top) if top else {"": None, "割": 10.0}.get(unit, 100.0)
-    number = float(match["value"])
-    if scale != UNIT or ("." in match["value"] and number <= 1):
-        return None
-    return 0.0 if number == 1 else 10.0 if number <= 10 else 100.0
+    unit = (match["unit"] or "").lower()
+    top = match["most"] or match["full"] or _TOPS.get(unit)
+    if unit == "点" and not top and scale == UNIT and (number > 1 or match["value"].isdigit()):
+        top = 0 if number == 1 else 10 if number <= 10 else 100
+    return scale if top is None or float(top) == scale[1] else (0.0, float(top))
