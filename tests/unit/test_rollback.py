@@ -253,7 +253,7 @@ def test_there_may_be_nothing_to_go_back_from(
         pytest.param(talk(3, pending=True), 1, [], "a2", id="an unanswered one goes along"),
         pytest.param(DOCUMENTED, 1, [], "a1", id="documents go with their question"),
         pytest.param(TWICE, 1, [], "a1", id="a question of two messages goes whole"),
-        pytest.param([*COMMANDED, *talk(2)[2:]], 1, [], "n", id="commands stay"),
+        pytest.param([*COMMANDED, *talk(2)[2:]], 1, [], "a1", id="commands before it go"),
         pytest.param([*COMMANDED, *talk(2)[2:]], 2, [], None, id="commands between go"),
         pytest.param([SystemMessage("Hi", id="s"), *talk(1)], 1, [], "s", id="the preamble stays"),
         pytest.param([AIMessage("Hi!", id="g"), *talk(1)], 2, [], None, id="a greeting is a turn"),

@@ -333,7 +333,7 @@ def settle(
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
     after = merge_messages(state["messages"], [update["messages"]])
     settled = [m for m in after if m.id not in waiting]
-    end = live_branch({**state, "messages": settled}).id_at(len(settled) - 1)
+    end = live_branch({**state, "messages": settled}).position_before(len(settled))
     at = place_name(
         {**state, **update, "messages": after}, end, scope.texts(state["messages"] or after)
     )

@@ -72,6 +72,15 @@ class LiveBranch:
         """Return the id of the message at an index; for -1 `before`, which may be `None`."""
         return self.messages[index].id if index >= 0 else self.before
 
+    def position_before(self, index: int) -> str | None:
+        """Return the id of the last message of the conversation before an index, else `before`.
+
+        A turn begins behind it, and a rollback goes there: never to a notice or a command.
+        """
+        ids = {message.id for message in spoken(self.messages)}
+        earlier = (message.id for message in reversed(self.messages[:index]))
+        return next((name for name in earlier if name in ids), self.before)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:

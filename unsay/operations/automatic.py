@@ -95,7 +95,7 @@ def base_of(live: LiveBranch, pending: Sequence[str]) -> str | None:
     """
     places = live.positions()
     first = min((places[name] for name in pending if name in places), default=len(live.messages))
-    return live.id_at(first - 1)
+    return live.position_before(first)
 
 
 def turn_number(live: LiveBranch, pending: Sequence[str], offloaded: Offloaded | None) -> int:

@@ -252,7 +252,7 @@ def branches_text(branches: Sequence[StoredBranch], texts: Texts) -> str:
 
 def _first_words(branch: StoredBranch) -> str:
     """Return the beginning of a branch's first question; without one, of its first draft."""
-    questions = [message for message in branch["messages"] if is_question(message)]
+    questions = [message for message in spoken(branch["messages"]) if is_question(message)]
     return "".join(preview(text_of(each), 40) for each in [*questions, *branch["drafts"]][:1])
 
 

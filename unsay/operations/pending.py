@@ -206,7 +206,7 @@ def open_turn(state: State, entry: PendingInput, run_id: str) -> Turn:
         run_id=run_id,
         question_id=None if entry.question is None else entry.question.id,
         pending=[m.id or "" for m in messages[entry.start :]],
-        base=live_branch(state).id_at(entry.start - 1),
+        base=live_branch(state).position_before(entry.start),
         done=entry.question is None,
         rejections=[],
         rollbacks=0,
@@ -250,7 +250,7 @@ def repair_interrupted(
         state = {**state, "branches": keep_newest_draft(state, scope)}
     if undone:
         asked = [state["messages"][index].id or "" for index in entry.interrupted]
-        base = live_branch(state).id_at(entry.interrupted.start - 1)
+        base = live_branch(state).position_before(entry.interrupted.start)
         opened: State = {**state, "turn": {**turn, "base": base}}
         step = turn_step(opened, turn["branches"], asked)
         operations = with_step(state, step)["operations"]

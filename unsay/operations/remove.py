@@ -6,7 +6,9 @@ from dataclasses import replace
 from unsay.errors import InputError
 from unsay.history.branch import Change, Label, LiveBranch, replace_tail
 from unsay.history.parts import without_repeats
+from unsay.messages.annotations import spoken
 from unsay.messages.boundaries import steps
+from unsay.operations.pending import with_hand_offs
 from unsay.operations.reversal import renumber_and_log
 from unsay.operations.rollback import (
     live_branch,
@@ -53,10 +55,11 @@ def remove_turn(
     """
     ids, live = removable(state, number, pending), live_branch(state)
     first = live.index_of(ids[0])
-    base, after = live.id_at(first - 1), live.messages[first:]
-    keep = [m.id or "" for m in after if m.id not in ids]
+    base = live.position_before(first)
+    keep = [m.id or "" for m in live.messages[first:] if m.id not in ids]
     label = Label(kind="remove", reason=reason, created_at=scope.now())
-    change = _with_topics(live, replace_tail(live, base, label=label, keep=keep), ids)
+    leaving = [*ids, *with_hand_offs(live.messages, pending)]
+    change = _with_topics(live, replace_tail(live, base, label=label, keep=keep), leaving)
     refs = save_branch(change, scope, state.get("branches", []))
     update = settle(state, change, refs)
     update["entry_id"] = next_entry_id(state, change)
@@ -67,11 +70,14 @@ def remove_turn(
 
 
 def _with_topics(live: LiveBranch, change: Change, ids: Collection[str]) -> Change:
-    """Return the change in which a segment that began in the removed turn begins after it."""
+    """Return the change in which a segment that began in the removed turn begins after it.
+
+    It begins at a message of the conversation without `ids`, the turn and the commands that wait.
+    """
     topics = {each["start"]: each["topic_id"] for each in live.segments}
     segments = [each for each in live.segments if each["start"] not in live.positions()]
     topic = segments[-1]["topic_id"] if segments else None
-    for message in live.messages:
+    for message in spoken(live.messages):
         topic = topics.get(message.id or "", topic)
         if topic is not None and message.id not in ids:
             segments.append(Segment(topic_id=topic, start=message.id or ""))

@@ -108,7 +108,8 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
         asked = branch["messages"]
     else:
         asked = _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
-        base = safe_base(change.live, change.live.id_at(change.live.index_of(asked[0].id) - 1))
+        start = change.live.index_of(asked[0].id)
+        base = safe_base(change.live, change.live.position_before(start))
         kind: BranchKind = "retry" if text is None else "edit"
         label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
         change = replace_tail(change.live, base, label=label)
@@ -127,7 +128,7 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
         "number": count_turns(live.messages, offloaded_of(state)) + 1,
         "question_id": question_id,
         "pending": [message.id or "" for message in again],
-        "base": live.id_at(len(live.messages) - 1),
+        "base": live.position_before(len(live.messages)),
         "done": False,
         "branches": branches,
     }

@@ -37,7 +37,7 @@ def target_of_context(live: LiveBranch, start: int) -> str | None:
     It is for `rollback_to="checkpoint"`, and belongs to the last checkpoint before index `start`,
     where the exchange begins. Without a checkpoint it is the message before `start`.
     """
-    return _last_checkpoint(live, through=start - 1, otherwise=live.id_at(start - 1))
+    return _last_checkpoint(live, through=start - 1, otherwise=live.position_before(start))
 
 
 def _last_checkpoint(live: LiveBranch, *, through: int, otherwise: str | None) -> str | None:
@@ -85,14 +85,14 @@ def target_of(
     positions = live.positions()
     if turns is not None:
         start = _start_of_turns(messages, turns)
-        return safe_base(live, live.id_at(positions[messages[start].id] - 1))
+        return safe_base(live, live.position_before(positions[messages[start].id]))
     if not messages:
         raise NothingToUndoError("This conversation has no turns to roll back yet")
     # A question may be several messages, with documents before it.
     start = next((i for i in range(len(messages) - 1, -1, -1) if is_question(messages[i])), 0)
     while start > 0 and messages[start - 1].type == "human":
         start -= 1
-    start_of_turn = live.id_at(positions[messages[start].id] - 1)
+    start_of_turn = live.position_before(positions[messages[start].id])
     return _last_checkpoint(live, through=positions[messages[-1].id] - 1, otherwise=start_of_turn)
 
 

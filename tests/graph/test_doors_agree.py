@@ -1,0 +1,58 @@
+"""The same orders have the same effect, whichever door they come through."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.graph.doors import DOORS, Told
+
+QUESTIONS = ("What of castle", "NEW: What of lake", "BACK: What of castle")
+COMMANDS = (
+    *("/undo", "/undo", "/undo", "/redo", "/redo", "/restore", "/retry"),
+    *("/rollback", "/rollback 1", "/rollback 2", "/rollback a", "/rollback nowhere"),
+    *("/remove 1", "/remove 2", "/edit 1 What of lake", "/edit 2 What of sea"),
+    *("/checkpoint", "/checkpoint a", "/checkpoint b", "/task work"),
+    *("/pin", "/pin 1", "/unpin", "/unpin 1", "/forget 1", "/forget 2", "/forget 1-2", "/same"),
+    *("/compact", "/compact 1", "/good 1", "/bad 2 too short", "/recall castle"),
+    *("/branches", "/checkpoints", "/forgotten", "/timeline", "/help"),
+)
+LINES = st.one_of(st.sampled_from(QUESTIONS), st.sampled_from(COMMANDS), st.sampled_from(COMMANDS))
+SEQUENCES = st.lists(LINES, min_size=12, max_size=12)
+
+EXAMPLES = settings().max_examples
+SIZE = settings(max_examples=3 if EXAMPLES < 60 else min(EXAMPLES, 500))
+"""How many sequences; each is carried out five times."""
+
+
+def named(line: str, number: int) -> str:
+    """Return a line in which a question is unlike all others."""
+    return f"{line}, {number}?" if "What of" in line else line
+
+
+def agreed(answers: Sequence[Told]) -> bool:
+    """Return whether the doors said the same, as far as they said it."""
+    refusals = {told.refusal for told in answers} - {None}
+    notices = {told.notice for told in answers} - {None}
+    return len(refusals) < 2 and len(notices) < 2
+
+
+@SIZE
+@pytest.mark.timeout(7200)
+@given(lines=SEQUENCES)
+def test_the_doors_agree(lines: list[str]) -> None:
+    """Methods, typed lines, a host's graph with and without flags, and the shell do the same."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        doors = [opened(Path(folder) / "talk.db") for opened in DOORS]
+        for door in doors:
+            stack.callback(door.close)
+        for number, line in enumerate(["What of mill", *lines]):
+            answers = [door.carry_out(named(line, number)) for door in doors]
+            assert agreed(answers), (line, answers)
+            first, *others = [door.seen() for door in doors]
+            for door, seen in zip(doors[1:], others, strict=True):
+                assert first == seen, (line, type(door).__name__)
