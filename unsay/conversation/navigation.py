@@ -1,7 +1,7 @@
 """Moves in a conversation: checkpoints, rollback, undo and redo."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from unsay.conversation.results import Preview, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
@@ -29,8 +29,7 @@ from unsay.operations.reversal import (
     load_archived_steps,
 )
 from unsay.operations.rollback import (
-    count_changes,
-    count_turns,
+    end_change,
     go_back,
     last_undone,
     live_branch,
@@ -328,22 +327,12 @@ def settle(
     thread's entry in the list of threads is updated too. Raises `ConfirmationNeededError` if a person
     must confirm that a tool call is undone, and nobody can be asked; nothing is changed.
     """
-    if turn := state.get("turn"):
-        update["turn"] = {**turn, "done": True, "checkpoints_due": [], "rejections": []}
     update["should_rollback"], update["rollback_request"], update["notice"] = False, None, None
-    after = merge_messages(state["messages"], [update["messages"]])
-    settled = [m for m in after if m.id not in waiting]
-    end = live_branch({**state, "messages": settled}).position_before(len(settled))
-    at = place_name(
-        {**state, **update, "messages": after}, end, scope.texts(state["messages"] or after)
-    )
-    left = count_turns(after, offloaded_of(state))
-    if event is not None:
-        update["state_history"] = add_note(state, scope, "rollback", event, None, number=left)
+    moved, turn = end_change(state, scope, update, waiting, event=event), state.get("turn")
     report = yield from thread.write(state, scope, update)
     if turn and not turn["done"]:
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
-    removed, restored = count_changes(state["messages"], update["messages"])
+    after = merge_messages(state["messages"], [update["messages"]])
     yield from thread.list_thread({**state, **update, "messages": after})
     kept, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
     new_texts = {text_of(m) for m in after if m.id not in old_ids}
@@ -352,10 +341,7 @@ def settle(
     known = {branch["id"] for branch in state.get("branches", [])}
     made = [b["id"] for b in update.get("branches", []) if b["id"] not in known]
     return RollbackResult(
-        turns=left,
-        removed=removed,
-        restored=restored,
-        at=at.strip(),
+        **asdict(moved),
         question="\n".join(text for text in asked if text not in new_texts),
         report=report,
         branch=made[-1] if made else None,

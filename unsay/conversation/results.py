@@ -12,6 +12,7 @@ from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text, score_text
 from unsay.operations.compensate import report_text, stays_in_effect
+from unsay.operations.rollback import Moved
 from unsay.prompts.base import StepChange
 from unsay.prompts.fields import ENGLISH, JAPANESE
 from unsay.types import Checkpoint, Printed, TopicChange
@@ -116,7 +117,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackResult(Printed):
+class RollbackResult(Moved, Printed):
     """What a rollback, an undo, or another change did to the transcript; prints as text.
 
     Attributes:
@@ -131,10 +132,6 @@ class RollbackResult(Printed):
         branch: Id of the branch that holds the removed messages, for `restore`; `None` for none.
     """
 
-    turns: int
-    removed: int
-    restored: int
-    at: str
     question: str
     report: Report = field(default_factory=Report)
     change: StepChange | None = None

@@ -27,6 +27,7 @@ from unsay.operations.retry import ask_again
 from unsay.operations.reversal import below_waiting, change_made, step_notice
 from unsay.operations.rollback import (
     count_changes,
+    end_change,
     go_back,
     last_undone,
     live_branch,
@@ -162,9 +163,7 @@ def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
     update = remove_turn(state, scope, number, turn["pending"], request["reason"])
     text = scope.texts(state["messages"]).removed_turn.format(turn=number)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    left = turns_after(state, update)
-    update["turn"] = {**turn, "number": left + 1, "done": True}
-    update["state_history"] = add_note(state, scope, "rollback", "remove", None, number=left)
+    end_change(state, scope, update, turn["pending"], event="remove")
     return update
 
 
@@ -201,12 +200,10 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
         return refused(state, texts, error)
     done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
     change = change_made(state["messages"], update, done, undone=undoes)
-    left = turns_after(state, update)
     text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    update["turn"] = {**turn, "number": left + 1, "done": True}
     scope.emit("undone" if undoes else "redone", removed=change.removed, restored=change.restored)
-    update["state_history"] = add_note(state, scope, "rollback", request["kind"], None, number=left)
+    end_change(state, scope, update, turn["pending"], event=request["kind"])
     return update
 
 

@@ -9,15 +9,12 @@ from unsay.context.exclusions import cleared_ids, forgotten_ids
 from unsay.effects import Steps
 from unsay.errors import UnknownBranchError, UnsayError
 from unsay.history.branch import list_stored_branches
-from unsay.messages.annotations import in_turns
 from unsay.messages.content import same_name
-from unsay.operations.automatic import turns_after
 from unsay.operations.forget import restore_step
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import refused
-from unsay.operations.record_events import add_note
 from unsay.operations.restore import branch_with, restore
-from unsay.operations.rollback import count_changes, load_branches, place_name
+from unsay.operations.rollback import end_change, load_branches
 from unsay.operations.visibility import take_step
 from unsay.runtime import Scope
 from unsay.state import (
@@ -25,7 +22,6 @@ from unsay.state import (
     RollbackRequest,
     State,
     Update,
-    merge_messages,
     offloaded_of,
     with_update,
 )
@@ -129,16 +125,10 @@ def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     except UnsayError as error:
         return refused(state, texts, error)
     state = with_update(state, loaded)
-    after = merge_messages(state["messages"], [update["messages"]])
-    end = next((m.id for m in reversed(in_turns(after)) if m.id not in turn["pending"]), None)
-    where = place_name({**state, **update, "messages": after}, end, texts)
-    removed, restored = count_changes(state["messages"], update["messages"])
-    left = turns_after(state, update)
-    changes = texts.changes(turns=left, removed=removed, restored=restored)
-    text = texts.restored.format(where=where, changes=changes)
+    moved = end_change(state, scope, update, turn["pending"], event="restore")
+    changes = texts.changes(turns=moved.turns, removed=moved.removed, restored=moved.restored)
+    text = texts.restored.format(where=moved.at, changes=changes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    update["turn"] = {**turn, "number": left + 1, "done": True}
-    update["state_history"] = add_note(state, scope, "rollback", "restore", None, number=left)
     # Loaded messages come first: the later writes may remove some of them.
     return {**loaded, **update, "messages": [*loaded.get("messages", []), *update["messages"]]}
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
@@ -32,7 +32,7 @@ from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.history.parts import as_one, put_in, take_out, without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, is_question, spoken
 from unsay.messages.content import preview, text_of, without_files
-from unsay.operations.record_events import log_rollback
+from unsay.operations.record_events import add_note, log_rollback
 from unsay.operations.reversal import (
     VALUE_STEPS,
     messages_of_step,
@@ -42,7 +42,7 @@ from unsay.operations.reversal import (
 )
 from unsay.prompts.fields import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, offloaded_of
+from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.items import get_item
 from unsay.types import (
     BranchRef,
@@ -50,6 +50,7 @@ from unsay.types import (
     Offloaded,
     Operation,
     StoredBranch,
+    Turn,
     Undone,
 )
 
@@ -392,6 +393,39 @@ def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[
     removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in written}
     added = {m.id for m in in_turns(written)} - {m.id for m in before}
     return len(removed & {m.id for m in in_turns(before)}), len(added)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a person's change did: where the transcript ends in words, its turns, and how many messages."""
+
+    turns: int
+    removed: int
+    restored: int
+    at: str
+
+
+def end_change(
+    state: State, scope: Scope, update: Update, keeps: Collection[str] = (), *, event: str | None
+) -> Moved:
+    """End the turn in the update of a person's change, and return what it changed.
+
+    `keeps` are the ids of unanswered messages that stay, which the place leaves out. `event` is the
+    entry for `state_history`; `None` adds none.
+    """
+    after = merge_messages(state["messages"], [update["messages"]])
+    settled = [message for message in after if message.id not in keeps]
+    end = live_branch({**state, "messages": settled}).position_before(len(settled))
+    texts = scope.texts(state["messages"] or after)
+    at = place_name({**state, **update, "messages": after}, end, texts)
+    turns = count_turns(after, offloaded_of(state))
+    if turn := state.get("turn"):
+        ended: Turn = {**turn, "number": turns + 1, "done": True}
+        update["turn"] = {**ended, "checkpoints_due": [], "rejections": []}
+    if event is not None:
+        update["state_history"] = add_note(state, scope, "rollback", event, None, number=turns)
+    removed, restored = count_changes(state["messages"], update["messages"])
+    return Moved(turns=turns, removed=removed, restored=restored, at=at)
 
 
 def count_turns(messages: Sequence[AnyMessage], offloaded: Offloaded | None = None) -> int:
