@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.graph.doors import DOORS, Told
@@ -44,6 +44,7 @@ def agreed(answers: Sequence[Told]) -> bool:
 @SIZE
 @pytest.mark.timeout(7200)
 @given(lines=SEQUENCES)
+@example(lines=["/checkpoint work", "/checkpoint", "NEW: What of lake", "/remove 2", "/same"])
 def test_the_doors_agree(lines: list[str]) -> None:
     """Methods, typed lines, a host's graph with and without flags, and the shell do the same."""
     with TemporaryDirectory() as folder, ExitStack() as stack:

@@ -103,7 +103,7 @@ def _add(
         node, score, number = "create_checkpoint", new["score"], new["turn"]
         made["state_history"] = add_note(state, scope, node, "created", score, number=number)
         yield from thread.write(state, scope, made)
-    return next(c for c in kept if c["id"] == new["id"])
+    return new
 
 
 def checkpoints(

@@ -20,19 +20,19 @@ from unsay.errors import (
     ConfirmationNeededError,
     ConflictError,
     StorageError,
-    UnknownThreadError,
     UnsayError,
 )
 from unsay.history.branch import find_place, put_places
 from unsay.history.threads import find_session, refuse_ended
 from unsay.interrupts import refuse_undecided
 from unsay.messages.content import preview, text_of
-from unsay.operations.command_table import in_terms_of
+from unsay.operations.command_table import check_argument, in_terms_of
 from unsay.operations.commands import changes_nothing, command_of
 from unsay.operations.compensate import report_text
 from unsay.operations.dispatch import messages_needed, obey
 from unsay.operations.offload import load_segments
 from unsay.operations.pending import commands_answered, unanswered_ids, with_waiting
+from unsay.operations.remove import turn_number
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import live_branch
 from unsay.operations.targets import turns_typed
@@ -185,16 +185,10 @@ def _checked(
     orders also loads the offloaded messages that the command needs. The state is the stored one,
     empty if the thread is unknown. Raises the error that refuses the command.
     """
-    scope, loaded = thread.scope(), Update()
-    try:
-        state = yield from thread.known()
-    except UnknownThreadError:  # The command itself says what is missing.
-        state = State(messages=[])
-    else:
-        message_ids, turns = messages_needed(state, command)
-        loaded = yield from load_segments(state, scope, message_ids, turns=turns)
+    scope, state = thread.scope(), (yield from thread.known())
+    message_ids, turns = messages_needed(state, command)
     draft = StateDraft(state)
-    draft.apply(loaded)
+    draft.apply((yield from load_segments(state, scope, message_ids, turns=turns)))
     orders = yield from obey(draft.state, scope, unanswered_ids(draft.state), command, texts)
     if orders.update:
         draft.apply(orders.update)
@@ -209,41 +203,41 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
     error that refuses the command.
     """
     verb, argument = command["verb"], command["argument"]
-    if verb == "undo" and (yield from _can_undo(thread)):
-        return _moved((yield from undo(thread)), texts, undone=True)
+    check_argument(verb, argument, texts.language)
+    if verb in ("undo", "redo"):
+        result = yield from (undo if verb == "undo" else redo)(thread)
+        return _moved(result, texts, undone=verb == "undo")
+    if verb in ("remove", "restore", "rollback"):
+        return (yield from _change_of_messages(thread, command, texts))
+    if verb in ("checkpoint", "task"):
+        adding = (
+            start_task(thread, argument) if verb == "task" else checkpoint(thread, argument or None)
+        )
+        made = yield from adding
+        return texts.checkpoint_made.format(name=made["name"] or made["id"])
     if verb in ("retry", "edit") and unanswered_ids((yield from thread.snapshot()).values):
         return ""
     if verb in ("forget", "compact"):
         yield from thread.settled()
     state, scope, orders = yield from _checked(thread, command, texts)
-    if verb == "redo":
-        return _moved((yield from redo(thread)), texts, undone=False)
-    if verb in ("remove", "restore", "rollback"):
-        return (yield from _change_of_messages(thread, command, state, texts))
-    if verb == "checkpoint":
-        yield from checkpoint(thread, argument or None)
-    elif verb == "task":
-        yield from start_task(thread, argument)
-    elif orders.update:
+    if orders.update:
         yield from thread.write(state, scope, orders.update)
     return orders.notice or ""
 
 
-def _change_of_messages(
-    thread: ThreadHandle, command: Command, state: State, texts: Texts
-) -> Steps[str]:
+def _change_of_messages(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]:
     """Carry out `/remove`, `/restore` or `/rollback`, and return its notice.
 
     Raises the error that refuses the command.
     """
     verb, argument = command["verb"], command["argument"]
     if verb == "remove":
-        result = yield from remove(thread, int(argument))
+        result = yield from remove(thread, turn_number(argument))
         return _moved_to(result, texts.removed_turn.replace("{turn}", argument), texts)
     if verb == "restore":
         result = yield from restore(thread, argument or None)
         return _moved_to(result, texts.restored, texts)
-    turns = turns_typed(live_branch(state), argument)
+    turns = turns_typed(live_branch((yield from thread.known())), argument)
     to = argument or None if turns is None else None
     result = yield from rollback(thread, to, turns=turns)
     template = texts.rolled_back if result.removed else texts.already_there
@@ -255,12 +249,6 @@ def _moved_to(result: RollbackResult, template: str, texts: Texts) -> str:
     counts = {"turns": result.turns, "removed": result.removed, "restored": result.restored}
     text = template.format(where=result.at, changes=texts.changes(**counts))
     return texts.sentences([text, report_text(result.report, texts)])
-
-
-def _can_undo(thread: ThreadHandle) -> Steps[bool]:
-    """Return whether the thread has messages or steps; an undo can have removed all messages."""
-    values = (yield from thread.snapshot()).values
-    return bool(values.get("messages") or values.get("operations"))
 
 
 def _moved(result: RollbackResult, texts: Texts, *, undone: bool) -> str:

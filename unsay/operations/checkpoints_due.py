@@ -189,7 +189,7 @@ def checkpoint_by_order(
     pending: Sequence[str] = (),
     reason: CheckpointReason = "order",
 ) -> Checkpoint:
-    """Return a checkpoint at the newest answer, for the caller to store.
+    """Return a checkpoint at the newest answer, for the caller to store, or the one that is there.
 
     With the reason `task_start` and without an answer it is at the beginning. `pending` messages do
     not count; a `name` of `None` is unnamed.
@@ -211,7 +211,7 @@ def checkpoint_by_order(
         created_at=scope.now(),
         name=None if name is None else check_name(name),
     )
-    checkpoint = beside_named(state.get("checkpoints", []), checkpoint)
-    # Called for its errors only: a name in use, or too many checkpoints with names.
-    add_checkpoint(state.get("checkpoints", []), checkpoint)
-    return checkpoint
+    before = state.get("checkpoints", [])
+    checkpoint = beside_named(before, checkpoint)
+    kept = add_checkpoint(before, checkpoint)
+    return next(each for each in kept if each["id"] == checkpoint["id"])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Literal, get_args
 
+from unsay.errors import InputError
 from unsay.operations.command_entries import COMMANDS
 from unsay.types import CommandName, Language
 
@@ -53,11 +54,11 @@ def chat_help(
     return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
 
 
-def missing_argument(verb: str, argument: str, language: Language) -> str:
-    """Return how to type a command that needs an argument and has none; empty for all others."""
-    entry = _BY_NAME.get(verb)
-    needs = entry is not None and entry.argument and not entry.argument.startswith("[")
-    return entry.usage(language) if entry and needs and not argument else ""
+def check_argument(verb: str, argument: str, language: Language) -> None:
+    """Raise `InputError`, which says how to type it, for a command that needs an argument and has none."""
+    entry = _BY_NAME[verb]
+    if entry.argument and not entry.argument.startswith("[") and not argument:
+        raise InputError(f"The command has no argument: write {entry.usage(language)}")
 
 
 # Methods that are not commands, and the command that lists the same.

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
+from unsay.errors import ConflictError, UnsayError
 from unsay.history.parts import branches_beside
 from unsay.operations import visibility
 from unsay.operations.checkpoints_due import checkpoint_by_order
-from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, in_terms_of, missing_argument
+from unsay.operations.command_table import NOT_IN_GRAPH, chat_help, check_argument, in_terms_of
 from unsay.operations.commands import (
     ALONE,
     REFUSE,
@@ -33,7 +33,6 @@ from unsay.operations.lessons import (
 )
 from unsay.operations.manual_compaction import compact_up_to
 from unsay.operations.offload import load_segments
-from unsay.operations.ordered_restore import NOTHING_REMOVED, removed_branches
 from unsay.operations.pending import (
     PendingInput,
     check_message,
@@ -158,8 +157,7 @@ def obey(
         template = texts.not_in_chat if verb in NOT_IN_GRAPH else _ANSWERS[verb](texts)
         text = template.format(verb=verb, command=command["argument"])
         return Orders(notice=text, refusal="CommandRefused")
-    if usage := missing_argument(verb, command["argument"], texts.language):
-        raise InputError(f"The command has no argument: write {usage}")
+    check_argument(verb, command["argument"], texts.language)
     order = _Order(
         state=state, scope=scope, pending=pending, argument=command["argument"], texts=texts
     )
@@ -173,10 +171,10 @@ def obey(
 def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
     """Return the request for the node `rollback` that carries out a command.
 
-    Raises `NothingToUndoError`, `NothingToRedoError` or `UnknownBranchError` if there is nothing to
-    undo, redo, retry, roll back or restore; `ConflictError` for a retry while a question waits; and
-    what `check_retry`, `target_of_order`, `parse_edit` or `removable` raises: an unknown checkpoint
-    or turn, or an `InputError`.
+    Raises `NothingToUndoError` or `NothingToRedoError` if there is nothing to undo, redo, retry or
+    roll back; `ConflictError` for a retry while a question waits; and what `check_retry`,
+    `target_of_order`, `parse_edit` or `removable` raises: an unknown checkpoint or turn, or an
+    `InputError`.
     """
     # An undo or redo with nothing to do is refused here, before the node `rollback` runs.
     state, kind, to = order.state, _ROLLBACKS[verb], None
@@ -192,8 +190,6 @@ def _rollback_request(order: _Order, verb: str) -> RollbackRequest:
         removable(state, order.argument, order.pending)  # for its errors
         to = order.argument
     elif kind == "restore":
-        if not state["messages"] and not removed_branches(state):
-            raise UnknownBranchError(NOTHING_REMOVED)
         to = order.argument or None
     elif kind == "edit":
         to, text = parse_edit(state, order.argument, order.pending)

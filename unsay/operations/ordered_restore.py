@@ -26,9 +26,7 @@ from unsay.state import (
     with_update,
 )
 from unsay.storage.segments import find_page
-from unsay.types import BranchRef, Forgotten, Segment, StoredBranch
-
-NOTHING_REMOVED = "There is no removed branch to restore in this conversation"
+from unsay.types import Forgotten, Segment, StoredBranch
 
 
 def newest_removed(state: State, scope: Scope) -> Steps[str]:
@@ -38,19 +36,12 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
     none, `DatabaseCorruptError` if a newer branch is damaged.
     """
     present = {message.id for message in state["messages"]}
-    for ref in reversed(removed_branches(state)):
+    # A branch of commands alone has no size.
+    for ref in reversed([ref for ref in state.get("branches", []) if ref["size"]]):
         (branch,) = yield from load_branches([ref["id"]], scope, [ref])
         if not present.issuperset(message.id for message in branch["messages"]):
             return branch["id"]
-    raise UnknownBranchError(NOTHING_REMOVED)
-
-
-def removed_branches(state: State) -> list[BranchRef]:
-    """Return the references to the branches that hold messages or drafts, oldest first; maybe none.
-
-    Branches of commands alone are left out.
-    """
-    return [ref for ref in state.get("branches", []) if ref["size"]]
+    raise UnknownBranchError("There is no removed branch to restore in this conversation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

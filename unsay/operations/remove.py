@@ -23,6 +23,13 @@ from unsay.state import State, Update, offloaded_of
 from unsay.types import Operation, Segment
 
 
+def turn_number(text: str) -> int:
+    """Return the number of a turn that a person typed; raise `InputError` for another text."""
+    if not text.removeprefix("-").isdecimal():
+        raise InputError(f"{text!r} is not a turn: write a turn number N")
+    return int(text)
+
+
 def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     """Return the ids of the messages of a turn that can be removed alone, without system messages.
 
@@ -30,8 +37,7 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     there is no such answered turn, `InputError` if `number` is no number, or if a message that stays
     needs one of them, as a tool's result needs its call.
     """
-    if not number.removeprefix("-").isdecimal():
-        raise InputError(f"{number!r} is not a turn: write a turn number N")
+    turn_number(number)  # for its error
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]
     for step in steps(messages):
