@@ -45,6 +45,7 @@ def agreed(answers: Sequence[Told]) -> bool:
 @pytest.mark.timeout(7200)
 @given(lines=SEQUENCES)
 @example(lines=["/checkpoint work", "/checkpoint", "NEW: What of lake", "/remove 2", "/same"])
+@example(lines=["/undo", "NEW: What of lake", "/remove 1", "/undo", "/rollback a", "/redo"])
 def test_the_doors_agree(lines: list[str]) -> None:
     """Methods, typed lines, a host's graph with and without flags, and the shell do the same."""
     with TemporaryDirectory() as folder, ExitStack() as stack:

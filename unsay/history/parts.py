@@ -12,10 +12,16 @@ from unsay.messages.boundaries import safe_split, steps
 from unsay.types import Segment, StoredBranch
 
 
-def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label) -> list[Change]:
+def take_out(
+    live: LiveBranch,
+    message_ids: Collection[str | None],
+    label: Label,
+    commands: Collection[str | None] = (),
+) -> list[Change]:
     """Plan to remove these messages and keep all others; `whole_steps` must have completed them.
 
-    Nothing is changed or stored. `label` describes the branches.
+    Nothing is changed or stored. `label` describes the branches. `commands` are the ids of commands
+    that no notice answers yet: no topic begins there.
 
     Returns:
         One change for each run of adjacent messages, the newest run first; empty if the transcript
@@ -25,7 +31,7 @@ def take_out(live: LiveBranch, message_ids: Collection[str | None], label: Label
     for run in reversed(_runs(live.messages, message_ids)):
         later = [message.id or "" for message in live.messages[run.stop :]]
         change = replace_tail(live, live.id_at(run.start - 1), label=label, keep=later)
-        change = replace(change, live=_with_topic(change.live, live, run))
+        change = replace(change, live=_with_topic(change.live, live, run, commands))
         changes.append(change)
         live = change.live
     return changes
@@ -120,12 +126,14 @@ def branches_beside(
     return list(reversed(kept.values()))
 
 
-def _with_topic(after: LiveBranch, before: LiveBranch, run: range) -> LiveBranch:
+def _with_topic(
+    after: LiveBranch, before: LiveBranch, run: range, commands: Collection[str | None]
+) -> LiveBranch:
     """Return the branch after a removal; messages that follow the removed `run` keep their topic."""
     removed = {message.id for message in before.messages[run.start : run.stop]}
     topics = [each["topic_id"] for each in before.segments if each["start"] in removed]
     starts = {each["start"] for each in after.segments}
-    following = after.messages[run.start : run.start + 1]
+    following = [m for m in spoken(after.messages[run.start :]) if m.id not in commands]
     if not topics or not following or following[0].id in starts:
         return _with_merged_segments(after)
     places = after.positions()

@@ -32,6 +32,7 @@ from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.history.parts import as_one, put_in, take_out, without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, is_question, spoken
 from unsay.messages.content import preview, text_of, without_files
+from unsay.operations.commands import is_command
 from unsay.operations.record_events import add_note, log_rollback
 from unsay.operations.reversal import (
     VALUE_STEPS,
@@ -318,7 +319,8 @@ def _reversed(
         return Reversed(change=nothing, update=update, inverse={**inverse, "branches": []})
     branches = yield from load_branches(step["branches"], scope, old)
     if "ids" in step:
-        changes = take_out(live, step["ids"], label)
+        commands = [m.id for m in live.messages if m.id in pending and is_command(m)]
+        changes = take_out(live, step["ids"], label, commands)
         changes += put_in(changes[-1].live if changes else live, branches, label)
         inverse["ids"] = [m.id or "" for branch in branches for m in branch["messages"]]
     else:
