@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import trim_messages
 
 from unsay.context.summaries import local_summary
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 Count = Callable[[Sequence[AnyMessage]], int]
 

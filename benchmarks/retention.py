@@ -47,7 +47,7 @@ from views import LIVE_BARS, RECALL_TOKENS
 from unsay.context.plan import PlanContext
 from unsay.context.three_stage import ThreeStage
 from unsay.effects import drive
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import Recalled, recall

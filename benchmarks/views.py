@@ -27,7 +27,7 @@ from unsay.messages.content import newest_language, text_of
 from unsay.operations.compact import LOCAL_CHARS
 from unsay.operations.recall import BAR, FLOOR, GAIN
 from unsay.operations.topic_change import SEGMENTS
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.retrieval.index import RecallIndex
 from unsay.retrieval.selection import Bars, recall

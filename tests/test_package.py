@@ -211,7 +211,6 @@ ORDINARY = {
     "context/summaries.py": {"lines_of"},
     "judging/vocabulary.py": {"LINE_WIDTH", "LINES_ENDED"},
     "operations/forget.py": {"move_pins"},
-    "prompts/fields.py": {"checkpoint_line", "timeline_line", "forgotten_line", "recalled_line"},
     "testing/scripts.py": {"Line", "lines_of", "line_for"},
 }
 """Names with a retired word in its ordinary sense, such as a line of text."""

@@ -16,7 +16,7 @@ from unsay.errors import ConflictError, InputError
 from unsay.history.compensations import Compensation
 from unsay.messages.annotations import answers_by_turn
 from unsay.messages.content import text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import Rejection
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def person_request(
     """
     reasons = " / ".join(dict.fromkeys(draft["reason"] for draft in rejections))
     args = {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-    action = _action("deliver_answer", args, texts.ask_person.format(reasons=reasons))
+    action = _action("deliver_answer", args, texts.say("ask_person", reasons=reasons))
     return _request([action], ["approve", "edit", "reject", "respond"])
 
 
@@ -99,11 +99,11 @@ def rollback_request(
     """
     turns = len(answers_by_turn(removed))
     args = {"turns": turns, "messages": [message.id for message in removed], "reason": reason}
-    ask = texts.ask_rollback
+    name = "ask_rollback"
     if best is not None:
         args |= {"answer": text_of(best["messages"][-1]), "score": best["score"]}
-        ask = texts.ask_rollback_draft if removed else texts.ask_another_draft
-    description = ask.format(turns=turns, messages=len(removed), reason=reason)
+        name = "ask_rollback_draft" if removed else "ask_another_draft"
+    description = texts.say(name, turns=turns, messages=len(removed), reason=reason)
     return _request([_action("roll_back", args, description)], ["approve", "reject"])
 
 
@@ -112,7 +112,7 @@ def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
     limits = texts.budgets("; ".join(map(str, over.exceeded)))
     raised = ", ".join(f"{each.amount(each.raised)} ({each.setting})" for each in over.exceeded)
-    description = texts.ask_budget.format(raised=raised, limits=limits)
+    description = texts.say("ask_budget", raised=raised, limits=limits)
     return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
 
 
@@ -121,7 +121,7 @@ def undo_request(calls: Sequence[Compensation], texts: Texts) -> dict[str, Any]:
     actions = []
     for call in calls:
         args = {"tool": call.tool, "args": dict(call.args), "result": call.result}
-        description = texts.ask_undo.format(call=call.description)
+        description = texts.say("ask_undo", call=call.description)
         actions.append(_action(f"undo_{call.tool}", args, description))
     return _request(actions, ["approve", "reject"])
 

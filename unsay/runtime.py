@@ -39,7 +39,7 @@ from unsay.model_factory import (
     name_of,
     resolve_model,
 )
-from unsay.prompts.fields import Texts, by_language
+from unsay.prompts.catalogue import Texts, by_language
 from unsay.settings import Context, Settings, context_of
 from unsay.state import stored_salt
 from unsay.storage.pagination import check_labels

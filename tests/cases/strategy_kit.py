@@ -16,7 +16,7 @@ from unsay.context.strategy import Strategy, call_strategy, plan_if_due, reduce_
 from unsay.effects import Call, Steps, drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import calls_of, text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 TEXTS = Texts("en")
 

@@ -15,10 +15,10 @@ from prompt_toolkit.output import DummyOutput
 from unsay.cli.chat import status_of
 from unsay.cli.chat_history import add_text, forget_thread, typed_texts
 from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_commands
-from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.tree import one_line
 from unsay.operations.command_table import VERBS
+from unsay.prompts.catalogue import Texts
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
 
@@ -250,5 +250,5 @@ def test_a_long_topic_leaves_room_for_the_figures(
         settings={"session_budget_tokens": 20_000},
     ) as conversation:
         conversation.say("Q" * 70)
-        line = one_line(status_of(conversation, Labels(language)), int(columns) - 1)
+        line = one_line(status_of(conversation, Texts(language)), int(columns) - 1)
     assert re.match(shown.replace("(", r"\("), line)

@@ -11,8 +11,7 @@ import unsay
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS
 from unsay.cli.output import typed_words
-from unsay.cli.shell_texts import SHELL_TEXTS
-from unsay.cli.strings import Labels
+from unsay.prompts.catalogue import Texts
 
 
 @pytest.fixture
@@ -78,8 +77,8 @@ def test_a_word_of_another_program_names_the_command(run: Run, word: str, meant:
 
 def test_why_the_judge_was_skipped_is_in_the_language_of_the_chat() -> None:
     """A Japanese chat shows a reason of an English question, such as "undo", in Japanese."""
-    japanese = Labels("ja")
-    assert japanese.judge_skipped == japanese.reason(Labels("en").judge_skipped)
+    japanese = Texts("ja")
+    assert japanese.say("judge_skipped") == japanese.reason(Texts("en").say("judge_skipped"))
 
 
 @pytest.mark.usefixtures("japanese")
@@ -178,8 +177,6 @@ def _templates(folder: Path) -> set[str]:
     """Every text in a folder's code, with `{}` for each value."""
     found = set()
     for path in folder.rglob("*.py"):
-        if path.name in ("shell_texts.py", "setup_texts.py"):
-            continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             texts = [
@@ -195,26 +192,30 @@ def _templates(folder: Path) -> set[str]:
 def test_every_translated_text_exists() -> None:
     """No translation is left over from a text that the code no longer has."""
     package, clicks = Path(unsay.__file__).parent, Path(click.__file__).parent
-    known = "\n".join(_templates(package) | _templates(clicks))
+    own = {Texts("en").say("judge_skipped")}
+    known = "\n".join(_templates(package) | _templates(clicks) | own)
     parts = re.compile(r"\{\}|--\w+|[.,:;]|a (?:whole )?number")
-    pieces = {text: sorted(parts.split(text), key=len)[-2:] for text in SHELL_TEXTS}
+    translated = Texts("ja").table("refusals")
+    pieces = {text: sorted(parts.split(text), key=len)[-2:] for text in translated}
     left_over = [t for t, two in pieces.items() if not any(p.strip() in known for p in two if p)]
     assert [] == left_over
 
 
 def test_each_text_has_its_own_translation() -> None:
     """A shorter text with a gap, such as "Try {}.", does not take the longer ones that fit it."""
-    words = Labels("ja")
-    clear = [text for text in words.refusals if "{}{}" not in text]
+    words = Texts("ja")
+    clear = [text for text in words.table("refusals") if "{}{}" not in text]
     given = {text: ["x1"] * text.count("{}") for text in clear}
     found = {text: words.reason(text.format(*values)) for text, values in given.items()}
-    expected = {text: words.budgets(words.refusals[text].format(*given[text])) for text in clear}
+    expected = {
+        text: words.budgets(words.table("refusals")[text].format(*given[text])) for text in clear
+    }
     assert expected == found
 
 
 def test_values_keep_their_quotes() -> None:
     """A quoted name gets Japanese quotation marks, a list of names keeps its own."""
-    reason = Labels("ja").reason
+    reason = Texts("ja").reason
     assert "コマンド「x」はありません。" == reason("No such command 'x'.")
     text = "Invalid value for '--status': 'x' is not one of 'active', 'ended'."
     assert "「--status」の値「x」は使えません。次から選んでください: 'active', 'ended'。" == reason(

@@ -13,7 +13,7 @@ from unsay import AsyncConversation, Conversation
 from unsay.context.three_stage import ThreeStage
 from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary, summaries_of
 from unsay.errors import InputError, UnknownThreadError
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.state import State
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.types import Segment, Topic

@@ -16,7 +16,7 @@ from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of
 from unsay.operations.recall import search_transcript
 from unsay.operations.recall_source import source_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import RESULT_CHARS, quotes
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 

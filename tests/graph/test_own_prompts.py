@@ -1,7 +1,5 @@
 """A host's own catalogue of texts is used everywhere."""
 
-from dataclasses import replace
-
 import pytest
 
 from unsay import Conversation, build_graph
@@ -9,8 +7,8 @@ from unsay.errors import ConfigurationError
 from unsay.prompts import ENGLISH, JAPANESE
 from unsay.testing import ScriptedChat, ScriptedJudge
 
-MINE = replace(ENGLISH, no_checkpoints="No good point so far.")
-JUDGING = replace(ENGLISH, judge_system="Grade like a strict teacher. Reply with JSON.")
+MINE = ENGLISH.replace(no_checkpoints="No good point so far.")
+JUDGING = ENGLISH.replace(judge_system="Grade like a strict teacher. Reply with JSON.")
 
 
 def test_a_notice_uses_the_hosts_words() -> None:
@@ -20,7 +18,7 @@ def test_a_notice_uses_the_hosts_words() -> None:
         ":memory:", model=model, judge=ScriptedJudge(), prompts=MINE
     ) as conversation:
         assert conversation.say("/checkpoints").text == "No good point so far."
-    theirs = replace(JAPANESE, no_checkpoints="まだありません。")
+    theirs = JAPANESE.replace(no_checkpoints="まだありません。")
     settings = {"language": "ja"}
     with Conversation.open(
         ":memory:", model=model, prompts=[MINE, theirs], settings=settings

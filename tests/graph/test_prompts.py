@@ -1,6 +1,6 @@
 """Prompts that a host replaces."""
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,7 @@ def test_models_receive_the_replaced_texts(
     tmp_path: Path, catalogue: Any, question: str, other: str
 ) -> None:
     """The judge, the next attempt, the summarizer and the titler are sent the host's words."""
-    prompts = replace(
-        catalogue,
+    prompts = catalogue.replace(
         judge_system="JUDGE-1",
         judge_request="{material}\nJUDGE-2",
         retry="Attempt {attempt}\nRETRY {reasons}",
@@ -78,7 +77,7 @@ def test_models_receive_the_replaced_texts(
 
 def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
     """A notice about an undo is written with the host's words, in that language only."""
-    prompts = [replace(ENGLISH, undone="Reversed! {changes}"), JAPANESE]
+    prompts = [ENGLISH.replace(undone="Reversed! {changes}"), JAPANESE]
     model = ScriptedChat(replies={QUESTION: GOOD, "リスト": "式でリストを作る書き方です。"})
     options: dict[str, Any] = {"model": model, "judge": ScriptedJudge(default=0.9)}
     with Conversation.open(tmp_path / "t.db", prompts=prompts, **options) as conversation:
@@ -106,8 +105,10 @@ def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
         pytest.param({"tokens_names": {"live": "x"}}, "tokens_names: .* is missing", id="names"),
         pytest.param({"counts": "many"}, "counts='many': give a mapping", id="no table"),
         pytest.param({"language": "fr"}, "language='fr': ", id="no language of ours"),
+        pytest.param({"judge_sytem": "x"}, "no text 'judge_sytem'.*judge_system", id="misspelt"),
+        pytest.param({"counts.turns": "x"}, "no text 'counts.turns'", id="a row alone"),
         pytest.param(
-            {"recall_reasons": {**ENGLISH.recall_reasons, "meaning": "like {it}"}},
+            {"recall_reasons": {**ENGLISH.table("recall_reasons"), "meaning": "like {it}"}},
             r"recall_reasons\['meaning'\]: the placeholder \{it\} is unknown",
             id="in a table",
         ),
@@ -116,7 +117,7 @@ def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
 def test_a_text_that_cannot_be_filled_is_refused(fields: dict[str, Any], problem: str) -> None:
     """The error names the field and the placeholder when the catalogue is made."""
     with pytest.raises(ConfigurationError, match=problem):
-        replace(ENGLISH, **fields)
+        ENGLISH.replace(**fields)
 
 
 @pytest.mark.parametrize("prompts", ["You are a judge.", [ENGLISH, ENGLISH], [None]], ids=str)
@@ -130,15 +131,26 @@ def test_a_text_without_placeholders_may_show_json() -> None:
     """A system prompt is sent as it is, with its braces."""
     words = 'Reply with {"score": 0.5, "reason": "…"} and {nothing} else.'
 
-    assert words == replace(ENGLISH, judge_system=words).judge_system
+    assert words == ENGLISH.replace(judge_system=words).say("judge_system")
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_a_copy_has_the_texts_of_its_language(language: Language) -> None:
     """What is not replaced stays, and the original is as it was."""
     catalogue = ENGLISH if language == "en" else JAPANESE
-    copied = replace(catalogue, refused="No: {reason}")
+    copied = catalogue.replace(refused="No: {reason}")
 
-    assert copied.undone == catalogue.undone
-    assert "No: {reason}" == copied.refused
-    assert "No: {reason}" != catalogue.refused
+    assert copied.say("undone") == catalogue.say("undone")
+    assert "No: {reason}" == copied.say("refused")
+    assert "No: {reason}" != catalogue.say("refused")
+
+
+def test_a_copy_of_a_copy_keeps_what_was_replaced() -> None:
+    """Also with `dataclasses.replace`, and a table is replaced as a whole."""
+    counts = {name: f"{text} So." for name, text in ENGLISH.table("counts").items()}
+    first = ENGLISH.replace(refused="No: {reason}", counts=counts)
+    second = dataclasses.replace(first, at_start="the top")
+
+    assert "No: it waits" == second.refusal("it waits")
+    assert "The conversation has 2 turns. So." == second.changes(turns=2, removed=0)
+    assert "the top" == second.say("at_start")

@@ -3,7 +3,7 @@ from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import config, make, said, say
 from unsay.context.compaction import summary_message
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.types import Language
 

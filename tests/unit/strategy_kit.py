@@ -10,7 +10,7 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.effects import Call, Steps
 from unsay.messages.content import text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 TEXTS = Texts("en")
 

@@ -26,7 +26,7 @@ from unsay.operations.commands import (
     timeline_text,
 )
 from unsay.operations.dispatch import GRAPH_COMMANDS
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.state import Command
 from unsay.types import CommandName, Language
 

@@ -38,7 +38,7 @@ from unsay.operations.compensate import (
     run_compensations,
     schedule_compensations,
 )
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import Reversal, reversal_of, reversible, whole_args

@@ -17,8 +17,8 @@ from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken
 from unsay.messages.conformance import OPENING_ID
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 from unsay.types import ExpandedTopic, Segment, Topic
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
@@ -220,8 +220,8 @@ def test_what_changes_least_comes_first() -> None:
     )
     head = "\n\n".join(["You are unsay.", "Be brief.", summarized(SUMMED)])
     reason = Fence.around("rude", "", "").wrap("reason", "rude")
-    hint = Texts("en").retry.format(attempt=2, reasons=reason)
-    asked = f"Bread?\n\n{Texts('en').turn_hints.format(hints=hint)}"
+    hint = Texts("en").say("retry", attempt=2, reasons=reason)
+    asked = f"Bread?\n\n{Texts('en').say('turn_hints', hints=hint)}"
 
     assert [head, asked, "Flour."] == [m.text for m in planned.messages]
 
@@ -282,7 +282,7 @@ def test_an_attempt_is_told_why(hints: Hints, parts: list[str]) -> None:
     key = Fence.around(*hints.rejections, hints.context_reason or "", hints.guidance or "").key
     opened, closed = f'<reason key="{key}">\n', f'\n</reason key="{key}">'
     (asked,) = (m.text.replace(opened, "[").replace(closed, "]") for m in planned.messages)
-    told_there = Texts("en").turn_hints.format(hints="\n\n".join(parts))
+    told_there = Texts("en").say("turn_hints", hints="\n\n".join(parts))
 
     assert asked == (f"{AGAIN.text}\n\n{told_there}" if parts else AGAIN.text)
 

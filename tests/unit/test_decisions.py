@@ -11,7 +11,7 @@ from unsay.errors import InputError
 from unsay.graph.builder import make_services
 from unsay.interrupts import Decision, person_request, read_decision
 from unsay.operations.delivery import best_rejection
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import Rejection
 
 

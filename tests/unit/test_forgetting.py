@@ -23,7 +23,7 @@ from unsay.context.topics import by_topic
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import conform
 from unsay.messages.validation import DIALECTS, faults
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 ENGLISH = Texts("en")
@@ -211,7 +211,7 @@ def test_what_is_left_can_be_sent(
     assert [m.id for m in messages if m.id not in out] == [m.id for m in left]
     assert out == {messages[i].id for i in with_partners(messages, out)}
     for provider in DIALECTS:
-        sent = conform(left, opening=ENGLISH.opening, provider=provider)
+        sent = conform(left, opening=ENGLISH.say("opening"), provider=provider)
         assert [] == list(faults(sent, provider))
     assert before == json.dumps([m.model_dump() for m in messages], default=str)
 

@@ -15,8 +15,8 @@ from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inje
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT, is_question
 from unsay.messages.content import text_of
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 
 ENGLISH = Texts("en")
 FIRST = Reminder(reminder_id="first", text="Use metric units.", attach="run_start")
@@ -42,12 +42,12 @@ def block(*words: str, around: str = "") -> str:
 
 def head(*words: str) -> str:
     """What ends a system message."""
-    return ENGLISH.run_reminders.format(reminders=block(*words))
+    return ENGLISH.say("run_reminders", reminders=block(*words))
 
 
 def tail(question: str, *words: str) -> str:
     """What ends a question."""
-    return ENGLISH.turn_reminders.format(reminders=block(*words, around=question))
+    return ENGLISH.say("turn_reminders", reminders=block(*words, around=question))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ from unsay.operations.targets import (
     target_of_drafts,
     target_of_order,
 )
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope, Services
 from unsay.settings import load_settings
 from unsay.state import State, Update, merge_messages

@@ -22,8 +22,8 @@ from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import DOCUMENT
 from unsay.messages.conformance import OPENING_ID
 from unsay.messages.content import text_of
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 
 
 def without(now: PlanContext, *places: int, **more: Any) -> Plan:
@@ -80,7 +80,7 @@ def test_a_summary_stands_where_the_first_message_was_left_out() -> None:
     once = without(now, 3, 4, summary="- first")
     plan = without(once.after, 5, 6, summary="- second")
     fenced = [Fence.around(each).wrap("summary", each) for each in ("- first", "- second")]
-    told = "\n".join([TEXTS.compaction_heading, *fenced])
+    told = "\n".join([TEXTS.say("compaction_heading"), *fenced])
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m7", "m8"] == ids(plan.messages)
     assert ("system", told) == (plan.messages[3].type, plan.messages[3].content)

@@ -24,7 +24,7 @@ from unsay.context.three_stage import Proactive
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
 from unsay.messages.content import text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 HOW = summaries.Summarizer()
 FOUND: list[AnyMessage] = [
@@ -57,7 +57,7 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
     body = "\n".join(text_of(each) for each in asked[1:])
 
     assert ["system", *["human"] * 6] == [each.type for each in asked]
-    assert TEXTS.compaction_system == asked[0].content
+    assert TEXTS.say("compaction_system") == asked[0].content
     assert [
         'human: "Where is it?"',
         "human: [image]",
@@ -77,7 +77,7 @@ def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
     asked = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
     own = request(FOUND[:1], earlier=(), texts=ja, how=summaries.Summarizer(system="箇条書きで。"))
 
-    assert ja.compaction_system == asked[0].content
+    assert ja.say("compaction_system") == asked[0].content
     assert "400トークン以内で要約してください" in text_of(asked[-1])
     assert ("箇条書きで。", asked[1:]) == (own[0].content, own[1:])
 

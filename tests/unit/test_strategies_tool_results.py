@@ -11,7 +11,7 @@ from tests.unit.strategy_kit import TEXTS, ids, plan_context
 from unsay.context.plan import Omission
 from unsay.context.sliding import clear_stale, shorten_results, truncate_large
 from unsay.context.tool_results import clear, shortened, truncate
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="
 

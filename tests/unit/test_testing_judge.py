@@ -10,8 +10,8 @@ from langchain_core.messages import (
 from pydantic import BaseModel
 
 from unsay.errors import ConfigurationError
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 from unsay.testing import Delay, ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Fault
 from unsay.topic_shift import TopicMemory, TopicShift
@@ -49,8 +49,8 @@ def judged(answer: str) -> list[BaseMessage]:
     fence = Fence.around("How?", answer)
     material = f"{fence.wrap('question', 'How?')}\n{fence.wrap('answer', answer)}"
     return [
-        SystemMessage(Texts("en").judge_system),
-        HumanMessage(Texts("en").judge_request.format(material=material)),
+        SystemMessage(Texts("en").say("judge_system")),
+        HumanMessage(Texts("en").say("judge_request", material=material)),
     ]
 
 

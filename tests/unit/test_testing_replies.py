@@ -16,7 +16,7 @@ from unsay.context.compaction import summaries_as_user, summary_message
 from unsay.context.view import Hints, lay_out, sendable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import quoting
 from unsay.testing.scripted_models import ScriptedChat
 from unsay.testing.scripts import (
@@ -41,7 +41,7 @@ def trains(to: str) -> str:
 
 def attempt(number: int, question: str) -> list[BaseMessage]:
     """A question under unsay's own retry prompt."""
-    retry = Texts("en").retry.format(attempt=number, reasons="too short")
+    retry = Texts("en").say("retry", attempt=number, reasons="too short")
     return [SystemMessage(f"Be kind.\n\n{retry}"), HumanMessage(question)]
 
 
@@ -113,7 +113,7 @@ def test_attempt_is_read_from_system_messages(messages: list[BaseMessage], numbe
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_retry_prompts_carry_the_marker(language: Any) -> None:
     """The retry prompt of each language says which attempt it asks for."""
-    prompt = Texts(language).retry.format(attempt=2, reasons="too short")
+    prompt = Texts(language).say("retry", attempt=2, reasons="too short")
 
     assert 2 == attempt_of([SystemMessage(prompt)])
 

@@ -14,7 +14,7 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.testing.scripted_models import ScriptedChat
 from unsay.testing.scripts import Delay, Fault, ToolCalls, Truncated, tokens_of
 
@@ -29,7 +29,7 @@ def trains(to: str) -> str:
 
 def attempt(number: int, question: str) -> list[BaseMessage]:
     """A question under unsay's own retry prompt."""
-    retry = Texts("en").retry.format(attempt=number, reasons="too short")
+    retry = Texts("en").say("retry", attempt=number, reasons="too short")
     return [SystemMessage(f"Be kind.\n\n{retry}"), HumanMessage(question)]
 
 

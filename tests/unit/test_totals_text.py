@@ -6,7 +6,7 @@ from unsay.context.manifest import Manifest, read_manifest
 from unsay.history.token_usage import Spent, Tokens
 from unsay.messages.content import cells_of
 from unsay.operations.usage_report import Usage, brief_text, percent, usage_text
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 PARTS = {"system": 1_200, "tools": 800, "recents": 10_000, "recalled": 400, "reply": 500}
 LIVE = Tokens(input=9_000, output=1_000, total=10_000, cached=4_500, micros=1_234_500)

@@ -17,7 +17,6 @@ from unsay.cli.picker import Row, choose
 from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat, verb_of
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event, Reply, reply_event
@@ -37,6 +36,7 @@ from unsay.messages.content import cells_of, preview, text_of
 from unsay.operations.command_table import chat_help
 from unsay.operations.commands import answered_turns, parse_command
 from unsay.operations.usage_report import percent, window_head
+from unsay.prompts.catalogue import Texts
 from unsay.state import Command
 
 BETWEEN = " · "
@@ -44,7 +44,7 @@ BETWEEN = " · "
 LEAST_TOPIC = 8
 
 
-def status_of(conversation: Conversation, words: Labels) -> str:
+def status_of(conversation: Conversation, words: Texts) -> str:
     """Return the chat's bottom line: the topic, and the use of the budgets and the context window.
 
     A long topic is cut so that the figures fit, and left out if there is no room for it. The context
@@ -58,19 +58,19 @@ def status_of(conversation: Conversation, words: Labels) -> str:
     if status.window is None:
         return conversation.thread_id
     budgets = [_budget(gauge, words) for gauge in status.gauges]
-    context, no_topic = window_head(status.window, words), words.topic.format(label="")
+    context, no_topic = window_head(status.window, words), words.say("topic", label="")
     room = columns() - 1 - cells_of(BETWEEN.join([no_topic, *budgets, context]))
     # What stands in brackets may be cut off; a figure that is cut in half would mislead.
     least = room + cells_of(context) - cells_of(context.partition("(")[0])
     if not status.topic or least <= LEAST_TOPIC:
         return BETWEEN.join([*budgets, context])
     label = one_line(status.topic, max(LEAST_TOPIC, room))
-    return BETWEEN.join([words.topic.format(label=label), *budgets, context])
+    return BETWEEN.join([words.say("topic", label=label), *budgets, context])
 
 
-def _budget(gauge: Gauge, words: Labels) -> str:
+def _budget(gauge: Gauge, words: Texts) -> str:
     share = percent(gauge.used, gauge.limit, words)
-    return words.budget.format(layer=words.tokens_names[gauge.layer], share=share)
+    return words.say("budget", layer=words.table("tokens_names")[gauge.layer], share=share)
 
 
 QUESTION_CHARS = 60
@@ -174,9 +174,9 @@ class Chat:
             print_json(versioned(**thread, text="", message_id=None, data={}))
         note(words.reason(f"thread {self._conversation.thread_id}"))
         if self._interactive:
-            note(wrapped(words.leave, columns=columns()))
+            note(wrapped(words.say("leave"), columns=columns()))
             if isinstance(self._reader, Keyboard):
-                note(wrapped(words.keys, columns=columns()))
+                note(wrapped(words.say("keys"), columns=columns()))
             if not self._as_json and (seen := self._timeline()) is not None:
                 click.echo()
                 self._screen.last_turns(seen.turns)
@@ -184,7 +184,7 @@ class Chat:
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
         elif question := self._speaker.stopped_question():
-            self._screen.note(words.waiting.format(question=preview(question)))
+            self._screen.note(words.say("waiting", question=preview(question)))
 
     def _timeline(self) -> TimelineData | None:
         try:
@@ -211,7 +211,7 @@ class Chat:
             except KeyboardInterrupt:
                 if not self._interactive:
                     raise
-                note(self._screen.labels.leave)
+                note(self._screen.labels.say("leave"))
                 line = ""
             self._prefill = ""
             if ends_chat(line) or verb_of(line) == "exit":
@@ -228,8 +228,13 @@ class Chat:
             return []
         if is_about_draft(self._due):
             words = self._screen.labels
-            return ["approve", "reject", f"edit:{words.choice_text}", words.choice_instructions]
-        return [self._screen.labels.choice_yes, self._screen.labels.choice_no]
+            return [
+                "approve",
+                "reject",
+                f"edit:{words.say('choice_text')}",
+                words.say("choice_instructions"),
+            ]
+        return [self._screen.labels.say("choice_yes"), self._screen.labels.say("choice_no")]
 
     def _answer(self, line: str) -> None:
         if isinstance(self._reader, Keyboard):
@@ -289,7 +294,7 @@ class Chat:
         if verb != "edit":
             self._put_back("\n".join(map(text_of, first_questions(gone))), selects=True)
         elif (later := len(answered_turns(gone)) - 1) > 0:
-            self._screen.note(self._screen.labels.turns_replaced.format(turns=later))
+            self._screen.note(self._screen.labels.say("turns_replaced", turns=later))
 
     def _show_help(self, event: Event) -> None:
         if event.reply is not None:
@@ -310,7 +315,7 @@ class Chat:
                 self._attach(files)
             raise
         if wants_back(line) and not self._as_json:
-            self._screen.note(self._screen.labels.back_hint)
+            self._screen.note(self._screen.labels.say("back_hint"))
 
     def _with_files(self, line: str) -> str:
         if not self._files.names:
@@ -328,13 +333,13 @@ class Chat:
         if isinstance(self._reader, Keyboard):
             self._prefill, self._reader.selects = asked, selects
         elif asked and self._interactive:  # a plain prompt cannot hold them
-            note(self._fitted(self._screen.labels.asked.format(question=asked)))
+            note(self._fitted(self._screen.labels.say("asked", question=asked)))
         self._attach(files)
 
     def _attach(self, files: Attached) -> None:
         if files.names:
             self._files = files
-            note(self._screen.labels.attached.format(names=", ".join(files.names)))
+            note(self._screen.labels.say("attached", names=", ".join(files.names)))
 
     def _pick_place(self) -> None:
         """Let the person choose a turn or a checkpoint, and roll back to it.
@@ -347,10 +352,10 @@ class Chat:
         seen = self._timeline()
         places = [] if seen is None else places_of(seen, words)
         if not places:
-            note(words.back_nothing)
+            note(words.say("back_nothing"))
             return
         rows = [Row(text=text, preview=partial(self._preview, order)) for text, order in places]
-        chosen = choose(words.back_title, rows, self._how_to_choose(), start=len(rows) - 1)
+        chosen = choose(words.say("back_title"), rows, self._how_to_choose(), start=len(rows) - 1)
         if chosen is not None:
             self._prefill = ""
             order = f"{ROLLBACK} {places[chosen][1]}"
@@ -373,16 +378,21 @@ class Chat:
         """
         draft, words = self._screen.draft, self._screen.labels
         self._screen.end_line()
-        self._screen.note(words.stopped)
+        self._screen.note(words.say("stopped"))
         question = self._speaker.stopped_question()
         if question is None:
             if self._speaker.due() is None:
-                self._screen.note(words.complete)
+                self._screen.note(words.say("complete"))
             return
         if draft:
-            self._stopped_notes.append(words.stopped_note.format(question=question, draft=draft))
-        title = words.stop_title.format(question=preview(question, QUESTION_CHARS))
-        texts = (words.stop_resume, words.stop_edit, words.stop_drop, words.stop_later)
+            self._stopped_notes.append(words.say("stopped_note", question=question, draft=draft))
+        title = words.say("stop_title", question=preview(question, QUESTION_CHARS))
+        texts = (
+            words.say("stop_resume"),
+            words.say("stop_edit"),
+            words.say("stop_drop"),
+            words.say("stop_later"),
+        )
         rows = [Row(text=text) for text in texts]
         chosen = choose(title, rows, self._how_to_choose())
         if chosen == 0:
@@ -392,11 +402,11 @@ class Chat:
             if chosen == 1:
                 self._put_back(question)
         else:
-            self._screen.note(words.later.format(question=preview(question)))
+            self._screen.note(words.say("later", question=preview(question)))
 
     def _how_to_choose(self) -> str:
         words = self._screen.labels
-        return words.list_numbers if is_dumb() else words.list_keys
+        return words.say("list_numbers" if is_dumb() else "list_keys")
 
     def _drop(self) -> None:
         """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
@@ -406,7 +416,7 @@ class Chat:
         undone = self._conversation.undo()
         words = self._screen.labels
         # A retry or an edit that was stopped had replaced other messages.
-        self._screen.note(words.dropped_new if undone.restored else words.dropped)
+        self._screen.note(words.say("dropped_new" if undone.restored else "dropped"))
 
     def _show(self, event: Event) -> None:
         if event.reply is not None:
@@ -421,7 +431,7 @@ class Chat:
     def _asked_for(self, due: Reply) -> str:
         """Return what a person can enter at a decision."""
         words = self._screen.labels
-        return words.decide if is_about_draft(due) else words.decide_yes_no
+        return words.say("decide" if is_about_draft(due) else "decide_yes_no")
 
     def _is_decision(self, line: str, due: Reply) -> bool:
         """Return whether a line decides; `edit:` without a text does not."""

@@ -13,17 +13,17 @@ from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich, paste_in_one_piece
 from unsay.cli.language import clear_loading, in_shell_language, shell_language, show_loading
 from unsay.cli.loading import load_files
-from unsay.cli.opened_thread import existing_database
+from unsay.cli.opened_thread import existing_database, for_shell
 from unsay.cli.output import note, print_json, usage_error, versioned
 from unsay.cli.picker import Row, choose_or_type
 from unsay.cli.screen import Screen
 from unsay.cli.session import Show, Speaker, decision_of, is_about_draft, readable, speaking
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import local_minute
 from unsay.conversation.results import Event, Reply
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
+from unsay.prompts.catalogue import Texts
 from unsay.storage.base import translated
 
 # How many recent threads a chat offers.
@@ -66,17 +66,18 @@ def _chosen_thread(db: str | None) -> tuple[str | None, str]:
     recent = [each for each in entries if each.status == "active"][:RECENT]
     if not recent:
         return None, ""
-    words = Labels(shell_language())
-    rows = [Row(text=words.thread_new)]
+    words = Texts(shell_language())
+    rows = [Row(text=words.say("thread_new"))]
     for each in recent:
-        row = words.thread_row.format(
+        row = words.say(
+            "thread_row",
             moment=local_minute(each.updated_at),
             turns=each.turns,
             title=each.title or each.thread_id,
         )
         rows.append(Row(text=row))
     clear_loading()
-    chosen = choose_or_type(words.thread_title, rows, words.thread_keys)
+    chosen = choose_or_type(words.say("thread_title"), rows, words.say("thread_keys"))
     if chosen is None:
         raise click.Abort
     paste_in_one_piece()
@@ -139,7 +140,7 @@ def _note_removed(speaker: Speaker, reply: Reply) -> None:
     """Say so if a turn that was sent again with its id is no longer in the conversation."""
     known = {each.id for each in speaker.conversation.messages()}
     if reply.kind == "answer" and reply.message_id not in known:
-        note(speaker.labels().stored_answer)
+        note(speaker.labels().say("stored_answer"))
 
 
 def _resume(speaker: Speaker, decide: str | None, *, as_json: bool) -> None:
@@ -173,8 +174,8 @@ def compact(
         if as_json:
             print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(made)))
         else:
-            labels = speaker.labels().for_shell()
-            click.echo(labels.compacted.format(count=len(made.message_ids)))
+            labels = for_shell(speaker.labels())
+            click.echo(labels.say("compacted", count=len(made.message_ids)))
 
 
 def _show(
@@ -191,7 +192,7 @@ def _show(
     replies: list[Reply] = []
     screen: Screen | None = None
     if not as_json:
-        screen = Screen(speaker.labels(words).for_shell(), live=sys.stdout.isatty())
+        screen = Screen(for_shell(speaker.labels(words)), live=sys.stdout.isatty())
 
     def show(event: Event) -> None:
         if screen is not None:

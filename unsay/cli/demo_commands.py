@@ -17,12 +17,12 @@ from pydantic import TypeAdapter
 from unsay.cli.language import shell_language
 from unsay.cli.output import print_json, versioned
 from unsay.cli.screen import Screen, event_object
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import columns, wrapped
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event
 from unsay.conversation.tree import tree_text
 from unsay.operations.commands import checkpoints_text
+from unsay.prompts.catalogue import Texts
 from unsay.settings import Settings
 from unsay.testing import ScriptedChat
 from unsay.types import Language
@@ -76,7 +76,7 @@ def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
         with Conversation.open(path, model=model, settings=settings) as conversation:
             stage: _Objects | _Terminal = _Objects(script, conversation)
             if not as_json:
-                stage = _Terminal(script, conversation, Labels(language))
+                stage = _Terminal(script, conversation, Texts(language))
             stage.begin()
             for number, act in enumerate(script.acts, 1):
                 stage.raise_curtain(number, act)
@@ -94,7 +94,7 @@ def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
 class _Terminal:
     """Shows the demo to a person, all of it on standard output."""
 
-    def __init__(self, script: Scenario, conversation: Conversation, labels: Labels) -> None:
+    def __init__(self, script: Scenario, conversation: Conversation, labels: Texts) -> None:
         self._script, self._conversation, self._labels = script, conversation, labels
         self._screen = Screen(labels, live=True, notes_apart=False)
 

@@ -11,7 +11,6 @@ from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import note, usage_error
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import block, clean, line, print_table
 from unsay.conversation.branching import LIVE, Branch, Diff, Side
 from unsay.conversation.results import Preview, RollbackResult
@@ -25,6 +24,7 @@ from unsay.operations.compensate import NO_UNDO, report_text, stays_in_effect
 from unsay.operations.recall import finds_text
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import speaker
 from unsay.state import State
 from unsay.types import Checkpoint, Forgotten, Pin
@@ -32,7 +32,7 @@ from unsay.types import Checkpoint, Forgotten, Pin
 QUESTION_CHARS = 200
 
 
-def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
+def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
     """Return the places that a chat offers to roll back to, oldest first.
 
     Each is the text of its row and the argument of `/rollback`: a number of turns, or a
@@ -50,17 +50,17 @@ def places_of(seen: TimelineData, words: Labels) -> list[tuple[str, str]]:
             question = preview(with_file_names(turn.question), QUESTION_CHARS)
             # The score comes first: a narrow terminal cuts the end off.
             score = score_text(turn.score)
-            row = words.back_turn.format(turn=turn.number, score=score, question=question)
+            row = words.say("back_turn", turn=turn.number, score=score, question=question)
             places.append((row, order))
         places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
     return places
 
 
-def _checkpoint(made: Checkpoint, words: Labels) -> tuple[str, str]:
-    return words.back_checkpoint.format(name=made["name"], turn=made["turn"]), made["id"]
+def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
+    return words.say("back_checkpoint", name=made["name"], turn=made["turn"]), made["id"]
 
 
-def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
+def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
     """Yield the lines that tell a person what a rollback would remove.
 
     First the place and the counts. Then, where there are any, the questions (indented),
@@ -68,32 +68,32 @@ def preview_rows(seen: Preview, words: Labels) -> Iterator[str]:
     """
     tokens = {name: f"{count:,}" for name, count in asdict(seen.tokens).items()}
     counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
-    yield words.preview.format(where=seen.at)
-    yield words.preview_removed.format(**counts)
+    yield words.say("preview", where=seen.at)
+    yield words.say("preview_removed", **counts)
     for question in seen.questions:
         asked = preview(with_file_names(question), QUESTION_CHARS)
-        yield f"  {words.at_message.format(words=asked).strip()}"
+        yield f"  {words.say('at_message', words=asked).strip()}"
     listed = {
-        words.checkpoints: [each["name"] or each["id"] for each in seen.checkpoints],
-        words.tools: list(seen.tool_calls),
-        words.not_undoable: [e.description for e in seen.compensations if stays_in_effect(e)],
+        "checkpoints": [each["name"] or each["id"] for each in seen.checkpoints],
+        "tools": list(seen.tool_calls),
+        "not_undoable": [e.description for e in seen.compensations if stays_in_effect(e)],
     }
     for label, names in listed.items():
         if names:
-            yield clean(label.format(names=", ".join(names)))
+            yield clean(words.say(label, names=", ".join(names)))
 
 
 @on_thread()
 def checkpoint(opened: Opened, *, name: str | None) -> None:
     made = opened.conversation.checkpoint(name)
     words = made["name"] or made["id"]
-    opened.show(lambda: opened.labels.checkpoint_made.format(name=words), checkpoint=made)
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=made)
 
 
 @on_thread()
 def task(opened: Opened, *, name: str) -> None:
     made = opened.conversation.start_task(name)
-    opened.show(lambda: opened.labels.checkpoint_made.format(name=name), checkpoint=made)
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=made)
 
 
 @on_thread()
@@ -106,8 +106,8 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
     else:
         with _turns_hinted(to):
             moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
-        words = labels.rolled_back if moved.removed else labels.already_there
-        _show_moved(opened, moved, words, labels)
+        name = "rolled_back" if moved.removed else "already_there"
+        _show_moved(opened, moved, _moved_text(moved, name, labels), labels)
 
 
 @contextmanager
@@ -141,38 +141,42 @@ def _show_step(opened: Opened, moved: RollbackResult, *, undone: bool) -> None:
 def remove(opened: Opened, *, turn: int) -> None:
     labels = opened.labels
     moved = opened.conversation.remove(turn, confirm=opened.confirm)
-    _show_moved(opened, moved, labels.removed_turn.replace("{turn}", str(turn)), labels)
+    _show_moved(opened, moved, _moved_text(moved, "removed_turn", labels, turn=turn), labels)
 
 
 @on_thread()
 def restore(opened: Opened, *, what: str | None) -> None:
     moved = opened.conversation.restore(what, confirm=opened.confirm)
     labels = opened.labels
-    _show_moved(opened, moved, labels.restored, labels)
+    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
 
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
     moved = opened.conversation.pick(message_ids, branch)
     labels = opened.labels
-    _show_moved(opened, moved, labels.restored, labels)
+    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
 
 
-def _show_moved(opened: Opened, moved: RollbackResult, words: str, labels: Labels) -> None:
+def _moved_text(moved: RollbackResult, name: str, labels: Texts, **values: int) -> str:
+    counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
+    return labels.say(name, where=moved.at, changes=labels.changes(**counts), **values)
+
+
+def _show_moved(opened: Opened, moved: RollbackResult, text: str, labels: Texts) -> None:
     def show() -> None:
-        counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
-        click.echo(words.format(where=moved.at, changes=labels.changes(**counts)))
+        click.echo(text)
         if effects := report_text(moved.report, labels):
             note(effects)
         if any(each.reason == NO_UNDO for each in moved.report.of("skipped")):
             _note_tools(opened)
         if moved.question:
-            note(labels.asked.format(question=moved.question))
+            note(labels.say("asked", question=moved.question))
 
     opened.show(show, **asdict(moved))
 
 
-def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
+def _show_preview(opened: Opened, seen: Preview, words: Texts) -> None:
     def show() -> None:
         for row in preview_rows(seen, words):
             click.echo(line("", row) if row.startswith(" ") else row)
@@ -184,7 +188,7 @@ def _show_preview(opened: Opened, seen: Preview, words: Labels) -> None:
 
 def _note_tools(opened: Opened) -> None:
     if not opened.tools:
-        note(opened.labels.needs_tools)
+        note(opened.labels.say("needs_tools"))
 
 
 @on_thread()
@@ -200,7 +204,7 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
 
     def show() -> None:
         click.echo(made.thread_id)
-        note(labels.forked.format(where=where, turns=left))
+        note(labels.say("forked", where=where, turns=left))
 
     source = opened.thread_id
     opened.show(show, thread_id=made.thread_id, forked_from=source, turns=left, at=where)
@@ -215,22 +219,24 @@ def branches(opened: Opened) -> None:
         turns = turn_numbers(opened.conversation.messages())
         ordered = sorted(seen, key=lambda each: each.kind == "thread")  # forks come last
         cells = [_cells(each, turns, words) for each in ordered]
-        print_table(words.branch_heads, cells, [each.words or each.reason for each in ordered])
+        print_table(
+            words.say("branch_heads"), cells, [each.words or each.reason for each in ordered]
+        )
 
     opened.show(show, branches=[asdict(each) for each in seen])
 
 
-def _cells(branch: Branch, turns: dict[str | None, int], words: Labels) -> tuple[str, ...]:
+def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
     where = "–"
     if branch.kind == LIVE:
-        where = words.branch_turn.format(turn=branch.turns)
+        where = words.say("branch_turn", turn=branch.turns)
     elif branch.base is None or turns.get(branch.base) == 0:
-        where = words.branch_start
+        where = words.say("branch_start")
     elif branch.base in turns:
-        where = words.branch_turn.format(turn=turns[branch.base])
+        where = words.say("branch_turn", turn=turns[branch.base])
     own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
-    kind = words.branch_kinds.get(branch.kind, branch.kind)
-    spent = words.branch_tokens.format(total=f"{branch.tokens.total:,}")
+    kind = words.table("branch_kinds").get(branch.kind, branch.kind)
+    spent = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
     return branch.id, kind, where, own, spent
 
 
@@ -243,17 +249,17 @@ def diff(opened: Opened, *, a: str, b: str) -> None:
     )
 
 
-def _diff_text(made: Diff, words: Labels) -> str:
-    roles = {"human": words.user, "ai": words.assistant, "tool": words.tool}
-    rows = [words.compared_common.format(messages=counted_in(words, made.common, "message"))]
+def _diff_text(made: Diff, words: Texts) -> str:
+    roles = {"human": words.say("user"), "ai": words.say("assistant"), "tool": words.say("tool")}
+    rows = [words.say("compared_common", messages=counted_in(words, made.common, "message"))]
     for side in (made.a, made.b):
         tokens = {name: f"{count:,}" for name, count in asdict(side.tokens).items()}
         messages = counted_in(words, side.messages, "message")
         scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
         named = {"name": side.name, "messages": messages}
-        rows.append(words.compared_side.format(**named, **scores, **tokens))
+        rows.append(words.say("compared_side", **named, **scores, **tokens))
         if side.topics:
-            rows.append(words.compared_topics.format(topics=", ".join(side.topics)))
+            rows.append(words.say("compared_topics", topics=", ".join(side.topics)))
         rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]
     return "\n".join(rows)
 
@@ -274,7 +280,7 @@ def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     before = opened.conversation.pins()
     pins = opened.conversation.pin(message_id, turn=turn)
     new = [each for each in pins if each not in before]
-    opened.show(lambda: opened.labels.pinned.format(words=_words(opened, new)), pins=pins)
+    opened.show(lambda: opened.labels.say("pinned", words=_words(opened, new)), pins=pins)
 
 
 @on_thread(_check_pin)
@@ -283,7 +289,7 @@ def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
     pins = opened.conversation.unpin(message_id, turn=turn)
     names = {each["message_id"] for each in pins}
     off = [each for each in before if each["message_id"] not in names]
-    opened.show(lambda: opened.labels.unpinned.format(words=_words(opened, off)), pins=pins)
+    opened.show(lambda: opened.labels.say("unpinned", words=_words(opened, off)), pins=pins)
 
 
 def _words(opened: Opened, pins: Sequence[Pin]) -> str:
@@ -336,7 +342,7 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
 @on_thread()
 def same(opened: Opened) -> None:
     topic = opened.conversation.same_topic()
-    opened.show(lambda: opened.labels.topics_joined.format(label=topic), topic=topic)
+    opened.show(lambda: opened.labels.say("topics_joined", label=topic), topic=topic)
 
 
 @on_thread()

@@ -9,7 +9,6 @@ from typing import Any
 from unsay.cli.language import shell_language
 from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import call_text, show, usage_error
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import columns, end_list, gathered, moment, print_table
 from unsay.conversation.tree import one_line
 from unsay.effects import drive
@@ -17,6 +16,7 @@ from unsay.errors import EventLogGapError, UnknownThreadError
 from unsay.events.transcript_replay import replay
 from unsay.history.runs import Run, list_runs
 from unsay.operations.commands import score_text
+from unsay.prompts.catalogue import Texts
 from unsay.storage.base import Database, translated
 from unsay.storage.event_log import select
 from unsay.storage.items import freeze_messages
@@ -65,7 +65,7 @@ def _verify(opened: Opened, log: Sequence[Event]) -> None:
             "database from a backup"
         )
     counts = {"events": len(log), "messages": len(transcript)}
-    opened.show(lambda: opened.labels.verified.format(**counts), verified=True, **counts)
+    opened.show(lambda: opened.labels.say("verified", **counts), verified=True, **counts)
 
 
 def _print_events(opened: Opened, page: Slice[Event]) -> None:
@@ -74,7 +74,7 @@ def _print_events(opened: Opened, page: Slice[Event]) -> None:
         (moment(e["at"]), e["type"], str(turns.get(e["turn_id"] or "", "–")), e["run_id"] or "–")
         for e in page.items
     ]
-    print_table(opened.labels.event_heads, cells, [words_of(each) for each in page.items])
+    print_table(opened.labels.say("event_heads"), cells, [words_of(each) for each in page.items])
     end_list(page.items, page.cursor, "No event matches.")
 
 
@@ -166,8 +166,8 @@ def runs(
             questions = _questions(opened, page.items)
         tails = [questions.get(run.turn_id, "") for run in page.items]
     objects = {"runs": list(map(asdict, page.items)), "cursor": page.cursor}
-    words = Labels(shell_language())
-    titles = words.run_heads_of_all if everywhere else words.run_heads
+    words = Texts(shell_language())
+    titles = words.say("run_heads_of_all" if everywhere else "run_heads")
     show(lambda: _print_runs(page, tails, titles), as_json=as_json, **about, **objects)
 
 

@@ -12,7 +12,6 @@ import click
 
 from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import note, print_json, show, usage_error
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import aligned
 from unsay.conversation.conversation import Conversation, Registry
 from unsay.conversation.judgements import JudgedTurn
@@ -32,6 +31,7 @@ from unsay.judging.calibration import (
 from unsay.judging.heuristics import prejudge
 from unsay.messages.content import language_of
 from unsay.operations.commands import lessons_text, score_text
+from unsay.prompts.catalogue import Texts
 from unsay.settings import load_settings
 from unsay.storage.base import Database
 from unsay.storage.pagination import MOST
@@ -50,21 +50,21 @@ def lessons(opened: Opened) -> None:
 @on_thread()
 def lesson(opened: Opened, *, number: int, text: str) -> None:
     made = opened.conversation.edit_lesson(number, text)
-    words = opened.labels.lesson_changed
-    opened.show(lambda: words.format(number=number, text=made["text"]), lesson=made)
+    text = made["text"]
+    opened.show(lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=made)
 
 
 @on_thread()
 def unlearn(opened: Opened, *, number: int) -> None:
     removed = opened.conversation.remove_lesson(number)
-    opened.show(lambda: opened.labels.lesson_removed.format(number=number), lesson=removed)
+    opened.show(lambda: opened.labels.say("lesson_removed", number=number), lesson=removed)
 
 
 @on_thread()
 def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
     made = opened.conversation.rate(turn, label, note=reason)
     question = opened.conversation.timeline().turns[turn - 1].question
-    opened.show(lambda: opened.labels.rated[label].format(words=question), rating=made)
+    opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=made)
 
 
 def ratings(
@@ -84,7 +84,7 @@ def ratings(
             _print_ratings(opened.conversation)
             return
         count = opened.conversation.import_ratings(_rows(source))
-        opened.show(lambda: opened.labels.imported.format(count=count), imported=count)
+        opened.show(lambda: opened.labels.say("imported", count=count), imported=count)
 
 
 def _thread_ids(database: Database) -> list[str]:
@@ -110,15 +110,16 @@ def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: s
 
     def row(each: JudgedTurn) -> str:
         verdict = each.verdict
-        return texts.judged_turn.format(
+        return texts.say(
+            "judged_turn",
             turn=each.turn,
             score=score_text(verdict.score),
-            outcome=texts.outcomes[verdict.outcome],
+            outcome=texts.table("outcomes")[verdict.outcome],
             question=each.question,
             reason=verdict.reason,
         )
 
-    rows = "\n".join(map(row, judged)) or texts.no_turns
+    rows = "\n".join(map(row, judged)) or texts.say("no_turns")
     opened.show(lambda: rows, turns=[asdict(each) for each in judged])
 
 
@@ -130,17 +131,15 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
     if rolls_back:
         conversation.rollback(turns=found.to_roll_back)
     texts = opened.labels
-    if found.turn is not None:
-        template = texts.bisected
-    else:
-        template = texts.bisected_nothing if found.confirmed else texts.bisected_unjudged
-    opened.show(lambda: template.format(**asdict(found)), **asdict(found), rolled_back=rolls_back)
+    name = "bisected_nothing" if found.confirmed else "bisected_unjudged"
+    name = name if found.turn is None else "bisected"
+    opened.show(lambda: texts.say(name, **asdict(found)), **asdict(found), rolled_back=rolls_back)
     if found.turn is not None and not found.confirmed:
-        note(texts.bisected_unsure)
+        note(texts.say("bisected_unsure"))
     if rolls_back:
-        note(texts.bisected_back.format(count=found.to_roll_back))
+        note(texts.say("bisected_back", count=found.to_roll_back))
     elif found.turn is not None:
-        note(texts.bisected_offer.format(count=found.to_roll_back))
+        note(texts.say("bisected_offer", count=found.to_roll_back))
 
 
 def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
@@ -195,10 +194,10 @@ def calibrate(
         written=str(SETTINGS_FILE) if write else None,
     )
     if write and not as_json:
-        note(Labels(made[0].language).calibrated_written.format(file=SETTINGS_FILE))
+        note(Texts(made[0].language).say("calibrated_written", file=SETTINGS_FILE))
         for each in few:
-            texts = Labels(each.language)
-            note(texts.calibrated_few.format(labels=_good_labels(each)))
+            texts = Texts(each.language)
+            note(texts.say("calibrated_few", labels=_good_labels(each)))
 
 
 def _good_labels(made: Calibration) -> str:
@@ -289,32 +288,32 @@ def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
 
 def _page(made: Calibration, costs: Costs) -> str:
     """Return the text on one language's fitted threshold and how well it decides, in that language."""
-    texts, found = Labels(made.language), made.held_out
-    good, bad = texts.calibrated_rows.split("|")
+    texts, found = Texts(made.language), made.held_out
+    good, bad = texts.say("calibrated_rows").split("|")
     table = aligned(
         [
-            texts.calibrated_heads.split("|"),
+            texts.say("calibrated_heads").split("|"),
             (good, str(found.good_passed), str(found.good_failed)),
             (bad, str(found.bad_passed), str(found.bad_failed)),
         ]
     )
-    rows = [["  " + head for head in texts.calibrated_columns.split("|")]]
+    rows = [["  " + head for head in texts.say("calibrated_columns").split("|")]]
     for t, each in made.curve:
         sign = ">" if t == made.threshold else " "
         figures = (str(each.good_failed), str(each.bad_passed), f"{each.cost(costs):.1f}")
         rows.append([f"{sign} {t:.2f}", *(f"  {figure}" for figure in figures)])
-    head = texts.calibrated.format(
-        language=made.language, threshold=f"{made.threshold:.2f}", labels=made.labels
+    head = texts.say(
+        "calibrated", language=made.language, threshold=f"{made.threshold:.2f}", labels=made.labels
     )
-    claim = texts.calibrated_claim if made.claim else texts.calibrated_no_claim
     parts = [
-        texts.calibrated_held_out,
+        texts.say("calibrated_held_out"),
         *table,
-        texts.calibrated_alarms.format(share=_share(found.alarms, texts)),
-        texts.calibrated_caught.format(share=_share(found.caught, texts)),
-        texts.calibrated_curve,
+        texts.say("calibrated_alarms", share=_share(found.alarms, texts)),
+        texts.say("calibrated_caught", share=_share(found.caught, texts)),
+        texts.say("calibrated_curve"),
         *aligned(rows),
-        claim.format(
+        texts.say(
+            "calibrated_claim" if made.claim else "calibrated_no_claim",
             share=f"{ALARM_SHARE:.0%}",
             needed=labels_needed(),
             labels=found.alarms.items,
@@ -324,12 +323,12 @@ def _page(made: Calibration, costs: Costs) -> str:
     return "\n".join([head, *(f"  {part}".rstrip() for part in parts)])
 
 
-def _share(share: Share, texts: Labels) -> str:
+def _share(share: Share, texts: Texts) -> str:
     if share.value is None:
         return "–"
     low, high = (f"{bound:.1%}" for bound in share.interval)
-    return texts.calibrated_share.format(
-        value=f"{share.value:.1%}", low=low, high=high, items=share.items
+    return texts.say(
+        "calibrated_share", value=f"{share.value:.1%}", low=low, high=high, items=share.items
     )
 
 

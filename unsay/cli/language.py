@@ -44,7 +44,7 @@ def in_shell_language(text: str) -> str:
     """
     if shell_language() == "en":
         return text
-    return str(import_module("unsay.cli.strings").Labels("ja").reason(text))
+    return str(import_module("unsay.prompts").JAPANESE.reason(text))
 
 
 _LOADING = {"en": "Loading…", "ja": "読み込み中…"}

@@ -1,5 +1,6 @@
 """The database and the thread that a command works with."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -14,19 +15,29 @@ from unsay.cli.language import chosen_language, in_shell_language, shell_languag
 from unsay.cli.loading import load_tools
 from unsay.cli.output import note, show
 from unsay.cli.paths import check_exists, location
-from unsay.cli.strings import Labels
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.thread import Confirm
 from unsay.errors import UnknownThreadError
 from unsay.history.threads import list_threads
 from unsay.interrupts import yes_or_no
 from unsay.messages.content import newest_language
+from unsay.operations.command_table import SLASH_COMMANDS
+from unsay.prompts.catalogue import Texts
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import file_at
 from unsay.types import Language
 
 Command = Callable[..., None]
+
+_COMMAND = re.compile(
+    rf"/((?:{'|'.join(each.name for each in SLASH_COMMANDS)})\b(?: (?:\{{branch\}}|ID\b))?)"
+)
+
+
+def for_shell(texts: Texts) -> Texts:
+    """Return a copy whose texts name `unsay undo` and not the chat's `/undo`."""
+    return texts.mapped(lambda text: _COMMAND.sub(r"`unsay \1`", text))
 
 
 @contextmanager
@@ -87,12 +98,12 @@ class Opened:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         words = self.labels
-        return lambda call: is_confirmed(words.ask_undo.format(call=call.description))
+        return lambda call: is_confirmed(words.say("ask_undo", call=call.description))
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> Texts:
         """The texts in the language of the settings or the thread. Raises as `language_of_thread`."""
-        return Labels(chosen_language() or language_of_thread(self.conversation)).for_shell()
+        return for_shell(Texts(chosen_language() or language_of_thread(self.conversation)))
 
     def show(self, words: Callable[[], str | None], **fields: Any) -> None:
         """Print a command's result with the thread's id, as the function `show` does."""

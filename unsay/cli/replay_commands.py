@@ -8,7 +8,6 @@ from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from unsay.cli.language import chosen_language
 from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import call_text, print_json, usage_error
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, WIDE, aligned, block, columns, room, side_by_side
 from unsay.context.manifest import CallContext, write_ranges
 from unsay.conversation.branching import LIVE
@@ -18,6 +17,7 @@ from unsay.conversation.tree import one_line
 from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import score_text
 from unsay.operations.usage_report import percent, window_text
+from unsay.prompts.catalogue import Texts
 from unsay.settings import load_settings
 
 
@@ -63,25 +63,25 @@ class _Page:
     def __init__(self, made: Replay, model: str | None) -> None:
         self._made = made
         self._model = model or ""
-        self._words = Labels(chosen_language() or language_of(made.question))
+        self._words = Texts(chosen_language() or language_of(made.question))
         self._columns = room()
 
     def print(self) -> None:
         made, words = self._made, self._words
-        which = words.attempt.format(turn=made.turn, attempt=made.attempt)
-        how = words.exact if made.exact else words.planned
+        which = words.say("attempt", turn=made.turn, attempt=made.attempt)
+        how = words.say("exact" if made.exact else "planned")
         parts = " · ".join(part for part in (which, how, made.run_id) if part)
         click.echo(click.style(block(parts, indent=0), dim=True))
         for message in made.messages:
             self._print_part(_role(message, words), _content(message), dim=True)
         then, again = self._outcome(made.recorded), made.again
         if again is None:
-            self._print_part(words.recorded, then, bold=True)
+            self._print_part(words.say("recorded"), then, bold=True)
         elif WIDE <= self._columns < UNBOUNDED:
-            heads, bodies = (words.recorded, self._model), (then, self._outcome(again))
+            heads, bodies = (words.say("recorded"), self._model), (then, self._outcome(again))
             click.echo("\n" + side_by_side(heads, bodies, columns=self._columns))
         else:
-            self._print_part(words.recorded, then, bold=True)
+            self._print_part(words.say("recorded"), then, bold=True)
             self._print_part(self._model, self._outcome(again), bold=True)
 
     def _print_part(self, head: str, body: str, **style: bool) -> None:
@@ -91,19 +91,24 @@ class _Page:
 
     def _outcome(self, came: Answered) -> str:
         words = self._words
-        judged = words.score_and_reason.format(score=score_text(came.score), reason=came.reason)
+        judged = words.say("score_and_reason", score=score_text(came.score), reason=came.reason)
         if came.error is not None:
-            judged = words.failed.format(error=came.error, reason=came.reason)
+            judged = words.say("failed", error=came.error, reason=came.reason)
         elif came.score is None:
-            judged = words.unscored.format(reason=came.reason)
+            judged = words.say("unscored", reason=came.reason)
         said = "\n".join(part for part in (came.answer, *came.calls) if part.strip())
         if not said and came.error is None:
-            said = words.silent
+            said = words.say("silent")
         return "\n\n".join(part for part in (judged.removesuffix(": "), said) if part)
 
 
-def _role(message: BaseMessage, words: Labels) -> str:
-    roles = {"human": words.user, "ai": words.assistant, "system": words.system, "tool": words.tool}
+def _role(message: BaseMessage, words: Texts) -> str:
+    roles = {
+        "human": words.say("user"),
+        "ai": words.say("assistant"),
+        "system": words.say("system"),
+        "tool": words.say("tool"),
+    }
     role = roles.get(message.type, message.type)
     return f"{role} {message.name}" if message.name else role
 
@@ -124,8 +129,8 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
     """
 
     def show() -> None:
-        words = Labels(chosen_language() or language_of(made.question))
-        head = words.context.format(turn=made.turn, question=preview(made.question))
+        words = Texts(chosen_language() or language_of(made.question))
+        head = words.say("context", turn=made.turn, question=preview(made.question))
         click.echo(click.style(block(head, indent=0), bold=True))
         for each in made.calls:
             click.echo()
@@ -135,7 +140,8 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
                 click.echo(block(line))
             if (used := each.context.usage) is not None:
                 prompt = used.input + used.cache_read + used.cache_creation
-                told = words.reported.format(
+                told = words.say(
+                    "reported",
                     input=f"{prompt:,}",
                     cached=percent(used.cache_read, prompt, words),
                     output=f"{used.output:,}",
@@ -145,27 +151,27 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
     opened.show(show, **made.to_dict())
 
 
-def _head(call: TurnCall, words: Labels) -> str:
+def _head(call: TurnCall, words: Texts) -> str:
     context = call.context
-    parts = [words.call.format(attempt=context.attempt, call=context.call), context.model]
+    parts = [words.say("call", attempt=context.attempt, call=context.call), context.model]
     if call.branch == PENDING:
-        parts.append(words.pending)
+        parts.append(words.say("pending"))
     elif call.branch != LIVE:
-        parts.append(words.call_removed.format(branch=call.branch))
+        parts.append(words.say("call_removed", branch=call.branch))
     if call.score is not None:
-        parts.append(words.score.format(score=score_text(call.score)))
+        parts.append(words.say("score", score=score_text(call.score)))
     if call.words:
-        parts.append(words.at_message.format(words=call.words))
+        parts.append(words.say("at_message", words=call.words))
     return " · ".join(filter(None, parts))
 
 
-def _rules(context: CallContext, words: Labels) -> list[str]:
+def _rules(context: CallContext, words: Texts) -> list[str]:
     rows = []
     for rule in filter(lambda rule: rule.places, (context.sent, *context.rules)):
         places = write_ranges(rule.places).replace(",", ", ")
-        count = words.messages.format(places=places, count=f"{len(rule.places):,}")
-        rows.append((words.context_rules.get(rule.name, rule.name), count))
+        count = words.say("messages", places=places, count=f"{len(rule.places):,}")
+        rows.append((words.table("context_rules").get(rule.name, rule.name), count))
     lines = list(aligned(rows))
     if context.unplaced:
-        lines.append(words.unplaced.format(count=context.unplaced))
-    return lines if context.fits else [words.changed, *lines]
+        lines.append(words.say("unplaced", count=context.unplaced))
+    return lines if context.fits else [words.say("changed"), *lines]

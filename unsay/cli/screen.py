@@ -16,13 +16,13 @@ import click
 from unsay import tracing
 from unsay.cli.keyboard import is_dumb
 from unsay.cli.output import call_text, versioned
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.conversation.results import Event, Reply
 from unsay.conversation.timeline_data import TimelineTurn
 from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of, preview, with_file_names
 from unsay.operations.commands import score_text
+from unsay.prompts.catalogue import Texts
 
 NOTE_INDENT = 2
 
@@ -92,7 +92,7 @@ class Spinner:
 class Screen:
     """Shows turns as their events come, in the chat, the demo and commands such as `say`."""
 
-    def __init__(self, labels: Labels, *, live: bool, notes_apart: bool = True) -> None:
+    def __init__(self, labels: Texts, *, live: bool, notes_apart: bool = True) -> None:
         """Show drafts as they arrive if `live`, and notes on standard error if `notes_apart`."""
         self.labels = labels
         self._live = live
@@ -116,13 +116,13 @@ class Screen:
             "rollback": self._rollback,
             "restored": self._restored,
             "topic": self._topic,
-            "compaction": lambda event: self._fill(self.labels.summarized, event.data),
+            "compaction": lambda event: self._fill("summarized", event.data),
             "verdict": self._verdict,
             "tool_call": self._tool_call,
             "tool_result": self._tool_result,
-            "messages_removed": lambda _: self.note(self.labels.question_removed),
-            "summary_failed": lambda event: self._fill(self.labels.summary_failed, event.data),
-            "context_warning": lambda event: self._fill(self.labels.context_warning, event.data),
+            "messages_removed": lambda _: self.note(self.labels.say("question_removed")),
+            "summary_failed": lambda event: self._fill("summary_failed", event.data),
+            "context_warning": lambda event: self._fill("context_warning", event.data),
             "budget_warning": self._budget_warning,
         }
 
@@ -136,12 +136,12 @@ class Screen:
 
         The first event of the turn replaces this.
         """
-        self._spinner.start(self.labels.starting)
+        self._spinner.start(self.labels.say("starting"))
 
     def ask(self) -> None:
         """Say from the next `tick` on that the program waits for the model."""
         self._held = None
-        self._spinner.start(self.labels.asking)
+        self._spinner.start(self.labels.say("asking"))
 
     def tick(self) -> None:
         """Draw the line about the activity again; called ten times a second during a turn."""
@@ -185,11 +185,11 @@ class Screen:
             return ""
         if event.kind == "judging":
             self._close_line()
-            return self.labels.judging
+            return self.labels.say("judging")
         if event.kind == "tool_call":
             self._close_line()
-            return self.labels.running_tool.format(name=event.data["name"])
-        return "" if self._is_open else self.labels.asking
+            return self.labels.say("running_tool", name=event.data["name"])
+        return "" if self._is_open else self.labels.say("asking")
 
     def reply(self, reply: Reply) -> None:
         """Show the end of a turn: the answer or draft, unless it is on the screen; an answer's score.
@@ -236,7 +236,7 @@ class Screen:
         cut.
         """
         if len(turns) > LAST_TURNS:
-            self.note(self.labels.earlier_turns.format(count=len(turns) - LAST_TURNS))
+            self.note(self.labels.say("earlier_turns", count=len(turns) - LAST_TURNS))
         for turn in turns[-LAST_TURNS:]:
             if turn.question:
                 words = one_line(with_file_names(turn.question), columns() - 2)
@@ -247,14 +247,14 @@ class Screen:
             more = ["…"] if len(lines) > ANSWER_ROWS else []
             click.echo("\n".join([*lines[:ANSWER_ROWS], *more]))
             if turn.score is not None:
-                scored = self.labels.score.format(score=score_text(turn.score))
+                scored = self.labels.say("score", score=score_text(turn.score))
                 fault = self._fault(turn.flag, turn.reason)
                 self.note(" · ".join(part for part in (scored, fault) if part))
             click.echo()
 
-    def _fill(self, label: str, data: Mapping[str, Any]) -> None:
+    def _fill(self, name: str, data: Mapping[str, Any]) -> None:
         scores = {key: score_text(data[key]) for key in ("score", "similarity") if key in data}
-        self.note(label.format(**{**data, **scores}))
+        self.note(self.labels.say(name, **{**data, **scores}))
 
     def _write(self, text: str) -> None:
         self._draft += text
@@ -282,55 +282,53 @@ class Screen:
             self._is_open = False
         self.end_line()
         reason = self.labels.reason(event.data["reason"])
-        self._fill(self.labels.draft_rejected, {**event.data, "reason": reason})
+        self._fill("draft_rejected", {**event.data, "reason": reason})
 
     def _rollback(self, event: Event) -> None:
         kind, removed = event.data["kind"], event.data["removed"]
         # A person's own order is answered by a notice, and a mere draft is announced already.
         if kind == "context" or (kind == "draft" and removed):
-            self._fill(self.labels.rolled_back_to, event.data)
+            self._fill("rolled_back_to", event.data)
 
     def _restored(self, event: Event) -> None:
         words = self.labels
-        some = words.restored_messages.format(messages=event.data["messages"])
-        self.note(some if event.data["messages"] else words.restored_nothing)
+        some = words.say("restored_messages", messages=event.data["messages"])
+        self.note(some if event.data["messages"] else words.say("restored_nothing"))
 
     def _topic(self, event: Event) -> None:
         if event.data["similarity"] is not None:
-            words = self.labels
-            texts = {"new": words.new_topic, "back": words.back_to_topic, "same": words.same_topic}
-            self._fill(texts[event.data["kind"]], event.data)
+            names = {"new": "new_topic", "back": "back_to_topic", "same": "same_topic"}
+            self._fill(names[event.data["kind"]], event.data)
 
     def _budget_warning(self, event: Event) -> None:
         text = self.labels.budgets(event.data["text"])
         is_over = event.data["usage"] > 1
-        words = self.labels.budget_exceeded if is_over else self.labels.budget_warning
-        self.note(words.format(text=text))
+        self.note(self.labels.say("budget_exceeded" if is_over else "budget_warning", text=text))
 
     def _tool_call(self, event: Event) -> None:
         call = call_text(event.data["name"], event.data["args"])
-        self.note(self.labels.called.format(call=preview(call, CALL_CHARS)))
+        self.note(self.labels.say("called", call=preview(call, CALL_CHARS)))
 
     def _tool_result(self, event: Event) -> None:
         if event.data["status"] == "error":
             reason = preview(event.data["text"], CALL_CHARS)
-            self.note(self.labels.call_failed.format(name=event.data["name"], reason=reason))
+            self.note(self.labels.say("call_failed", name=event.data["name"], reason=reason))
 
     def _verdict(self, event: Event) -> None:
         if event.data["of"] == "context":
-            self._fill(self.labels.judged, event.data)
+            self._fill("judged", event.data)
 
     def _status(self, reply: Reply) -> str:
         words = self.labels
-        scored = words.unscored.format(reason=words.reason(reply.reason))
+        scored = words.say("unscored", reason=words.reason(reply.reason))
         if reply.score is not None:
-            scored = words.score.format(score=score_text(reply.score))
-        parts = [scored, words.topic.format(label=reply.topic) if reply.topic else ""]
+            scored = words.say("score", score=score_text(reply.score))
+        parts = [scored, words.say("topic", label=reply.topic) if reply.topic else ""]
         if reply.checkpoint_id:
-            parts.append(words.checkpoint.format(id=reply.checkpoint_id))
+            parts.append(words.say("checkpoint", id=reply.checkpoint_id))
         if reply.checkpoints_removed:
             names = ", ".join(reply.checkpoints_removed)
-            parts.append(words.checkpoints_removed.format(names=names))
+            parts.append(words.say("checkpoints_removed", names=names))
         parts.append(self._fault(reply.flag, reply.reason))
         return " · ".join(part for part in parts if part)
 
@@ -338,7 +336,7 @@ class Screen:
         """Return why an answer is only the best of drafts that failed; empty for all others."""
         if flag != "low_quality":
             return ""
-        return self.labels.low_quality.format(reason=self.labels.reason(reason))
+        return self.labels.say("low_quality", reason=self.labels.reason(reason))
 
 
 def asked_in(request: Mapping[str, Any]) -> list[str]:

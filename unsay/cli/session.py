@@ -15,7 +15,6 @@ from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
 from unsay.cli.opened_thread import existing_thread, language_of_thread
 from unsay.cli.paths import location
 from unsay.cli.screen import failures_on_screen
-from unsay.cli.strings import Labels
 from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
@@ -27,6 +26,7 @@ from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import text_of
 from unsay.operations.commands import parse_command
+from unsay.prompts.catalogue import Texts
 from unsay.settings import Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
@@ -147,15 +147,15 @@ class Speaker:
         snapshot = self._snapshot()
         return reply_of(snapshot.values, snapshot.interrupts) if snapshot.interrupts else None
 
-    def labels(self, words: str | None = None) -> Labels:
+    def labels(self, words: str | None = None) -> Texts:
         """Return the texts for a person in the language of the settings.
 
         With `language="auto"` it is the language of the thread if `words` are its next message.
         Then `StorageError` is raised if the thread cannot be read.
         """
         if self.settings.language != "auto":
-            return Labels(self.settings.language)
-        return Labels(language_of_thread(self.conversation, words))
+            return Texts(self.settings.language)
+        return Texts(language_of_thread(self.conversation, words))
 
 
 async def _shown(events: AsyncGenerator[Event, None], show: Show) -> None:

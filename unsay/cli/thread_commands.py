@@ -14,7 +14,6 @@ from unsay.cli.opened_thread import Opened, is_confirmed, listed_database, on_th
 from unsay.cli.output import note, show, usage_error
 from unsay.cli.paths import history_file
 from unsay.cli.replay_commands import print_context
-from unsay.cli.strings import Labels
 from unsay.cli.terminal import end_list, gathered, local_minute, print_table
 from unsay.conversation.tree import one_line, tree_text
 from unsay.effects import drive
@@ -25,6 +24,7 @@ from unsay.history.token_usage import PURPOSES
 from unsay.messages.content import language_of
 from unsay.operations.commands import score_text
 from unsay.operations.usage_report import Usage, brief_text, usage_text
+from unsay.prompts.catalogue import Texts
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import Slice
 
@@ -42,7 +42,7 @@ def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) 
 
     def show_rows() -> None:
         cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in found.items]
-        titles = Labels(shell_language()).thread_heads
+        titles = Texts(shell_language()).say("thread_heads")
         print_table(titles, cells, [each.title for each in found.items])
         end_list(found.items, found.cursor, nothing_text(db, asked))
 
@@ -85,13 +85,13 @@ def checkpoints(opened: Opened) -> None:
     def show_rows() -> None:
         words = opened.labels
         if not marks:
-            click.echo(words.no_checkpoints)
+            click.echo(words.say("no_checkpoints"))
             return
         cells = [
             (each["id"], each["name"] or "-", str(each["turn"]), score_text(each["score"]))
             for each in marks
         ]
-        print_table(words.checkpoint_heads, cells, [each["topic"] for each in marks])
+        print_table(words.say("checkpoint_heads"), cells, [each["topic"] for each in marks])
 
     opened.show(show_rows, checkpoints=marks)
 
@@ -128,15 +128,15 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
     if changes:
         entry = opened.conversation.label(**changes)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
-    none = Labels(chosen_language() or language_of(entry.title)).no_labels
+    none = Texts(chosen_language() or language_of(entry.title)).say("no_labels")
     opened.show(lambda: "\n".join(rows) or none, **asdict(entry))
 
 
 @on_thread()
 def end(opened: Opened) -> None:
     entry = opened.conversation.end()
-    words = Labels(chosen_language() or language_of(entry.title)).ended
-    opened.show(lambda: words.format(thread=opened.thread_id), **asdict(entry))
+    words = Texts(chosen_language() or language_of(entry.title))
+    opened.show(lambda: words.say("ended", thread=opened.thread_id), **asdict(entry))
 
 
 @on_thread()
@@ -145,14 +145,14 @@ def purge(opened: Opened, *, yes: bool) -> None:
     with translated(opened.database.path):
         entry = drive(sessions.find_session(opened.database.store, thread))
     # The messages may be unreadable; the title is not.
-    words = Labels(chosen_language() or language_of(entry.title if entry else ""))
+    words = Texts(chosen_language() or language_of(entry.title if entry else ""))
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise usage_error("A purge cannot be undone: confirm it with --yes.")
         turns, title = (entry.turns, one_line(entry.title, TITLE_CELLS)) if entry else (0, "")
-        question = words.purge.format(thread=thread, turns=turns, title=title)
+        question = words.say("purge", thread=thread, turns=turns, title=title)
         if not is_confirmed(question):
-            note(words.not_purged.format(thread=thread))
+            note(words.say("not_purged", thread=thread))
             click.get_current_context().exit(1)
     counts = asdict(opened.conversation.purge())
     forget_thread(history_file(), thread)
@@ -161,4 +161,4 @@ def purge(opened: Opened, *, yes: bool) -> None:
             f"There is no thread {thread!r} in {opened.database.path!r}; nothing was deleted. "
             "`unsay threads` lists the threads"
         )
-    opened.show(lambda: words.purged.format(thread=thread, **counts), **counts)
+    opened.show(lambda: words.say("purged", thread=thread, **counts), **counts)

@@ -19,8 +19,8 @@ from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
 from unsay.messages.sources import sources_of
 from unsay.messages.truncation import clip
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 
 SUMMARY_ID = "unsay-summary"  # id of the message that holds the summaries
 SUMMARY_CHARS = 8_000  # longest summary of one span
@@ -245,14 +245,16 @@ def render(
     # Providers refuse a conversation that begins with the assistant.
     start = next((i for i, m in enumerate(context) if m.type != "system" or is_summary(m)), None)
     if spans and start is not None and context[start].type not in ("human", "system"):
-        context.insert(start, HumanMessage(texts.opening, id=OPENING_ID))
+        context.insert(start, HumanMessage(texts.say("opening"), id=OPENING_ID))
     return tuple(context)
 
 
 def summary_message(summaries: Sequence[str], texts: Texts) -> SystemMessage:
     """Return the message that holds the summaries, each fenced as data."""
     # Each fence depends on its own summary only: a new summary leaves the bytes before it cached.
-    content = "\n".join([texts.compaction_heading, *(fenced(each, texts) for each in summaries)])
+    content = "\n".join(
+        [texts.say("compaction_heading"), *(fenced(each, texts) for each in summaries)]
+    )
     return annotate(SystemMessage(content, id=SUMMARY_ID), kind="summary")
 
 

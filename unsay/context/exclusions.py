@@ -8,7 +8,7 @@ from unsay.context.compaction import Compaction, Span, with_partners
 from unsay.context.topics import by_topic
 from unsay.messages.annotations import annotate, is_document, is_irrelevant
 from unsay.messages.content import text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 
 
@@ -64,7 +64,7 @@ def without_irrelevant(messages: Iterable[AnyMessage], texts: Texts) -> list[Any
 def _shortened(message: AnyMessage, texts: Texts) -> AnyMessage:
     if not (isinstance(message, ToolMessage) and is_irrelevant(message)):
         return message
-    line = texts.result_irrelevant.format(chars=len(text_of(message)))
+    line = texts.say("result_irrelevant", chars=len(text_of(message)))
     return annotate(message.model_copy(update={"content": line}), shortened="cleared")
 
 
@@ -97,7 +97,7 @@ def without_forgotten(
     remaining: list[AnyMessage] = []
     for message in messages:
         if isinstance(message, ToolMessage) and message.id in cleared:
-            line = texts.result_forgotten.format(chars=len(text_of(message)))
+            line = texts.say("result_forgotten", chars=len(text_of(message)))
             shorter = message.model_copy(update={"content": line})
             remaining.append(annotate(shorter, shortened="cleared"))
         elif message.id not in out:

@@ -21,7 +21,7 @@ from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer, is_question
 from unsay.messages.boundaries import steps
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import ExpandedTopic, Segment
 
 TokenCounter = Callable[[Sequence[AnyMessage]], int]

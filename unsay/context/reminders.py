@@ -16,8 +16,8 @@ from unsay.arguments import configurable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 
 Tier = Literal["safety", "guidance"]
 Attach = Literal["run_start", "user_turn"]
@@ -155,10 +155,10 @@ def inject(
     at_start = [reminder for reminder in shown if reminder not in in_turn]
     if in_turn and question is not None:
         fenced = _fenced(in_turn, text_of(question), salt=texts.salt)
-        context = append_to_question(context, texts.turn_reminders.format(reminders=fenced))
+        context = append_to_question(context, texts.say("turn_reminders", reminders=fenced))
     if at_start:
         context = _in_head(
-            context, texts.run_reminders.format(reminders=_fenced(at_start, salt=texts.salt))
+            context, texts.say("run_reminders", reminders=_fenced(at_start, salt=texts.salt))
         )
     return context
 

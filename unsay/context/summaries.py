@@ -24,8 +24,8 @@ from unsay.messages.content import (
     text_of,
 )
 from unsay.messages.truncation import clip
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence, quoted, quoted_call, unbroken
-from unsay.prompts.fields import Texts
 
 SENTENCE_CHARS = 160  # longest quoted sentence
 
@@ -257,15 +257,13 @@ def request(
     texts_read = ("\n".join(_clipped(line, chars) for line in lines_of(m)) for m in messages)
     material = [text for text in texts_read if text]
     fence = Fence.around(*earlier, *material, salt=texts.salt)
-    asks = texts.compaction_rolling if rolling else texts.compaction_request
+    task = texts.say("compaction_rolling" if rolling else "compaction_request", tokens=how.tokens)
     summaries = "\n".join(fence.wrap("summary", summary) for summary in earlier)
     return [
-        SystemMessage(how.system or texts.compaction_system),
-        *([HumanMessage(texts.compaction_earlier.format(summaries=summaries))] if earlier else []),
+        SystemMessage(how.system or texts.say("compaction_system")),
+        *([HumanMessage(texts.say("compaction_earlier", summaries=summaries))] if earlier else []),
         *(HumanMessage(fence.wrap("conversation", text)) for text in material),
-        annotate(
-            HumanMessage(asks.format(tokens=how.tokens)), kind="summary_request", tokens=how.tokens
-        ),
+        annotate(HumanMessage(task), kind="summary_request", tokens=how.tokens),
     ]
 
 
@@ -283,12 +281,12 @@ def local_summary(
     sentences the text is empty.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    asked = texts.local_summary.format(questions=" / ".join(questions)) if questions else ""
+    asked = texts.say("local_summary", questions=" / ".join(questions)) if questions else ""
     asked = clip(asked, chars)
     answers = [text_of(message) for message in messages if is_answer(message)]
-    heading = texts.local_answers.format(answers="")
+    heading = texts.say("local_answers", answers="")
     key = key_sentences(answers, max(chars // 2, chars - len(asked)) - len(heading) - 1)
-    said = texts.local_answers.format(answers=" / ".join(key)) if key else ""
+    said = texts.say("local_answers", answers=" / ".join(key)) if key else ""
     newer = "\n".join(filter(None, (clip(asked, chars - len(said) - 1) if said else asked, said)))
     room = max(chars // 2, chars - len(newer) - 1)
     return clip("\n".join(filter(None, (clip(earlier or "", room), newer))), chars)

@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.content import Media, Other, Text, ToolResult, parts_of
 from unsay.messages.truncation import READ_TOOL, clip
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 
 Shortened = Literal["truncated", "cleared"]
 
@@ -33,7 +33,7 @@ def truncate(
     head, tail = clip(words, keep), words[len(clip(words, max(len(words) - keep, 0))) :]
     left = len(words) - len(head) - len(tail) + lacking
     named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
-    shorter = f"{head}\n{texts.result_truncated.format(removed=left, **named)}\n{tail}"
+    shorter = f"{head}\n{texts.say('result_truncated', removed=left, **named)}\n{tail}"
     kept = shorter if left > 0 and len(shorter) < len(words) else words
     if kept == words and not media:
         return message
@@ -51,7 +51,7 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
         return message
     words, media = text_and_media(message, texts)
     named = {"tool": READ_TOOL, "id": message.tool_call_id}
-    content = "\n".join([texts.result_cleared.format(chars=len(words), **named), *media])
+    content = "\n".join([texts.say("result_cleared", chars=len(words), **named), *media])
     if len(content) >= len(words) and not media:
         return message
     return annotate(message.model_copy(update={"content": content}), shortened="cleared")
@@ -92,7 +92,7 @@ def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
             words.append(part.text)
         elif isinstance(part, Media):
             named, size = _described(part.block)
-            line = texts.media_left_out.format(kind=part.kind, format=named or "?", bytes=size)
+            line = texts.say("media_left_out", kind=part.kind, format=named or "?", bytes=size)
             media.append(line)
         elif isinstance(part, Other):
             words.append(json.dumps(part.block, ensure_ascii=False, default=repr))

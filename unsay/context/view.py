@@ -12,8 +12,8 @@ from unsay.messages.annotations import is_document, is_question
 from unsay.messages.conformance import conform
 from unsay.messages.content import text_of
 from unsay.messages.truncation import shortened_result
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 from unsay.types import Offloaded, Provider
 
 # Largest tool result that contexts have whole. Source: Goa-AI, MaxToolResultContentBytes.
@@ -53,7 +53,7 @@ def head_of(
     parts += [text for text in (*known, *live) if text.strip()]
     if summaries:
         quotes = [fenced(each, texts) for each in summaries]
-        parts.append("\n".join([texts.summary_heading, *quotes]))
+        parts.append("\n".join([texts.say("summary_heading"), *quotes]))
     return [SystemMessage("\n\n".join(parts))] if parts else []
 
 
@@ -80,7 +80,7 @@ def lay_out(
             place -= 1
         view.insert(place, recalled)
     if parts := _hints(hints, texts):
-        view = append_to_question(view, texts.turn_hints.format(hints="\n\n".join(parts)))
+        view = append_to_question(view, texts.say("turn_hints", hints="\n\n".join(parts)))
     return view
 
 
@@ -112,8 +112,8 @@ def sendable(
     """
     shorten = partial(shortened_result, limit_bytes=RESULT_BYTES, readable=readable)
     shown = [shorten(each) if isinstance(each, ToolMessage) else each for each in context]
-    interrupted = texts.interrupted_tool
-    return conform(shown, opening=texts.opening, provider=provider, interrupted=interrupted)
+    interrupted = texts.say("interrupted_tool")
+    return conform(shown, opening=texts.say("opening"), provider=provider, interrupted=interrupted)
 
 
 def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
@@ -132,7 +132,7 @@ def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
     fence = Fence.around(words, salt=texts.salt)
-    fenced = texts.document.format(document=fence.wrap("document", words))
+    fenced = texts.say("document", document=fence.wrap("document", words))
     blocks = document.content if isinstance(document.content, list) else []
     others = [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]
     content = [{"type": "text", "text": fenced}, *others] if others else fenced
@@ -148,21 +148,21 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
         *hints.earlier_answers,
         salt=texts.salt,
     )
-    parts = [texts.found_nothing] if hints.found_nothing else []
+    parts = [texts.say("found_nothing")] if hints.found_nothing else []
     if hints.lessons:
         listed = "\n".join(fence.wrap("reason", lesson) for lesson in hints.lessons)
-        parts.append(texts.lessons.format(lessons=listed))
+        parts.append(texts.say("lessons", lessons=listed))
     if hints.context_reason is not None:
-        reason = fence.wrap("reason", hints.context_reason or texts.no_reason)
-        parts.append(texts.retry_context.format(reasons=reason))
+        reason = fence.wrap("reason", hints.context_reason or texts.say("no_reason"))
+        parts.append(texts.say("retry_context", reasons=reason))
     if hints.rejections:
         # A judge of the user's may give a score alone.
-        given = [reason or texts.no_reason for reason in hints.rejections]
+        given = [reason or texts.say("no_reason") for reason in hints.rejections]
         reasons = "\n".join(fence.wrap("reason", reason) for reason in given)
-        parts.append(texts.retry.format(attempt=hints.attempt, reasons=reasons))
+        parts.append(texts.say("retry", attempt=hints.attempt, reasons=reasons))
     if hints.earlier_answers:
         answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)
-        parts.append(texts.another_answer.format(answers=answers))
+        parts.append(texts.say("another_answer", answers=answers))
     if hints.guidance:
-        parts.append(texts.guidance.format(guidance=fence.wrap("reason", hints.guidance)))
+        parts.append(texts.say("guidance", guidance=fence.wrap("reason", hints.guidance)))
     return parts

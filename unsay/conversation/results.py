@@ -13,8 +13,7 @@ from unsay.messages.content import language_of, preview, text_of
 from unsay.operations.commands import checkpoints_text, score_text
 from unsay.operations.compensate import report_text, stays_in_effect
 from unsay.operations.rollback import Moved
-from unsay.prompts.base import StepChange
-from unsay.prompts.fields import ENGLISH, JAPANESE
+from unsay.prompts.catalogue import ENGLISH, JAPANESE, StepChange
 from unsay.types import Checkpoint, Printed, TopicChange
 
 T = TypeVar("T")

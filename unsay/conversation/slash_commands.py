@@ -36,7 +36,7 @@ from unsay.operations.remove import turn_number
 from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import live_branch
 from unsay.operations.targets import turns_typed
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, SentCommand, State, StateDraft, Update, with_update
 
@@ -144,8 +144,9 @@ def known_notice(
         record = json.loads(place)
     elif order is not None and order["id"] == message.id:
         # The process died after the change, before it stored the notice.
-        done = thread.scope().texts(state.get("messages", [])).command_done
-        record = {"text": order["text"], "notice": done.format(command=order["text"])}
+        texts = thread.scope().texts(state.get("messages", []))
+        notice = texts.say("command_done", command=order["text"])
+        record = {"text": order["text"], "notice": notice}
     else:
         return None
     if record["text"] != text_of(message):
@@ -214,7 +215,7 @@ def _changed(thread: ThreadHandle, command: Command, texts: Texts) -> Steps[str]
             start_task(thread, argument) if verb == "task" else checkpoint(thread, argument or None)
         )
         made = yield from adding
-        return texts.checkpoint_made.format(name=made["name"] or made["id"])
+        return texts.say("checkpoint_made", name=made["name"] or made["id"])
     if verb in ("retry", "edit") and unanswered_ids((yield from thread.snapshot()).values):
         return ""
     if verb in ("forget", "compact"):
@@ -233,21 +234,20 @@ def _change_of_messages(thread: ThreadHandle, command: Command, texts: Texts) ->
     verb, argument = command["verb"], command["argument"]
     if verb == "remove":
         result = yield from remove(thread, turn_number(argument))
-        return _moved_to(result, texts.removed_turn.replace("{turn}", argument), texts)
+        return _moved_to(result, "removed_turn", texts, turn=argument)
     if verb == "restore":
         result = yield from restore(thread, argument or None)
-        return _moved_to(result, texts.restored, texts)
+        return _moved_to(result, "restored", texts)
     turns = turns_typed(live_branch((yield from thread.known())), argument)
     to = argument or None if turns is None else None
     result = yield from rollback(thread, to, turns=turns)
-    template = texts.rolled_back if result.removed else texts.already_there
-    return _moved_to(result, template, texts)
+    return _moved_to(result, "rolled_back" if result.removed else "already_there", texts)
 
 
-def _moved_to(result: RollbackResult, template: str, texts: Texts) -> str:
+def _moved_to(result: RollbackResult, name: str, texts: Texts, **values: str) -> str:
     """Return the notice of a removal, a restore or a rollback, with what became of tool calls."""
     counts = {"turns": result.turns, "removed": result.removed, "restored": result.restored}
-    text = template.format(where=result.at, changes=texts.changes(**counts))
+    text = texts.say(name, where=result.at, changes=texts.changes(**counts), **values)
     return texts.sentences([text, report_text(result.report, texts)])
 
 

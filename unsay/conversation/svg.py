@@ -22,7 +22,7 @@ from unsay.conversation.tree import (
 )
 from unsay.messages.content import cells_of
 from unsay.operations.commands import score_text
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.types import BranchRef
 
 WIDTH = 960  # of every picture, in pixels
@@ -122,15 +122,18 @@ class _Panel:
         turn = row.turn
         kind = "unscored" if turn.score is None else "passed"
         dot = self.dot(x, y, "failed" if turn.outcome == "failed" else kind)
-        head = self.texts.picture_words["point"].format(
-            number=turn.number, score=score_text(turn.score), result=_result(row, self.texts)
+        head = self.texts.say(
+            "picture_words.point",
+            number=turn.number,
+            score=score_text(turn.score),
+            result=_result(row, self.texts),
         )
         lines = (head, question_of(turn, 80, self.texts), one_line(turn.reason, 160))
         _put(dot, "title", ". ".join(filter(None, lines)))
 
 
 def _result(row: TurnRow, texts: Texts) -> str:
-    outcome = texts.picture_words[row.turn.outcome or "not_judged"]
+    outcome = texts.table("picture_words")[row.turn.outcome or "not_judged"]
     return texts.listed([outcome, *row.notes])
 
 
@@ -140,10 +143,10 @@ def scores(timeline: TimelineData) -> _Panel:
     Of a thread without messages it draws a hint instead.
     """
     texts = texts_of(timeline)
-    shown, words = outline(timeline, texts), texts.picture_words
+    shown, words = outline(timeline, texts), texts.table("picture_words")
     if not shown.rows:
         panel, middle = _Panel(texts=texts, height=84), WIDTH // 2
-        panel.text(middle, 38, texts.no_turns, text_anchor="middle", font_size=15)
+        panel.text(middle, 38, texts.say("no_turns"), text_anchor="middle", font_size=15)
         panel.text(middle, 62, words["hint"], _FAINT, text_anchor="middle")
         return panel
     panel = _Panel(texts=texts, height=_LEGEND_Y + 16)
@@ -161,7 +164,7 @@ def _height_of(score: float) -> float:
 
 
 def _axes(panel: _Panel, timeline: TimelineData) -> None:
-    words = panel.texts.picture_words
+    words = panel.texts.table("picture_words")
     for score in (0.0, 0.5, 1.0):
         panel.rule(_height_of(score), _RULE)
         panel.text(_LEFT - 10, _height_of(score) + 4, f"{score:.1f}", _FAINT, text_anchor="end")
@@ -197,7 +200,7 @@ def _curve(panel: _Panel, rows: Sequence[TurnRow]) -> None:
 
 
 def _legend(panel: _Panel) -> None:
-    words, x, y = panel.texts.picture_words, _LEFT, _LEGEND_Y - 4
+    words, x, y = panel.texts.table("picture_words"), _LEFT, _LEGEND_Y - 4
     for name in ("passed", "failed", "unscored", "checkpoint", "rejected"):
         if name == "checkpoint":
             panel.diamond(x, y)
@@ -224,7 +227,7 @@ def tree(timeline: TimelineData) -> _Panel:
     if shown.checkpoints_at_start:
         panel.diamond(_TRUNK, y)
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
-    line = panel.text(_TRUNK + 16, y + 4, texts.tree_words["start"], _FAINT)
+    line = panel.text(_TRUNK + 16, y + 4, texts.say("tree_words.start"), _FAINT)
     for name in shown.checkpoints_at_start:
         _put(line, "tspan", f"◆ {one_line(name, 24)}", dx=9, fill=_MARK)
     y = _branches(panel, y, shown.at_start)
@@ -240,7 +243,7 @@ def tree(timeline: TimelineData) -> _Panel:
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
     if shown.elsewhere:
         y += _ROW
-        panel.text(16, y + 4, texts.tree_words["elsewhere"], _FAINT)
+        panel.text(16, y + 4, texts.say("tree_words.elsewhere"), _FAINT)
         y = _branches(panel, y, shown.elsewhere, rooted=False)
     panel.height = y + _ROW
     return panel
@@ -317,7 +320,7 @@ def picture(
 
 
 def _description(timeline: TimelineData, texts: Texts) -> str:
-    words = texts.picture_words
+    words = texts.table("picture_words")
     given = [turn.score for turn in timeline.turns if turn.score is not None]
     span = words["no_scores"]
     if given:
@@ -333,14 +336,14 @@ def _description(timeline: TimelineData, texts: Texts) -> str:
 
 def _table(timeline: TimelineData) -> ET.Element:
     details, texts = ET.Element("details"), texts_of(timeline)
-    _put(details, "summary", texts.picture_words["table"])
+    _put(details, "summary", texts.say("picture_words.table"))
     rows = []
     for row in outline(timeline, texts).rows:
         turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
         topic, asked = one_line(turn.topic, 40), question_of(turn, 100, texts)
         score = score_text(turn.score)
         rows.append((str(turn.number), score, _result(row, texts), topic, asked, names))
-    columns = texts.picture_words["columns"].split("|")
+    columns = texts.say("picture_words.columns").split("|")
     details.append(_rows(summary_of(timeline, texts), columns, rows))
     return details
 

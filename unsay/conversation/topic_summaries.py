@@ -21,7 +21,7 @@ from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.generation.judge import judge_summary
 from unsay.operations.commands import score_text
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.state import State
 from unsay.verdicts import Verdict
 

@@ -11,7 +11,7 @@ from unsay.conversation.results import counted
 from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
-from unsay.prompts.fields import ENGLISH, JAPANESE, Texts
+from unsay.prompts.catalogue import ENGLISH, JAPANESE, Texts
 from unsay.types import BranchRef, Checkpoint, Forgotten
 
 SHOWN_TURNS = 60
@@ -76,7 +76,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
     kept = [branch for branch in timeline.branches if branch["size"]]  # others hold only commands
     branches = sum(branch["base"] in earlier for branch in kept)
-    words = texts.tree_words
+    words = texts.table("tree_words")
     turns = counted_in(texts, len(hidden), "earlier turn")
     left_out = words["earlier"].format(turns=turns) if hidden else ""
     if branches:
@@ -168,19 +168,19 @@ def counted_in(texts: Texts, number: int, noun: str) -> str:
 
 
 def _notes_of(turn: TimelineTurn, timeline: TimelineData, texts: Texts) -> list[str]:
-    words = texts.tree_words
+    words = texts.table("tree_words")
     notes = [_waiting(timeline, texts)] if turn.answer is None else []
     notes += [words.get(turn.flag, one_line(turn.flag, 24))] if turn.flag else []
     rejected = words["rejected_once" if turn.rollbacks == 1 else "rejected"]
     notes += [rejected.format(count=turn.rollbacks)] if turn.rollbacks else []
-    notes += [texts.pinned_label] if turn.pinned else []
-    notes += [texts.forgotten_label] if turn.forgotten else []
+    notes += [texts.say("pinned_label")] if turn.pinned else []
+    notes += [texts.say("forgotten_label")] if turn.forgotten else []
     return notes
 
 
 def question_of(turn: TimelineTurn, cells: int, texts: Texts = ENGLISH) -> str:
     """Return a turn's question on one line of at most `cells`, or a text for a missing one."""
-    return one_line(turn.question, cells) or texts.tree_words["no_question"]
+    return one_line(turn.question, cells) or texts.say("tree_words.no_question")
 
 
 def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
@@ -191,7 +191,7 @@ def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
         counted_in(texts, sum(branch["size"] > 0 for branch in timeline.branches), "branch"),
     ]
     name, counts = one_line(timeline.thread_id, 40), texts.listed(parts)
-    return texts.tree_words["thread"].format(thread=name, counts=counts)
+    return texts.say("tree_words.thread", thread=name, counts=counts)
 
 
 def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
@@ -202,7 +202,7 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
     repeats = branch["reason"] in ("rollback", branch["kind"])
     reason = "" if repeats else one_line(branch["reason"], cells)
     size = counted_in(texts, branch["size"], "message")
-    head = texts.listed([texts.branch_kinds.get(branch["kind"], branch["kind"]), size])
+    head = texts.listed([texts.table("branch_kinds").get(branch["kind"], branch["kind"]), size])
     return head + (f": {reason}" if reason else "")
 
 
@@ -211,7 +211,7 @@ def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
     older = len(branches) - SHOWN_BRANCHES
     if older <= 0:
         return ""
-    return texts.tree_words["older"].format(branches=counted_in(texts, older, "older branch"))
+    return texts.say("tree_words.older", branches=counted_in(texts, older, "older branch"))
 
 
 def tree_text(timeline: TimelineData, texts: Texts | None = None, *, color: bool = False) -> str:
@@ -224,16 +224,16 @@ def tree_text(timeline: TimelineData, texts: Texts | None = None, *, color: bool
     lines = [pen.write("strong", summary_of(timeline, texts))]
     waits = _waiting_line(timeline, pen)
     if not timeline.turns and not waits:
-        lines.append(texts.no_turns)
+        lines.append(texts.say("no_turns"))
     if timeline.turns or tree.at_start or tree.checkpoints_at_start:
         names = [pen.write("mark", f"◆ {name}") for name in tree.checkpoints_at_start]
-        lines.append(" ".join([f"○ {texts.tree_words['start']}", *names]))
+        lines.append(" ".join([f"○ {texts.say('tree_words.start')}", *names]))
         lines += pen.branches(tree.at_start, "│" if tree.rows else " ")
     if tree.left_out:
         lines.append(pen.write("faint", f"┊ {tree.left_out}"))
     lines += [*_turn_lines(timeline, tree, pen), *waits]
     if tree.elsewhere:
-        lines.append(pen.write("faint", texts.tree_words["elsewhere"]))
+        lines.append(pen.write("faint", texts.say("tree_words.elsewhere")))
         lines += pen.branches(tree.elsewhere, " ")
     lines += [pen.write("faint", forgotten_line(each, texts)) for each in timeline.forgotten]
     return "\n".join(lines)
@@ -251,13 +251,13 @@ def _waiting_line(timeline: TimelineData, pen: "_Pen") -> list[str]:
 def _waiting(timeline: TimelineData, texts: Texts) -> str:
     """Return the words for what the unanswered question waits for: its answer, or a person."""
     decides = timeline.pending is not None and timeline.pending.request is not None
-    return texts.tree_words["decides" if decides else "waits"]
+    return texts.table("tree_words")["decides" if decides else "waits"]
 
 
 def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:
     """Return one line about something forgotten, with the id that `restore` takes."""
     about = entry.get("topic_id") or counted_in(texts, len(entry["message_ids"]), "message")
-    words = f"{texts.forgotten_label} {entry['id']}: {about}"
+    words = f"{texts.say('forgotten_label')} {entry['id']}: {about}"
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
 
 

@@ -50,7 +50,7 @@ from unsay.operations.compact import ask_summarizer
 from unsay.operations.forget import pinned_ids
 from unsay.operations.offload import Earlier
 from unsay.operations.recall_source import RecallSource
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.state import State, offloaded_of
@@ -290,7 +290,7 @@ class AttemptContext:
         summarizer = yield from off_loop(
             lambda: with_own_state(resolve_model(chosen, services.settings))
         )
-        sendable_request = conform(list(request), opening=self.texts.opening)
+        sendable_request = conform(list(request), opening=self.texts.say("opening"))
         # The length tells several summaries of one attempt apart.
         key = f"{self.state['turn']['question_id']}-{self.hints.attempt}-{len(request)}"
         tokens = annotation_of(request[-1]).get("tokens") if request else None

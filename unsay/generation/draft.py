@@ -154,7 +154,7 @@ def _warn_of_pins(attempt: AttemptContext, start: PlanContext) -> None:
         return
     limit = f"{start.window} tokens" if tokens >= start.window else f"{most} messages"
     scope.services.learned.add(warned)
-    text = attempt.texts.pins_over_window.format(messages=len(pinned), tokens=tokens, limit=limit)
+    text = attempt.texts.say("pins_over_window", messages=len(pinned), tokens=tokens, limit=limit)
     LOG.warning("thread_id=%s %s", scope.thread_id, text)
     scope.warn("context_warning", text=text)
 

@@ -32,7 +32,7 @@ from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.model_factory import name_of
 from unsay.operations.commands import answered_turns, as_sent
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.tokens.pricing import Tally
 from unsay.types import Language
@@ -132,7 +132,7 @@ def judge_exchange(
         return unscored("the answer is not text")
     if not exchange.answer.strip():
         nothing = "the model returned nothing"
-        reason = texts_for(exchange.question, scope).rules.get(nothing, nothing)
+        reason = texts_for(exchange.question, scope).table("rules").get(nothing, nothing)
         return Verdict(outcome="failed", score=0.0, reason=reason, source="prejudge")
     if settings.judging == "off":
         return unscored("judging is off")
@@ -152,12 +152,12 @@ def judge_exchange(
         and not hint
         and _exceeds_share(request(texts), spent, scope)
     ):
-        return skipped(texts.judge_skipped)
+        return skipped(texts.say("judge_skipped"))
     scope.emit("judging", message_id=answer.id)
     verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
     consistency = 1.0 if verdict.consistency is None else verdict.consistency
     if verdict.outcome == "failed" and consistency < CONSISTENCY:
-        named = texts.inconsistent.format(consistency=f"{consistency:.2f}")
+        named = texts.say("inconsistent", consistency=f"{consistency:.2f}")
         verdict = replace(verdict, reason=f"{named}{verdict.reason}")
     # A judge may blame only messages that it was shown, by their short or their own name.
     shown, blamed = blamable(exchange), set(verdict.blamed)

@@ -122,7 +122,7 @@ def _recall(query: str, runtime: ToolRuntime) -> Steps[str]:
     except UnsayError as error:
         raise ToolException(str(error)) from error
     if not matches.messages:
-        return attempt.texts.recalled_none.format(words=query)
+        return attempt.texts.say("recalled_none", words=query)
     names = [message.id or "" for message in matches.messages]
     asked_by = attempt.state["turn"]["question_id"]
     attempt.scope.step_log.later_events.append(event_types.recall(names, asked_by))

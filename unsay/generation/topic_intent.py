@@ -13,7 +13,7 @@ from unsay.judging.verdict import request_of, topics_shown
 from unsay.messages.content import text_of
 from unsay.operations.rollback import live_branch
 from unsay.operations.topic_change import KnownTopics, correct_topic, known_topics
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.topic_shift import ShiftKind, TopicShift
@@ -35,7 +35,7 @@ def intent_request(
 ) -> list[AnyMessage]:
     """Return the request for the intent of a question; `topics` are those of an `Exchange`."""
     parts = {"topics": topics_shown(topics, texts), "question": question}
-    return request_of(texts.intent_system, texts.intent_request, parts, salt=texts.salt)
+    return request_of(texts.say("intent_system"), parts, texts, task="intent_request")
 
 
 def shift_of(

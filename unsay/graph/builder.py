@@ -37,7 +37,7 @@ from unsay.nodes.evaluate_quality import evaluate_quality
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
 from unsay.operations.run_lifecycle import Node, canceled, track_run
-from unsay.prompts.fields import Texts, by_language
+from unsay.prompts.catalogue import Texts, by_language
 from unsay.retrieval.vectors import checked_embeddings
 from unsay.runtime import Scope, Services
 from unsay.settings import Context, Settings, load_settings

@@ -11,8 +11,8 @@ from unsay.context.summaries import SHORTEST, lines_of
 from unsay.judging.score_parser import UNIT, Scale, read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.messages.content import text_of, without_middle
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence, fenced_in, quoted, quoted_call
-from unsay.prompts.fields import Texts
 from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
@@ -113,15 +113,15 @@ def judge_request(
     }
     if flipped:
         parts = dict(reversed(parts.items()))
-    noted = texts.judge_hint.format(hint=texts.rules.get(hint, hint)) if hint else ""
-    noted += texts.judge_found_nothing if exchange.found_nothing else ""
+    noted = texts.say("judge_hint", hint=texts.table("rules").get(hint, hint)) if hint else ""
+    noted += texts.say("judge_found_nothing") if exchange.found_nothing else ""
     criteria = "\n".join(f"- {each}" for each in rubric)
-    system = f"{texts.judge_system}\n{texts.judge_tools}" if exchange.calls else texts.judge_system
-    system = f"{system}\n{texts.judge_intent}" if topics else system
+    system = texts.say("judge_system")
+    system = f"{system}\n{texts.say('judge_tools')}" if exchange.calls else system
+    system = f"{system}\n{texts.say('judge_intent')}" if topics else system
     if criteria:
-        system = f"{texts.judge_rubric.format(criteria=criteria)}\n{system}"
-    noted = noted.replace("{", "{{").replace("}", "}}")  # it is a text already, not a template
-    return request_of(system, noted + texts.judge_request, parts, salt=texts.salt)
+        system = f"{texts.say('judge_rubric', criteria=criteria)}\n{system}"
+    return request_of(system, parts, texts, task="judge_request", noted=noted)
 
 
 def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) -> str:
@@ -132,7 +132,8 @@ def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) ->
     lines = []
     for place, (name, said) in enumerate(topics):
         shown = said[-CURRENT_TEXTS:] if place == 0 else said[:1]
-        lines.append(f"[id {name}] {texts.intent_current if place == 0 else texts.intent_earlier}")
+        head = texts.say("intent_earlier" if place else "intent_current")
+        lines.append(f"[id {name}] {head}")
         lines += [f"- {' '.join(text[:EARLIER_CHARS].split())}" for text in shown]
     return "\n".join(lines)
 
@@ -168,9 +169,9 @@ def _calls_shown(calls: Sequence[ToolUse], names: Mapping[str, str], texts: Text
 
 def _result_shown(call: ToolUse, texts: Texts) -> str:
     if call.irrelevant:
-        return texts.judge_irrelevant
+        return texts.say("judge_irrelevant")
     if not call.result:
-        return texts.judge_no_result
+        return texts.say("judge_no_result")
     return quoted(without_middle(call.result, CALL_CHARS))
 
 
@@ -180,7 +181,7 @@ def document_request(question: str, document: str, texts: Texts) -> list[AnyMess
     A long text loses its middle.
     """
     parts = {"question": _judged(question), "document": _judged(document)}
-    return request_of(texts.document_system, texts.document_request, parts, salt=texts.salt)
+    return request_of(texts.say("document_system"), parts, texts, task="document_request")
 
 
 def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) -> list[AnyMessage]:
@@ -192,25 +193,28 @@ def summary_request(messages: Sequence[AnyMessage], summary: str, texts: Texts) 
     chars = max(SHORTEST, SUMMARIZED_CHARS // max(len(lines), 1))
     conversation = "\n".join(without_middle(line, chars) for line in lines)
     parts = {"conversation": conversation, "summary": summary}
-    return request_of(
-        texts.summary_judge_system, texts.summary_judge_request, parts, salt=texts.salt
-    )
+    system = texts.say("summary_judge_system")
+    return request_of(system, parts, texts, task="summary_judge_request")
 
 
 def _judged(text: str) -> str:
     return without_middle(text, JUDGED_CHARS, f"\n[… {len(text) - JUDGED_CHARS} …]\n")
 
 
-def request_of(system: str, request: str, parts: dict[str, str], *, salt: str) -> list[AnyMessage]:
+def request_of(
+    system: str, parts: dict[str, str], texts: Texts, *, task: str = "", noted: str = ""
+) -> list[AnyMessage]:
     """Return a request to a model: each of the `parts` is fenced by its key as the tag.
 
-    `request` is the text around them, with the placeholder `{material}` for all of them and with
-    other braces doubled. An empty part is left out if it is in `_OPTIONAL`. `salt` is that of `Texts`.
+    `task` is the name of the text around them, with the placeholder `{material}` for all of them;
+    without it they are the request. `noted` comes before it. An empty part is left out if it is in
+    `_OPTIONAL`.
     """
     shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
-    fence = Fence.around(*shown.values(), salt=salt)
-    marked = [fence.wrap(tag, text) for tag, text in shown.items()]
-    return [SystemMessage(system), HumanMessage(request.format(material="\n".join(marked)))]
+    fence = Fence.around(*shown.values(), salt=texts.salt)
+    material = "\n".join(fence.wrap(tag, text) for tag, text in shown.items())
+    request = texts.say(task, material=material) if task else material
+    return [SystemMessage(system), HumanMessage(noted + request)]
 
 
 def on_scale(request: list[AnyMessage], texts: Texts, scale: Scale) -> list[AnyMessage]:
@@ -218,7 +222,7 @@ def on_scale(request: list[AnyMessage], texts: Texts, scale: Scale) -> list[AnyM
     if scale == UNIT:
         return request
     system = (
-        f"{request[0].text}\n{texts.judge_scale.format(low=f'{scale[0]:g}', high=f'{scale[1]:g}')}"
+        f"{request[0].text}\n{texts.say('judge_scale', low=f'{scale[0]:g}', high=f'{scale[1]:g}')}"
     )
     return [SystemMessage(system), *request[1:]]
 
@@ -320,13 +324,13 @@ def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: flo
     """
     if not found.decided and found.score < quality_threshold:
         reason = found.hint or found.reason
-        return unscored(texts.undecided.format(reason=texts.rules.get(reason, reason)))
+        return unscored(texts.say("undecided", reason=texts.table("rules").get(reason, reason)))
     return verdict_of_rules(found, texts, quality_threshold=quality_threshold)
 
 
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
     """Return the verdict for the score of `found`, with its reason in the language of `texts`."""
-    reason = texts.rules.get(found.reason, found.reason)
+    reason = texts.table("rules").get(found.reason, found.reason)
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 
 

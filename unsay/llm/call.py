@@ -37,7 +37,7 @@ from unsay.llm.gateway import (
 )
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.model_factory import inner_of, is_chat_model, is_graph, name_of, resolve_model
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.settings import Settings
 from unsay.tokens.counter import TokenCounter
@@ -456,7 +456,7 @@ class _Stream(BaseCallbackHandler):
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
     """Stream why a part of a reply is discarded; nothing if no part of it was streamed."""
     if stream.has_begun:  # this does not count as an attempt, hence 0
-        reason = request.texts.rules.get(why, why)
+        reason = request.texts.table("rules").get(why, why)
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.emit("draft_rejected", **data)
     stream.has_begun = False

@@ -161,7 +161,7 @@ def _remove(state: State, scope: Scope, request: RollbackRequest) -> Update:
     """Remove the turn with the number `request["to"]`, with `remove_turn`'s errors; add a notice."""
     turn, number = state["turn"], request["to"] or ""
     update = remove_turn(state, scope, number, turn["pending"], request["reason"])
-    text = scope.texts(state["messages"]).removed_turn.format(turn=number)
+    text = scope.texts(state["messages"]).say("removed_turn", turn=number)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     end_change(state, scope, update, turn["pending"], event="remove")
     return update
@@ -175,9 +175,9 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     removals = turn.get("removed", [])[len(state["turn"].get("removed", [])) :]
     if turn["done"]:
         changes = texts.changes(turns=turns_after(state, update), removed=removed)
-        template = texts.rolled_back if removed else texts.already_there
-        hinted = f"{texts.removal_text(removals)} {texts.undo_hint}"
-        text = hinted if removals else template.format(where=where, changes=changes)
+        name = "rolled_back" if removed else "already_there"
+        text = texts.say(name, where=where, changes=changes)
+        text = f"{texts.removal_text(removals)} {texts.say('undo_hint')}" if removals else text
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
     kind, parts = request["kind"], list(map(without_base, removals))
     data = {"to": where, "message_id": turn["base"], "removed": removed, "removals": parts}
@@ -236,9 +236,9 @@ def _end_unanswered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     """
     restored, update = yield from delivery.at_turn_start(state, scope)
     turn, texts = restored["turn"], scope.texts(restored["messages"])
-    text = texts.declined.format(settings=request["reason"])
+    text = texts.say("declined", settings=request["reason"])
     if request["kind"] == "ask":
-        text = texts.no_answer
+        text = texts.say("no_answer")
         update["branches"] = delivery.keep_rejected(restored, scope, ())
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     update["turn"] = {**turn, "rejections": [], "steps": []}

@@ -20,7 +20,7 @@ from unsay.messages.annotations import (
 from unsay.messages.content import blocks_of, preview, text_of
 from unsay.operations.command_table import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
 from unsay.operations.forget import pinned_ids
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.settings import Settings
 from unsay.state import Command, State
 from unsay.types import Checkpoint, Forgotten, StoredBranch
@@ -205,7 +205,8 @@ def timeline_text(
     turns = answered_turns(messages)
     first = max(0, len(turns) - TIMELINE_TURNS)
     lines = [
-        texts.timeline_line.format(
+        texts.say(
+            "timeline_line",
             turn=before + first + index + 1,
             score=score_text(annotation_of(answer).get("score")),
             question=preview(question),
@@ -213,13 +214,14 @@ def timeline_text(
         + bracketed.get(answer.id or "", "")
         for index, (question, answer) in enumerate(turns[first:])
     ]
-    return "\n".join(lines) or texts.no_turns
+    return "\n".join(lines) or texts.say("no_turns")
 
 
 def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
     """Return the checkpoints, one per line, or a text that says there are none."""
     lines = [
-        texts.checkpoint_line.format(
+        texts.say(
+            "checkpoint_line",
             id=each["id"],
             name=each["name"] or "-",
             turn=each["turn"],
@@ -228,7 +230,7 @@ def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
         )
         for each in checkpoints
     ]
-    return "\n".join(lines) or texts.no_checkpoints
+    return "\n".join(lines) or texts.say("no_checkpoints")
 
 
 def branches_text(branches: Sequence[StoredBranch], texts: Texts) -> str:
@@ -238,16 +240,17 @@ def branches_text(branches: Sequence[StoredBranch], texts: Texts) -> str:
     command that restores one.
     """
     lines = [
-        texts.branch_row.format(
+        texts.say(
+            "branch_row",
             id=each["id"],
-            kind=texts.branch_kinds.get(each["kind"], each["kind"]),
+            kind=texts.table("branch_kinds").get(each["kind"], each["kind"]),
             size=len(spoken(each["messages"])) + len(each["drafts"]),
             words=_first_words(each),
             reason=preview(each["reason"], 40) if each["kind"] in _JUDGED else "",
         ).rstrip()
         for each in branches
     ]
-    return "\n".join([*lines, texts.restore_hint]) if lines else texts.no_branches
+    return "\n".join([*lines, texts.say("restore_hint")]) if lines else texts.say("no_branches")
 
 
 def _first_words(branch: StoredBranch) -> str:
@@ -268,24 +271,25 @@ def forgotten_text(state: Mapping[str, Any], texts: Texts) -> str:
     command that shows one to the model again.
     """
     lines = [
-        texts.forgotten_line.format(
+        texts.say(
+            "forgotten_line",
             id=each["id"],
-            kind=texts.forgotten_kinds[each["kind"]],
+            kind=texts.table("forgotten_kinds")[each["kind"]],
             words=words_of(state, each),
         )
-        + (texts.forgotten_reason.format(reason=each["reason"]) if each["reason"] else "")
+        + (texts.say("forgotten_reason", reason=each["reason"]) if each["reason"] else "")
         for each in state.get("forgotten", [])
     ]
-    return "\n".join([*lines, texts.forgotten_hint]) if lines else texts.no_forgotten
+    return "\n".join([*lines, texts.say("forgotten_hint")]) if lines else texts.say("no_forgotten")
 
 
 def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:
     """Return the lessons, one per line with its number, or a text that says there are none."""
     lines = [
-        texts.lesson_row.format(number=number, text=each["text"], rejected=each["rejected"])
+        texts.say("lesson_row", number=number, text=each["text"], rejected=each["rejected"])
         for number, each in enumerate(lessons, 1)
     ]
-    return "\n".join(lines) or texts.no_lessons
+    return "\n".join(lines) or texts.say("no_lessons")
 
 
 def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
@@ -302,11 +306,11 @@ def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
 
 def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
     """Return the timeline's labels of pinned and forgotten messages, by message id."""
-    pins = dict.fromkeys(pinned_ids(state), texts.pinned_label)
+    pins = dict.fromkeys(pinned_ids(state), texts.say("pinned_label"))
     forgotten = forgotten_ids(
         state.get("messages", []), state.get("segments", []), state.get("forgotten", [])
     )
-    return {**pins, **dict.fromkeys(forgotten, texts.forgotten_label)}
+    return {**pins, **dict.fromkeys(forgotten, texts.say("forgotten_label"))}
 
 
 def questions_text(messages: Sequence[AnyMessage]) -> str:

@@ -90,8 +90,8 @@ def summary_of(
         lines = [line for message in messages for line in lines_of(message)]
         parts = {"conversation": "\n".join(lines)[-MATERIAL_CHARS:]}
         parts = parts if earlier is None else {"summary": earlier, **parts}
-        system = scope.settings.summary_system_prompt or texts.summary_system
-        return request_of(system, texts.summary_request, parts, salt=texts.salt)
+        system = scope.settings.summary_system_prompt or texts.say("summary_system")
+        return request_of(system, parts, texts, task="summary_request")
 
     written = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
@@ -193,6 +193,6 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
         return plain
     texts = scope.texts([HumanMessage(question)])
     parts = {"conversation": question[:2_000]}
-    request = request_of(texts.title_system, "{material}", parts, salt=texts.salt)
+    request = request_of(texts.say("title_system"), parts, texts)
     written = yield from _title_of_model(scope, request, key=first.id or "")
     return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

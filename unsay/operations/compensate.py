@@ -40,7 +40,7 @@ from unsay.operations.provenance import (
     is_own_call,
     was_undone,
 )
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update, with_update
 from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
@@ -123,14 +123,14 @@ def report_text(report: Report, texts: Texts) -> str:
     """
     left = report.of("failed", "skipped")
     parts = (
-        (texts.effects_undone, report.undone),
-        (texts.effects_left, [each for each in left if not _did_nothing(each.compensation)]),
-        (texts.effects_unknown, report.of("unknown")),
-        (texts.effects_returned, report.of("returned")),
+        ("effects_undone", report.undone),
+        ("effects_left", [each for each in left if not _did_nothing(each.compensation)]),
+        ("effects_unknown", report.of("unknown")),
+        ("effects_returned", report.of("returned")),
     )
     return texts.sentences(
-        template.format(calls=texts.listed(_outcome_text(each, texts) for each in outcomes))
-        for template, outcomes in parts
+        texts.say(name, calls=texts.listed(_outcome_text(each, texts) for each in outcomes))
+        for name, outcomes in parts
         if outcomes
     )
 
@@ -149,7 +149,7 @@ def _outcome_text(outcome: Outcome, texts: Texts) -> str:
     if not reason or outcome.result in ("unknown", "returned"):
         return description
     gap = "" if texts.language == "ja" else " "
-    return f"{description}{gap}({texts.rules.get(reason, reason)})"
+    return f"{description}{gap}({texts.table('rules').get(reason, reason)})"
 
 
 RETURNED = "the call returned to the transcript first"

@@ -55,7 +55,7 @@ from unsay.operations.rollback import (
 )
 from unsay.operations.targets import rollback_targets, target_of, target_of_order, turns_typed
 from unsay.operations.usage_report import current_usage, usage_text
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import Command, RollbackRequest, State, StateDraft, Update, offloaded_of
 from unsay.storage.segments import offloaded_ids
@@ -154,8 +154,7 @@ def obey(
     """
     verb, texts = command["verb"], texts or scope.texts(state["messages"])
     if verb in NOT_IN_GRAPH or verb in _ANSWERS:
-        template = texts.not_in_chat if verb in NOT_IN_GRAPH else _ANSWERS[verb](texts)
-        text = template.format(verb=verb, command=command["argument"])
+        text = texts.say(_ANSWERS.get(verb, "not_in_chat"), verb=verb, command=command["argument"])
         return Orders(notice=text, refusal="CommandRefused")
     check_argument(verb, command["argument"], texts.language)
     order = _Order(
@@ -213,7 +212,7 @@ def _checkpoint(order: _Order, *, reason: CheckpointReason = "order") -> Steps[O
     checkpoint = checkpoint_by_order(
         order.state, order.scope, name, pending=order.pending, reason=reason
     )
-    notice = order.texts.checkpoint_made.format(name=checkpoint["name"] or checkpoint["id"])
+    notice = order.texts.say("checkpoint_made", name=checkpoint["name"] or checkpoint["id"])
     step = checkpoint_step(order.state.get("checkpoints", []), checkpoint)
     update = Update() if step is None else with_step(order.state, step)
     return Orders(notice=notice, checkpoints=[checkpoint], update=update)
@@ -225,8 +224,9 @@ def _pins(order: _Order, *, remove: bool) -> Steps[Orders]:
     message_ids = [message.id or "" for message in messages]
     change = visibility.unpin if remove else visibility.pin
     update = change(order.state, order.scope, message_ids)
-    template = order.texts.unpinned if remove else order.texts.pinned
-    return Orders(notice=template.format(words=questions_text(messages)), update=update)
+    words = questions_text(messages)
+    notice = order.texts.say("unpinned" if remove else "pinned", words=words)
+    return Orders(notice=notice, update=update)
 
 
 def _forget(order: _Order) -> Steps[Orders]:
@@ -241,7 +241,7 @@ def _forget(order: _Order) -> Steps[Orders]:
         label = questions_text(messages)
     update = yield from visibility.take_step(state, order.scope, step)
     del update["messages"]
-    return Orders(notice=order.texts.forgot.format(words=label), update=update)
+    return Orders(notice=order.texts.say("forgot", words=label), update=update)
 
 
 def _same(order: _Order) -> Steps[Orders]:
@@ -249,14 +249,14 @@ def _same(order: _Order) -> Steps[Orders]:
     update = visibility.join_topics(order.state, order.scope)
     del update["messages"]
     return Orders(
-        notice=order.texts.topics_joined.format(label=update["current_topic"]), update=update
+        notice=order.texts.say("topics_joined", label=update["current_topic"]), update=update
     )
 
 
 def _compact(order: _Order) -> Steps[Orders]:
     made = yield from compact_up_to(order.state, order.scope, order.argument, order.pending)
     update, left_out = made
-    notice = order.texts.compacted.format(count=len(left_out.message_ids))
+    notice = order.texts.say("compacted", count=len(left_out.message_ids))
     return Orders(notice=notice, update=update)
 
 
@@ -265,7 +265,8 @@ def _rate(order: _Order, *, label: str) -> Steps[Orders]:
     number, why = typed_rating(order.argument)
     turn = visibility.turns_named(order.state, number, order.pending)
     update = rate_answer(turn, order.scope, label, why)
-    return Orders(notice=order.texts.rated[label].format(words=questions_text(turn)), update=update)
+    notice = order.texts.table("rated")[label].format(words=questions_text(turn))
+    return Orders(notice=notice, update=update)
 
 
 def _change_lesson(order: _Order, *, remove: bool) -> Steps[Orders]:
@@ -273,8 +274,9 @@ def _change_lesson(order: _Order, *, remove: bool) -> Steps[Orders]:
     number, _, text = order.argument.partition(" ")
     lesson = lesson_named(order.state, number)
     update = change_lesson(order.state, order.scope, lesson, None if remove else text)
-    template = order.texts.lesson_removed if remove else order.texts.lesson_changed
-    return Orders(notice=template.format(number=number, text=text.strip()), update=update)
+    name = "lesson_removed" if remove else "lesson_changed"
+    notice = order.texts.say(name, number=number, text=text.strip())
+    return Orders(notice=notice, update=update)
 
 
 def _recall(order: _Order) -> Steps[Orders]:
@@ -318,7 +320,7 @@ def _help(order: _Order) -> str:
     listed = chat_help(
         order.texts.language, only=order.argument, allows=order.scope.settings.allows
     )
-    return listed or order.texts.not_in_chat.format(verb=order.argument.removeprefix("/"))
+    return listed or order.texts.say("not_in_chat", verb=order.argument.removeprefix("/"))
 
 
 _TEXTS: dict[str, Callable[[_Order], str]] = {
@@ -329,10 +331,10 @@ _TEXTS: dict[str, Callable[[_Order], str]] = {
     "help": _help,
 }
 
-_ANSWERS: dict[str, Callable[[Texts], str]] = {
-    SUGGEST: lambda texts: texts.command_suggested,
-    ALONE: lambda texts: texts.command_alone,
-    REFUSE: lambda texts: texts.command_refused,
+_ANSWERS = {
+    SUGGEST: "command_suggested",
+    ALONE: "command_alone",
+    REFUSE: "command_refused",
 }
 
 _CHANGES: dict[str, Callable[[_Order], Steps[Orders]]] = {

@@ -150,7 +150,7 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
         chosen: Any = model or services.summarizer
         summarizer = yield from off_loop(lambda: resolve_model(chosen, settings))
         key = f"compact-{sum(map(is_answer, messages))}-{steps_so_far}"
-        own_request = conform(list(request), opening=texts.opening)
+        own_request = conform(list(request), opening=texts.say("opening"))
         tokens = settings.summary_tokens
         return (yield from ask_summarizer(scope, summarizer, own_request, key=key, tokens=tokens))
 

@@ -49,7 +49,7 @@ from unsay.operations.forget import move_pins, pinned_ids, pinned_pages
 from unsay.operations.pending import MAX_ENTRIES, find_pending, unjudged
 from unsay.operations.record_events import EMPTY
 from unsay.operations.rollback import count_turns, live_branch
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update, without_removal_check
 from unsay.storage.event_log import event_chain

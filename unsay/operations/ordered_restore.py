@@ -118,7 +118,7 @@ def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     state = with_update(state, loaded)
     moved = end_change(state, scope, update, turn["pending"], event="restore")
     changes = texts.changes(turns=moved.turns, removed=moved.removed, restored=moved.restored)
-    text = texts.restored.format(where=moved.at, changes=changes)
+    text = texts.say("restored", where=moved.at, changes=changes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     # Loaded messages come first: the later writes may remove some of them.
     return {**loaded, **update, "messages": [*loaded.get("messages", []), *update["messages"]]}

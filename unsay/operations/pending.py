@@ -39,7 +39,7 @@ from unsay.operations.rollback import (
     settle,
     with_step,
 )
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope, Services
 from unsay.state import NoticeDue, State, Update, offloaded_of, with_update
 from unsay.types import Turn
@@ -168,10 +168,10 @@ def with_waiting(text: str, state: State, texts: Texts, *, decides: bool = False
         return text
     turn = state.get("turn")
     stopped = turn and not turn["done"] and turn["question_id"] in {each.id for each in waiting}
-    line = texts.stopped_question_waits if stopped else texts.question_waits
-    line = texts.decision_waits if decides else line
+    name = "stopped_question_waits" if stopped else "question_waits"
+    name = "decision_waits" if decides else name
     words = " / ".join(preview(text_of(question), 40) for question in waiting)
-    return f"{text}\n{line.format(words=words)}"
+    return f"{text}\n{texts.say(name, words=words)}"
 
 
 def _end_of_interrupted(

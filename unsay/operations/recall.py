@@ -15,7 +15,7 @@ from unsay.events import event_types
 from unsay.history.recall_cache import Memory
 from unsay.messages.content import preview, text_of
 from unsay.operations.recall_source import RecallSource, keep_vectors, source_of
-from unsay.prompts.fields import ENGLISH, Texts
+from unsay.prompts.catalogue import ENGLISH, Texts
 from unsay.retrieval.excerpts import quoting, speaker
 from unsay.retrieval.selection import Bars, Recalled, Recollection, recall
 from unsay.retrieval.vectors import Vectors, embed
@@ -267,17 +267,20 @@ def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:
 def finds_text(finds: Sequence[Find], query: str, texts: Texts) -> str:
     """Return the matches as text for a person: a heading and a line for each, or that there are none."""
     if not finds:
-        return texts.recalled_none.format(words=preview(query))
+        return texts.say("recalled_none", words=preview(query))
     lines = [find_text(each, texts) for each in finds]
-    return "\n".join([texts.recalled_list, *lines])
+    return "\n".join([texts.say("recalled_list"), *lines])
 
 
 def find_text(find: Find, texts: Texts) -> str:
     """Return a match as one line for a person: its turn, speaker, first words and the reason."""
     role, _, name = speaker(find.message).partition(" ")
-    return texts.recalled_line.format(
+    return texts.say(
+        "recalled_line",
         turn=find.turn,
-        speaker=" ".join([texts.speakers.get(role, role), name]).rstrip(),
+        speaker=" ".join([texts.table("speakers").get(role, role), name]).rstrip(),
         words=preview(words_of(find.message, texts), QUOTED_CHARS),
-        why=texts.recall_reasons[find.reason.why].format(words=", ".join(find.reason.words)),
+        why=texts.table("recall_reasons")[find.reason.why].format(
+            words=", ".join(find.reason.words)
+        ),
     )

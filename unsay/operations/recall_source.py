@@ -13,7 +13,7 @@ from unsay.errors import DatabaseCorruptError
 from unsay.history.recall_cache import MEMORIES, CachedPage, Memory
 from unsay.messages.annotations import annotate, answers_by_turn, is_irrelevant, spoken
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, text_of
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import LACKING, is_quoting
 from unsay.retrieval.terms import TEXT_LIMIT
 from unsay.runtime import Scope

@@ -56,7 +56,7 @@ def add_note(
     added = Note(
         node=node,
         event=event,
-        description=texts.history.get(described, event),
+        description=texts.table("history").get(described, event),
         turn=number,
         score=score,
         topic=state.get("current_topic", ""),

@@ -18,8 +18,7 @@ from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.history.parts import without_repeats
 from unsay.messages.annotations import answers_by_turn, in_turns, turn_numbers
 from unsay.operations.forget import apply, bounded, move_pins, step_message_ids
-from unsay.prompts.base import StepChange
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import StepChange, Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.items import thread_namespace
@@ -336,6 +335,6 @@ def step_notice(texts: Texts, change: StepChange, *, undone: bool) -> str:
     if not change.repeatable:
         return changes
     if not undone:
-        return texts.redone.format(changes=changes)
+        return texts.say("redone", changes=changes)
     removes = change.what in _REMOVALS or (change.removed and not change.restored)
-    return (texts.undone if removes else texts.undone_restored).format(changes=changes)
+    return texts.say("undone" if removes else "undone_restored", changes=changes)

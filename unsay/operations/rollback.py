@@ -41,7 +41,7 @@ from unsay.operations.reversal import (
     swap,
     swap_checkpoints,
 )
-from unsay.prompts.fields import Texts
+from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of
 from unsay.storage.items import get_item
@@ -372,17 +372,17 @@ def place_name(state: State, base: str | None, texts: Texts) -> str:
     An answer is named by its question, which a person remembers. Other messages are quoted.
     """
     if base is None:
-        return texts.at_start
+        return texts.say("at_start")
     for checkpoint in state.get("checkpoints", []):
         if checkpoint["message_id"] == base:
-            return texts.at_checkpoint.format(name=checkpoint["name"] or checkpoint["id"])
+            return texts.say("at_checkpoint", name=checkpoint["name"] or checkpoint["id"])
     upto = [*takewhile(lambda m: m.id != base, state["messages"])]
     message = next(iter(state["messages"][len(upto) :]), None)
     question = next((m for m in reversed(upto) if is_question(m)), None)
     if message is None or message.type == "human" or question is None:
         words = text_of(message) if message else ""
-        return texts.at_message.format(words=preview(words, 40))
-    return texts.at_answer.format(words=preview(without_files(text_of(question)), 40))
+        return texts.say("at_message", words=preview(words, 40))
+    return texts.say("at_answer", words=preview(without_files(text_of(question)), 40))
 
 
 def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from unsay.llm.call import AGENT
 from unsay.llm.usage_account import account_of_thread, spent_outside
 from unsay.messages.content import cells_of
 from unsay.operations.rollback import readable_branches
-from unsay.prompts.fields import Texts, by_language
+from unsay.prompts.catalogue import Texts, by_language
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.pricing import MICROS, Amount, Tally, merged
@@ -160,7 +160,7 @@ def brief_text(totals: Usage, texts: Texts) -> str:
         (_spent_head(spent, texts), paid),
     ]
     return "\n".join(
-        " · ".join([head, *(f"{texts.tokens_names[k]} {v:,}" for k, v in parts if v)])
+        " · ".join([head, *(f"{texts.table('tokens_names')[k]} {v:,}" for k, v in parts if v)])
         for head, parts in lines
     )
 
@@ -169,7 +169,7 @@ def window_text(window: CallContext | None, texts: Texts) -> str:
     """Format a call's context: its size, then a table of its parts; `None` gives a text for unknown."""
     whole = 0 if window is None else window.window or sum(window.parts.values())
     rows = [
-        (texts.tokens_names[part], f"{tokens:,}", percent(tokens, whole, texts))
+        (texts.table("tokens_names")[part], f"{tokens:,}", percent(tokens, whole, texts))
         for part, tokens in _parts(window)
     ]
     return "\n".join(filter(None, (window_head(window, texts), _table(rows))))
@@ -178,17 +178,18 @@ def window_text(window: CallContext | None, texts: Texts) -> str:
 def window_head(window: CallContext | None, texts: Texts) -> str:
     """Format the size of a call's context; `None` gives a text that says it is unknown."""
     if window is None:
-        return texts.tokens_unknown
+        return texts.say("tokens_unknown")
     used = sum(window.parts.values())
     if not window.window:
-        return texts.tokens_used.format(used=f"{used:,}")
+        return texts.say("tokens_used", used=f"{used:,}")
     share = percent(used, window.window, texts)
-    return texts.tokens_window.format(used=f"{used:,}", window=f"{window.window:,}", share=share)
+    return texts.say("tokens_window", used=f"{used:,}", window=f"{window.window:,}", share=share)
 
 
 def _spent_head(spent: Spent, texts: Texts) -> str:
-    template = texts.tokens_spent if spent.is_whole else texts.tokens_least
-    return template.format(total=f"{spent.total.total:,}") + _cost(spent.total, texts)
+    total = f"{spent.total.total:,}"
+    head = texts.say("tokens_spent" if spent.is_whole else "tokens_least", total=total)
+    return head + _cost(spent.total, texts)
 
 
 def percent(part: int, whole: int, texts: Texts) -> str:
@@ -203,12 +204,13 @@ def _spent_text(spent: Spent, texts: Texts) -> str:
     for name in PURPOSES:
         tokens: Tokens = getattr(spent, name)
         if tokens.total or name == PURPOSES[0]:
-            flow = texts.tokens_flow.format(
+            flow = texts.say(
+                "tokens_flow",
                 input=f"{tokens.input:,}",
                 cached=percent(tokens.cached, tokens.input, texts),
                 output=f"{tokens.output:,}",
             )
-            label = texts.tokens_names[name]
+            label = texts.table("tokens_names")[name]
             rows.append((label, f"{tokens.total:,}", flow + _cost(tokens, texts)))
     return f"{_spent_head(spent, texts)}\n{_table(rows)}"
 
@@ -218,7 +220,7 @@ def _parts(window: CallContext | None) -> list[tuple[str, int]]:
 
 
 def _cost(tokens: Tokens, texts: Texts) -> str:
-    return texts.tokens_cost.format(cost=f"{tokens.cost:.4f}") if tokens.micros else ""
+    return texts.say("tokens_cost", cost=f"{tokens.cost:.4f}") if tokens.micros else ""
 
 
 def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
@@ -226,12 +228,12 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
     if gauge.unit == "micros":
         used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
     share = percent(gauge.used, gauge.limit, texts)
-    text = texts.tokens_budget.format(used=used, limit=limit, share=share)
+    text = texts.say("tokens_budget", used=used, limit=limit, share=share)
     if gauge.since is not None:
-        text += texts.tokens_since.format(since=gauge.since[:16].replace("T", " "))
+        text += texts.say("tokens_since", since=gauge.since[:16].replace("T", " "))
     elif not gauge.used:
-        text += texts.tokens_not_yet
-    return texts.tokens_names[gauge.layer], text
+        text += texts.say("tokens_not_yet")
+    return texts.table("tokens_names")[gauge.layer], text
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

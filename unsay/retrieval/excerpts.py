@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from unsay.context.tool_results import truncate, words_of
 from unsay.messages.annotations import annotate, annotation_of, is_document
 from unsay.messages.content import calls_of, text_of
+from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.prompts.fields import Texts
 
 # Id of the message in a context that quotes the recalled messages.
 RECALLED_ID = "unsay-recalled"
@@ -21,7 +21,7 @@ _TAG = "recalled"
 
 def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
     """Return a user message that quotes others as fenced data; it goes before the question."""
-    content = f"{texts.recalled_heading}\n{quotes(messages, texts)}"
+    content = f"{texts.say('recalled_heading')}\n{quotes(messages, texts)}"
     return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
 
 
