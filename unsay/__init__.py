@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from unsay.context.summarizing import Summarizing as Summarizing
     from unsay.context.three_stage import ThreeStage as ThreeStage
     from unsay.context.topics import TopicScoped as TopicScoped
+    from unsay.conversation.async_conversation import AsyncConversation as AsyncConversation
+    from unsay.conversation.async_registry import AsyncRegistry as AsyncRegistry
     from unsay.conversation.branching import Branch as Branch
     from unsay.conversation.branching import Diff as Diff
-    from unsay.conversation.conversation import AsyncConversation as AsyncConversation
-    from unsay.conversation.conversation import AsyncRegistry as AsyncRegistry
     from unsay.conversation.conversation import Conversation as Conversation
-    from unsay.conversation.conversation import Registry as Registry
     from unsay.conversation.judgements import Bisection as Bisection
     from unsay.conversation.judgements import JudgedTurn as JudgedTurn
     from unsay.conversation.model_calls import Replay as Replay
     from unsay.conversation.model_calls import TurnCalls as TurnCalls
+    from unsay.conversation.registry import Registry as Registry
     from unsay.conversation.results import Event as Event
     from unsay.conversation.results import Preview as Preview
     from unsay.conversation.results import Reply as Reply
@@ -57,7 +57,10 @@ if TYPE_CHECKING:
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
     "conversation.branching": "Branch Diff",
-    "conversation.conversation": "AsyncConversation AsyncRegistry Conversation Registry",
+    "conversation.async_conversation": "AsyncConversation",
+    "conversation.async_registry": "AsyncRegistry",
+    "conversation.conversation": "Conversation",
+    "conversation.registry": "Registry",
     "conversation.judgements": "Bisection JudgedTurn",
     "conversation.model_calls": "Replay TurnCalls",
     "conversation.results": "Event Preview Reply RollbackResult",

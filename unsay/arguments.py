@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial, wraps
 from types import UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
+from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, cast, get_args, get_origin
 
 from typing_extensions import is_typeddict
 
@@ -221,8 +221,8 @@ def checked(
 ) -> Callable[P, T]:
     """Decorate a method: calls with wrong names or types of arguments raise `error`.
 
-    The call itself raises it, also for an async method or a generator. The options are those of
-    `check_call`.
+    The call of a generator raises it; an async method raises it when it is awaited. The options are
+    those of `check_call`.
     """
 
     @wraps(function)
@@ -230,7 +230,11 @@ def checked(
         check_call(function, args[bound:], kwargs, label=label, bound=bound, error=error)
         return function(*args, **kwargs)
 
-    return checking
+    @wraps(function)
+    async def awaiting(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return await cast("Any", checking(*args, **kwargs))
+
+    return cast("Any", awaiting) if inspect.iscoroutinefunction(function) else checking
 
 
 def fits(value: Any, annotation: Any) -> bool:

@@ -19,7 +19,7 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
 from tests.unit.events_kit import as_stored
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     InputError,
     MessageTooLongError,

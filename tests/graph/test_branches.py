@@ -18,7 +18,7 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import checked
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import (
     ConflictError,

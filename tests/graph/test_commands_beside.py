@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
-from unsay.conversation.conversation import Conversation, Registry
+from unsay import Conversation, Registry
 from unsay.errors import ConflictError, ModelError, UnknownThreadError
 from unsay.messages.annotations import is_notice, spoken
 from unsay.messages.content import text_of

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 
 from tests.graph.kit import GOOD, Numbered, said, scores
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     AmbiguousCheckpointError,
     CheckpointExistsError,

@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, last_text, make, say, transcript
-from unsay.conversation.conversation import Conversation, Registry
+from unsay import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries

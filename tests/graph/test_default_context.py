@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 
 from tests.tiers import sampled
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import ContextOverflowError
 from unsay.messages.content import text_of
 from unsay.messages.validation import validate

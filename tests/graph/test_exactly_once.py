@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import config, make, said, transcript
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import open_turn

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
     InputError,

@@ -10,8 +10,8 @@ from langchain_core.embeddings import Embeddings
 
 from tests.graph.kit import config
 from tests.graph.test_own_parts import QUESTIONS, AsyncDetector, AsyncStrategy, asked, graph_of
+from unsay import AsyncConversation, Conversation
 from unsay.context import Strategy
-from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError
 from unsay.graph import build_graph
 

@@ -18,7 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from tests.graph.back_kit import SHIFTS, Opening, state, words
 from tests.graph.kit import Numbered, config, said, scores
 from tests.tiers import sampled
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
     DatabaseCorruptError,

@@ -8,9 +8,9 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
+from unsay import AsyncConversation, Conversation
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
-from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
 from unsay.messages.content import text_of

@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from tests.graph.kit import Numbered, scores
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.transcript_replay import replay

@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
+from unsay import AsyncConversation, Conversation
 from unsay.context.reminders import Reminder
-from unsay.conversation.conversation import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError
 from unsay.events.transcript_replay import replay
 from unsay.settings import Context

@@ -12,7 +12,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.events_kit import as_stored
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
     ModelUnavailableError,

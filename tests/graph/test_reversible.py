@@ -13,8 +13,7 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
-from unsay import reversible
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import (
     ConfirmationNeededError,

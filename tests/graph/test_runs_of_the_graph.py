@@ -20,7 +20,7 @@ from langgraph.types import Command, interrupt
 from tests.children import run_child
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_hosts import events, streamed
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
 from unsay.history.runs import Run, children, list_runs

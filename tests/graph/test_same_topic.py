@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.graph.kit import Numbered, config, last_text, make, say
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import ConflictError, UnknownThreadError
 from unsay.testing import ScriptedDetector
 

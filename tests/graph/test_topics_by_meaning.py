@@ -8,7 +8,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from tests.graph.kit import Numbered, make, say
-from unsay.conversation.conversation import AsyncConversation
+from unsay import AsyncConversation
 from unsay.testing import ScriptedDetector
 
 LOCAL = {"judging": "off", "summaries": "local", "recall_tokens": 0}

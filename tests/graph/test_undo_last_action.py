@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
+from unsay import AsyncConversation, Conversation, Registry
 from unsay.cli.opened_thread import language_of_thread
-from unsay.conversation.conversation import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     InputError,
     SummarizationError,

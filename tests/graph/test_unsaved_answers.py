@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import ConflictError, InputError, StorageError
 from unsay.graph import build_graph
 from unsay.history.unsaved_answers import UnsavedAnswer, UnsavedAnswers

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, UnsayError
-from unsay.conversation.verbs import ConversationVerbs, RegistryVerbs, Verb
 from unsay.errors import ConfigurationError, InputError
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -54,9 +53,10 @@ RIGHT = {
 }
 
 
-def verbs(table: type) -> list[str]:
-    """Names of a table's verbs."""
-    return [name for name, verb in vars(table).items() if isinstance(verb, Verb)]
+def methods(cls: type) -> list[str]:
+    """Names of a class's public methods, except those that open and close it."""
+    found = inspect.getmembers(cls, inspect.isfunction)
+    return [name for name, _ in found if not name.startswith("_") and name != "close"]
 
 
 def calls(method: Any) -> Iterator[dict[str, Any]]:
@@ -79,7 +79,7 @@ def model() -> ScriptedChat:
     return ScriptedChat(default="Take the train to Kyoto.")
 
 
-@pytest.mark.parametrize("name", sorted({*verbs(ConversationVerbs), "stream"} - {"purge"}))
+@pytest.mark.parametrize("name", sorted({*methods(Conversation)} - {"purge"}))
 def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) -> None:
     """A wrong argument of any type raises an `UnsayError`, and an error changes nothing."""
     with Conversation.open(
@@ -91,7 +91,7 @@ def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) ->
             before = conversation.timeline(), conversation.messages(), conversation.pins()
             try:
                 result = getattr(conversation, name)(**arguments)
-                if name == "stream":
+                if name.startswith("stream"):
                     list(result)
             except UnsayError:
                 assert before == (
@@ -101,7 +101,7 @@ def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) ->
                 )
 
 
-@pytest.mark.parametrize("name", verbs(RegistryVerbs))
+@pytest.mark.parametrize("name", methods(Registry))
 def test_only_our_errors_leave_a_registry(name: str) -> None:
     """A registry refuses what it cannot use with an `UnsayError`."""
     with Registry.open(":memory:") as registry:
@@ -130,13 +130,13 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize("option", ["path_or_url", "thread", "context", "settings", "tools"])
-def test_only_our_errors_leave_open(option: str) -> None:
+@pytest.mark.parametrize("option", ["path", "thread", "context", "settings", "tools"])
+def test_only_our_errors_leave_the_constructor(option: str) -> None:
     """Options are checked before a database is opened."""
     for wrong in (value for value in WRONG if not isinstance(value, str)):
-        arguments: Any = {"path_or_url": ":memory:", option: wrong}
+        arguments: Any = {"path": ":memory:", option: wrong}
         with suppress(UnsayError):
-            Conversation.open(**arguments).close()
+            Conversation(**arguments).close()
 
 
 def test_impossible_overrides_are_refused_by_open(tmp_path: Path) -> None:
@@ -147,12 +147,12 @@ def test_impossible_overrides_are_refused_by_open(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_an_unknown_option_names_open_and_its_options() -> None:
+def test_an_unknown_option_names_the_class_and_its_options() -> None:
     """A misspelt option is refused with the nearest one and the list of all."""
     with pytest.raises(
-        InputError, match=r"^open: .* 'judg' \(did you mean 'judge'\?\).*summarizer"
+        InputError, match=r"^Conversation: .* 'judg' \(did you mean 'judge'\?\).*summarizer"
     ):
-        Conversation.open(":memory:", judg=None)  # type: ignore[call-arg]
+        Conversation(":memory:", judg=None)  # type: ignore[call-arg]
 
 
 def test_a_wrong_type_is_named_with_what_fits() -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.errors import ThreadBusyError
 from unsay.storage import writer_lock
 from unsay.testing import ScriptedChat, ScriptedJudge

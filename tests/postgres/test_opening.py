@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.postgres.conftest import Machine
-from unsay.conversation.conversation import Conversation, Registry
+from unsay import Conversation, Registry
 from unsay.errors import (
     ConfigurationError,
     DatabaseTooNewError,

@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.graph.kit import Numbered, said, scores
 from tests.postgres.conftest import TABLES, Machine, name_of
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
 from unsay.events.transcript_replay import replay

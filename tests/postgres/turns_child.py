@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any
 
-from unsay.conversation.conversation import AsyncConversation
+from unsay import AsyncConversation
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge

@@ -11,7 +11,7 @@ from langgraph.types import interrupt
 
 from tests.graph.kit import Numbered, said, scores
 from tests.storage.conftest import Opens
-from unsay.conversation.conversation import AsyncConversation, Conversation, Registry
+from unsay import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     BudgetExceededError,
     ConflictError,

@@ -148,7 +148,10 @@ def test_a_wrong_type_in_a_verb_is_our_error(
     }
     options = {} if issubclass(cls, Registry | AsyncRegistry) else {"model": ScriptedChat()}
     facade = cls.open(":memory:", **options)
-    with pytest.raises(InputError, match=f"{name}: {parameter.name} |no option '{parameter.name}'"):
+    label = cls.__name__ if name == "open" else name
+    with pytest.raises(
+        InputError, match=f"{label}: {parameter.name} |no option '{parameter.name}'"
+    ):
         used(getattr(facade, name)(**{**given, parameter.name: object()}))
     facade._database.close()
 
@@ -238,7 +241,7 @@ def opened() -> Conversation:
     [
         pytest.param(
             lambda: Conversation.open(":memory:", system_prompt="Be brief."),
-            r"open: 'system_prompt' is a setting: write settings={'system_prompt': …}",
+            r"Conversation: 'system_prompt' is a setting: write settings={'system_prompt': …}",
             id="a setting as an option",
         ),
         pytest.param(

@@ -1,27 +1,26 @@
-"""The public classes are made from tables of verbs: for a user they are like classes by hand."""
+"""The public classes: their methods, for a user, an editor and a type checker."""
 
 import inspect
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import jedi
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
-from unsay.conversation.verbs import ConversationVerbs, Opener, RegistryVerbs, Verb
 from unsay.errors import InputError
 
 ROOT = Path(__file__).parents[2]
+GENERATOR = runpy.run_path(str(ROOT / "docs" / "generate_async.py"))
 
 PAIRS = [
-    pytest.param(table, sync, on_loop, name, id=f"{sync.__name__}.{name}")
-    for table, sync, on_loop in (
-        (ConversationVerbs, Conversation, AsyncConversation),
-        (RegistryVerbs, Registry, AsyncRegistry),
-    )
-    for name, verb in vars(table).items()
-    if isinstance(verb, Verb | Opener)
+    pytest.param(sync, on_loop, name, id=f"{sync.__name__}.{name}")
+    for sync, on_loop in ((Conversation, AsyncConversation), (Registry, AsyncRegistry))
+    for name, member in inspect.getmembers(sync, inspect.isfunction)
+    if not name.startswith("_")
 ]
 
 CALLS = """
@@ -36,10 +35,13 @@ from unsay.types import Pin
 
 def blocking(conversation: Conversation, registry: Registry) -> None:
     assert_type(conversation.say("Hi", turn_id="a"), Reply)
+    assert_type(conversation.rollback(), RollbackResult)
     assert_type(conversation.rollback(turns=1), RollbackResult)
     assert_type(conversation.fork("a"), Conversation)
     assert_type(conversation.pins(), tuple[Pin, ...])
     assert_type(registry.sessions(status="active", limit=3), SessionPage)
+    assert_type(Conversation("a.db", thread="t"), Conversation)
+    assert_type(Conversation.open("a.db", thread="t"), Conversation)
     conversation.rollback(turn=1)  # type: ignore[call-arg]
     conversation.recall(3)  # type: ignore[arg-type]
 
@@ -53,26 +55,39 @@ async def on_loop(conversation: AsyncConversation, registry: AsyncRegistry) -> N
 """
 
 
-@pytest.mark.parametrize(("table", "sync", "on_loop", "name"), PAIRS)
-def test_both_classes_have_the_verb_with_its_parameters_and_documentation(
-    table: type, sync: type, on_loop: type, name: str
+@pytest.mark.parametrize("source", GENERATOR["SOURCES"])
+def test_the_classes_for_async_code_are_fresh(source: str) -> None:
+    """Each is what the generator writes from the class for scripts."""
+    path = GENERATOR["FOLDER"] / f"async_{source}.py"
+
+    assert GENERATOR["twin"](source) == path.read_text("utf-8"), "run python docs/generate_async.py"
+
+
+@pytest.mark.parametrize(("sync", "on_loop", "name"), PAIRS)
+def test_both_classes_have_the_method_with_its_parameters(
+    sync: type, on_loop: type, name: str
 ) -> None:
-    """A verb's signature and docstring are those of its steps, in both classes."""
-    verb: Any = vars(table)[name]
-    subject, *own = inspect.signature(verb.steps).parameters.values()
-    blocking, coroutine = vars(sync)[name], vars(on_loop)[name]
-    for method in (blocking, coroutine):
-        first, *parameters = inspect.signature(method).parameters.values()
-        assert ("self", own) == (first.name, parameters)
-        assert verb.steps.__doc__.splitlines()[0] == inspect.getdoc(method).splitlines()[0]
-        assert f"\n    {subject.name}: " not in inspect.getdoc(method)
-        assert inspect.getsource(verb.steps) == inspect.getsource(method)
-    assert (False, True) == tuple(map(inspect.iscoroutinefunction, (blocking, coroutine)))
-    assert f"{on_loop.__name__}.{name}" == coroutine.__qualname__
-    if isinstance(verb, Opener):
-        assert (sync, on_loop) == tuple(
-            inspect.signature(each).return_annotation for each in (blocking, coroutine)
-        )
+    """The method for async code has the same parameters, and is a coroutine unless it streams."""
+    blocking, coroutine = getattr(sync, name), getattr(on_loop, name)
+
+    assert inspect.signature(blocking).parameters == inspect.signature(coroutine).parameters
+    assert (False, not name.startswith("stream")) == tuple(
+        map(inspect.iscoroutinefunction, (blocking, coroutine))
+    )
+
+
+@pytest.mark.parametrize("name", ["Conversation", "AsyncConversation"])
+def test_an_editor_completes_the_methods_without_running_code(name: str) -> None:
+    """Jedi, which reads source code only, knows methods, results and parameters."""
+    code = f"from unsay import {name}\nconversation = {name}('a.db')\nconversation."
+    script = jedi.Script(code, project=jedi.Project(ROOT))
+    completed = {each.name for each in script.complete()}
+    (signature,) = jedi.Script(f"{code}rollback(", project=jedi.Project(ROOT)).get_signatures()
+
+    assert {"say", "rollback", "undo", "checkpoints", "thread_id", "close"} <= completed
+    assert ["to", "turns", "confirm"] == [
+        each.name for each in signature.params if each.name != "*"
+    ]
 
 
 @pytest.mark.full
@@ -87,5 +102,17 @@ def test_a_type_checker_knows_the_verbs_of_both_classes(tmp_path: Path) -> None:
 
 def test_a_wrong_argument_is_refused_before_anything_runs() -> None:
     """A parameter that the verb does not have is an `InputError` that names the known ones."""
-    with Conversation.open(":memory:") as conversation, pytest.raises(InputError, match="turn"):
+    with Conversation(":memory:") as conversation, pytest.raises(InputError, match="turn"):
         conversation.rollback(turn=1)  # type: ignore[call-arg]
+
+
+def test_a_class_of_ones_own_has_methods_of_its_own() -> None:
+    """A method of a subclass takes what its author wants, and `open` makes that class."""
+
+    class Own(Conversation):
+        def shout(self, text: int) -> Any:
+            return text
+
+    with Own.open(":memory:") as conversation:
+        assert "Hi" == conversation.shout("Hi")  # type: ignore[arg-type]
+        assert Own is type(conversation)

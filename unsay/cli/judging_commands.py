@@ -13,8 +13,9 @@ import click
 from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on_thread
 from unsay.cli.output import note, print_json, show, usage_error
 from unsay.cli.terminal import aligned
-from unsay.conversation.conversation import Conversation, Registry
+from unsay.conversation.conversation import Conversation
 from unsay.conversation.judgements import JudgedTurn
+from unsay.conversation.registry import Registry
 from unsay.errors import InputError
 from unsay.graph.builder import make_services
 from unsay.judging.calibration import (

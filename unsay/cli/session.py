@@ -15,7 +15,8 @@ from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
 from unsay.cli.opened_thread import existing_thread, language_of_thread
 from unsay.cli.paths import location
 from unsay.cli.screen import failures_on_screen
-from unsay.conversation.conversation import AsyncConversation, Conversation
+from unsay.conversation.async_conversation import AsyncConversation
+from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.effects import drive

@@ -30,15 +30,7 @@ from unsay.types import Event
 
 
 def events(thread: ThreadHandle) -> Steps[list[Event]]:
-    """Return the event log: everything that happened in the thread, oldest first, verified.
-
-    Each event is a dict, `unsay.types.Event`. `unsay.events.replay` rebuilds the transcript from
-    them, byte for byte.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        EventLogGapError: An event is missing or was changed.
-    """
+    """Return the event log: everything that happened in the thread, oldest first, verified."""
     state = yield from thread.known()
     stored = yield from read_events(*thread.address, state.get("event_log", EMPTY))
     return [*stored, *unlogged_events(state, thread.scope())]
@@ -51,24 +43,7 @@ def note(
     event_id: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Steps[bool]:
-    """Add a remark of the host to the event log; it is never sent to a model.
-
-    Args:
-        thread: The thread.
-        text: The remark.
-        event_id: An id of your own, so that a repeated call adds nothing; `None` makes one.
-        labels: Names and values that `events()` shows with the note.
-
-    Returns:
-        Whether the note is new; `False` if the log has it under this id already.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: The note is empty, or its id or a label cannot be stored.
-        EventConflictError: A different event has this id.
-        ConflictError: A turn was stopped or waits for a decision.
-        EventLogGapError: The id is known, and a part of the event log is missing or was changed.
-    """
+    """Add a remark of the host to the event log; it is never sent to a model."""
     if not text.strip():
         raise InputError("The note is empty; write something to find later")
     if event_id is not None:
@@ -93,37 +68,18 @@ def note(
 
 
 def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
-    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`.
-
-    Raises `InputError` if a filter is invalid. A thread without runs gives an empty page.
-    """
+    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`."""
     return (yield from list_runs(thread.store, thread_id=thread.thread_id, **filters))
 
 
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
-    """End the thread for good, and return its entry: it takes no new messages, and no run starts.
-
-    It can still be read, forked, labelled and rolled back. A thread that was ended already stays as it is.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        ConflictError: A turn was stopped or waits for a decision.
-    """
+    """End the thread for good, and return its entry: it takes no new messages, and no run starts."""
     yield from thread.settled()
     return (yield from threads.end(*thread.address, now=thread.scope().now()))
 
 
 def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
-    """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
-
-    Other labels stay. `undo` takes this back, unless a stopped turn waits. If the setting `commands`
-    limits what users may type, the labels are the host's, and `undo` does not change them. A thread
-    may have labels before its first message.
-
-    Raises:
-        InputError: A label cannot be stored.
-        UnknownThreadError: Nothing was stored in the thread yet, and no label is set.
-    """
+    """Set labels of the thread, to find it by, and return its entry; `None` removes a label."""
     session = yield from find_session(*thread.address)
     step = label_step({} if session is None else session.labels, labels)
     snapshot = yield from thread.snapshot()
@@ -139,33 +95,12 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
 
 
 def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread, and its words from the file's bytes; return how many rows of each kind.
-
-    It cannot be undone. A thread that does not exist gives zeros. Forks of the thread stay. In
-    Postgres, deleted bytes can remain until new rows overwrite them.
-
-    Raises:
-        DatabaseLockedError: Another process uses the file. It is not sure that anything was
-            deleted, rows or bytes: purge again.
-    """
+    """Delete the thread, and its words from the file's bytes; return how many rows of each kind."""
     return (yield from purge_thread(thread.database, thread.thread_id))
 
 
 def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
-    """Delete everything that unsay stored for a thread, and return how many rows, by kind.
-
-    Over a host's LangGraph store only its items are deleted; the host deletes the checkpoints. It
-    cannot be undone. A thread that does not exist gives zeros, and an interrupted purge can be
-    repeated.
-
-    Args:
-        place: The registry's database or store.
-        thread_id: The thread's id.
-
-    Raises:
-        ThreadBusyError: Another turn or verb is writing to the thread. Never over a host's store.
-        DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
-    """
+    """Delete everything that unsay stored for a thread, and return how many rows, by kind."""
     if isinstance(place, BaseStore):
         return (yield from purge_items(place, thread_id))
     steps = purge_thread(place, thread_id)
@@ -173,13 +108,7 @@ def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:
 
 
 def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
-    """Return the whole text of a tool's result, also if contexts show it cut or not at all.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownToolResultError: No result in the transcript has this tool call's id.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return the whole text of a tool's result, also if contexts show it cut or not at all."""
     state = yield from thread.whole()
     for message in reversed(state["messages"]):
         if isinstance(message, ToolMessage) and message.tool_call_id == tool_call_id:
@@ -191,24 +120,13 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
 
 
 def status(thread: ThreadHandle) -> Steps[Status]:
-    """Return the topic, the newest call's context (`window`) and the budgets, for a status line.
-
-    The topic is empty before the first question, and `window` is `None` until a model has answered;
-    an unknown thread raises no error.
-    Offloaded messages and branches are not loaded, so the work does not grow with the thread. If the
-    newest call was sent offloaded messages, `window.fits` is false; `tokens` and `context` tell it.
-    """
+    """Return the topic, the newest call's context (`window`) and the budgets, for a status line."""
     state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
     return (yield from status_of(state, thread.scope()))
 
 
 def tokens(thread: ThreadHandle) -> Steps[Usage]:
-    """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

@@ -155,25 +155,7 @@ def fork(
     turns: int | None = None,
     thread: str | None = None,
 ) -> Steps[ThreadHandle]:
-    """Start a thread in this database with a copy of this transcript; return its conversation.
-
-    Args:
-        handle: The thread.
-        at: The copy ends at this checkpoint: its name, its id or the beginning of its id. `None` is
-            the newest answer.
-        turns: End it N answered turns back instead of at a checkpoint.
-        thread: The new thread's id; `None` makes one.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        ConflictError: A thread has this id already.
-        InvalidNameError: The thread's id is not allowed.
-        UnknownCheckpointError: No checkpoint matches `at`.
-        AmbiguousCheckpointError: Several checkpoints match.
-        InputError: Both `at` and `turns` are given, or `turns` is under 1.
-        NothingToUndoError: The thread has fewer answered turns.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Start a thread in this database with a copy of this transcript; return its conversation."""
     thread_id = checked_id(thread)
     if RESERVED.fullmatch(thread_id):
         raise InvalidNameError(f"{thread!r} is reserved for branches and ids: choose another name")
@@ -211,11 +193,7 @@ def _begin(
 
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
-    """List the current branch, then the removed ones (newest first), then the forks.
-
-    A branch that was restored as a whole is left out. Raises `UnknownThreadError` without messages,
-    `DatabaseCorruptError` if an offloaded segment of the thread or of a fork is damaged.
-    """
+    """List the current branch, then the removed ones (newest first), then the forks."""
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
@@ -254,19 +232,7 @@ def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:
 
 
 def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
-    """Compare two branches: messages in common, messages and topics of one alone, scores, tokens.
-
-    Args:
-        handle: The thread.
-        a: `live`, a checkpoint's name or id, or the id of a branch or a thread.
-        b: The same.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: No branch, checkpoint or thread has this name.
-        ConflictError: Several branches or checkpoints match.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Compare two branches: messages in common, messages and topics of one alone, scores, tokens."""
     first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
     left, right = _side(a, first, second), _side(b, second, first)
     return Diff(common=left.messages - len(left.only), a=left, b=right)
@@ -316,24 +282,7 @@ def _with_branch(
 def restore(
     handle: ThreadHandle, what: str | None = None, *, confirm: Confirm | None = None
 ) -> Steps[RollbackResult]:
-    """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it.
-
-    Args:
-        handle: The thread.
-        what: A branch's id: its messages return, and what is in their place becomes a branch. The
-            id of a message of a branch: it returns to its place, everything else stays. A topic's
-            id or label: contexts hold its words until the topic changes. An id of `forgotten()`, or
-            of a forgotten message or topic: contexts hold it again; of several messages only this
-            one, with its tool calls and results, but a topic as a whole. `None`: the newest branch that is not only drafts.
-        confirm: As for `rollback`.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: No branch, topic or message has this id, or there is no branch.
-        ConflictError: It is there already, its place was removed, several match, a tool asks first
-            and `confirm` is not given, or a turn was stopped or waits for a decision.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it."""
     state = yield from handle.settled()
     scope = handle.scope(confirm)
     removed = yield from find_removed(state, scope, what)
@@ -346,21 +295,7 @@ def restore(
 
 
 def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[RollbackResult]:
-    """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them.
-
-    Args:
-        handle: The thread.
-        message_ids: In the order wanted; the last must be an answer. What belongs to a message is
-            added: to a tool call its results, to a question its documents.
-        from_: A branch's id or the beginning of it, `branch-…`; else the id of a thread.
-
-    Raises:
-        UnknownBranchError: No branch has this id, or a message is not in the branch or thread.
-        UnknownThreadError: No thread has the id `from_`, or one of the two has no messages yet.
-        InputError: There are no messages, or they do not end in an answer.
-        ConflictError: A turn was stopped, a decision is pending, or several branches match.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them."""
     state = yield from handle.settled()
     messages: list[AnyMessage] = []
     if message_ids:

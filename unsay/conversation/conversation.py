@@ -1,124 +1,110 @@
-"""The conversation: one thread of one database, for scripts, notebooks and async code."""
+"""The conversation: one thread of one database, for scripts and notebooks."""
 
-import asyncio
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
-from contextlib import aclosing, closing
-from functools import partial
-from typing import Any, Self, TypeVar, Unpack
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Self
 
-from langgraph.store.base import BaseStore
+from langchain_core.messages import AnyMessage
 
-from unsay.arguments import checked
-from unsay.conversation.results import Event, Reply, event_of, reply_event
+from unsay.context.plan import Omission
+from unsay.conversation import (
+    asking_again,
+    audit,
+    branching,
+    memory,
+    model_calls,
+    navigation,
+    timeline,
+    turn_lifecycle,
+)
+from unsay.conversation.branching import LIVE, Branch, Diff
+from unsay.conversation.facade import checks_arguments
+from unsay.conversation.model_calls import Replay, TurnCalls
+from unsay.conversation.results import Event, Preview, Reply, RollbackResult
+from unsay.conversation.side_verbs import SideVerbs
+from unsay.conversation.streaming import streamed
 from unsay.conversation.svg import mimebundle
-from unsay.conversation.thread import ThreadHandle, checked_id
-from unsay.conversation.timeline import timeline_of
-from unsay.conversation.turn_lifecycle import close_turn, open_resumed, open_turn
-from unsay.conversation.verbs import Blocking, ConversationVerbs, OnLoop, RegistryVerbs
-from unsay.effects import Steps, adrive, drive
+from unsay.conversation.thread import Confirm, ThreadHandle
+from unsay.conversation.timeline import Timeline, timeline_of
+from unsay.effects import drive
 from unsay.errors import UnknownThreadError
-from unsay.graph.builder import GraphOptions, compile_graph, make_services
-from unsay.graph.compiled import HostGraph, Trusted
 from unsay.model_factory import ModelLike
-from unsay.settings import Context
-from unsay.storage.base import Database, translated
-from unsay.storage.sqlite import open_database
-from unsay.storage.writer_lock import reading
-
-T = TypeVar("T")
+from unsay.operations.recall import Find
+from unsay.operations.usage_report import Usage
+from unsay.types import Checkpoint, Forgotten
 
 
-class _Opened:
-    """What `Conversation` and `AsyncConversation` share: their thread, and how they are opened.
-
-    `opened` is the database if `open` opened it; `None` if the caller or another conversation did.
-    """
-
-    def __init__(self, handle: ThreadHandle, opened: Database | None = None) -> None:
-        self._handle = handle
-        self._database = opened
-
-    @classmethod
-    @checked
-    def open(
-        cls,
-        path_or_url: str | os.PathLike[str] | Database,
-        *,
-        thread: str | None = None,
-        model: ModelLike | None = None,
-        title: ModelLike | None = None,
-        context: Context | None = None,
-        **options: Unpack[GraphOptions],
-    ) -> Self:
-        """Open a conversation in a file, which is created if there is none, or in Postgres.
-
-        Args:
-            path_or_url: A path, `sqlite:///path`, `:memory:`, an open database, or
-                `postgresql://user:password@host:port/name`, which needs the extra `postgres`.
-            thread: The thread's id, of 1 to 200 printable characters; `None` starts a new thread.
-            model: Answers, as in `build_graph`. Reading and rolling back need none.
-            title: A model that names new threads. `None` reads `UNSAY_TITLE_MODEL`; without it the
-                title is the first question's words.
-            context: Overrides settings for this conversation's runs.
-            **options: `judge`, `summarizer`, `tools`, `detector`, `reminders`, `strategy`,
-                `embeddings`, `prompts`, `settings` and `commands`, as in `build_graph`.
-
-        Raises:
-            StorageError: The file or the server cannot be used; the message says why.
-            ConfigurationError: A setting, an override, a tool, the strategy, the prompts or the URL
-                cannot be used. A missing model is an error of `say`, not of `open`.
-            MissingExtraError: The URL is a Postgres URL and the extra is not installed.
-            InvalidNameError: The thread's id is not allowed.
-            InputError: An option is unknown or has the wrong type.
-        """
-        thread_id = checked_id(thread)
-        services = make_services(model, title=title, **options)
-        services.settings.for_run(context)  # for its errors
-        shared = isinstance(path_or_url, Database)  # then the caller opened it, and closes it
-        database = path_or_url if isinstance(path_or_url, Database) else open_database(path_or_url)
-        graph = compile_graph(
-            services, deltas=True, checkpointer=database.saver, store=database.store
-        )
-        handle = ThreadHandle(
-            graph=graph, services=services, database=database, thread_id=thread_id, context=context
-        )
-        return cls(handle, None if shared else database)
-
-    def __repr__(self) -> str:
-        database = self._handle.database.path
-        return f"{type(self).__name__}(thread={self.thread_id!r}, database={database!r})"
-
-    @property
-    def thread_id(self) -> str:
-        """The id of this conversation's thread."""
-        return self._handle.thread_id
-
-    @property
-    def graph(self) -> HostGraph:
-        """The graph that `open` compiled, with this database's checkpointer and store."""
-        return self._handle.graph
-
-
-class Conversation(_Opened, ConversationVerbs, Blocking):
+@checks_arguments
+class Conversation(SideVerbs):
     """A conversation for scripts and notebooks.
 
     Verbs that need messages raise `UnknownThreadError` while the thread is empty. Every verb raises
-    `StorageError` if the database fails, and a verb that writes raises `ThreadBusyError` if another
-    writer has the thread for too long.
+    `StorageError` if the database fails or stored data is damaged, and a verb that writes raises
+    `ThreadBusyError` if another writer has the thread for too long.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
         >>> model = ScriptedChat(replies={"Capital of France?": "Paris."})
-        >>> handle = Conversation.open(":memory:", model=model, judge=ScriptedJudge())
-        >>> print(handle.say("Capital of France?"))
+        >>> conversation = Conversation(":memory:", model=model, judge=ScriptedJudge())
+        >>> print(conversation.say("Capital of France?"))
         Paris.
-        >>> handle.undo().turns
+        >>> conversation.undo().turns
         0
-        >>> handle.close()
+        >>> conversation.close()
     """
 
-    @checked
+    def say(
+        self,
+        text: str,
+        *,
+        documents: Sequence[str] = (),
+        images: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
+    ) -> Reply:
+        """Answer a message: judge each draft, and roll back those that fail.
+
+        If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person. With
+        `budget_mode="ask"` a used-up budget gives a `decision` as well. A message whose turn was
+        stopped by a crash or an error resumes that turn.
+
+        With a `turn_id` any process may send the same message several times: the transcript holds it
+        once, one answer is paid for, and every call returns that answer, even after a rollback
+        removed it. A command such as `/undo` runs once. To ask again, use a new id.
+
+        Args:
+            text: The user's message, or a slash command.
+            documents: Texts that a search found for the message. The last ten are
+                judged first, none with `judging="off"`; the model is not sent one that fails.
+            images: URLs of images, or images as `data:image/png;base64,…`.
+            turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
+                makes one, which the reply holds.
+            answer: The text that an error has in its attribute `answer`, because saving failed after
+                the model had answered. With the same `turn_id` it is saved, in this process or
+                another, and no model is called. In the process of the error it is not needed.
+
+        Raises:
+            InputError: The message cannot be answered; nothing was stored.
+            ConfigurationError: There is no model; the question is kept.
+            ModelError: The model failed; the question is kept.
+            StorageError: The database failed; what was stored before is intact. If the model had
+                answered, the error's `answer` is the text.
+            ConflictError: The thread waits for a decision, was ended, or is used by another writer
+                for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was used
+                for another text.
+        """
+        return drive(
+            self._handle.alone(
+                turn_lifecycle.say(
+                    self._handle,
+                    text,
+                    documents=documents,
+                    images=images,
+                    turn_id=turn_id,
+                    answer=answer,
+                )
+            )
+        )
+
     def stream(
         self,
         text: str,
@@ -130,67 +116,458 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
     ) -> Generator[Event, None, None]:
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
-        Nothing happens before the first event is read; then the thread is locked until the last.
-        Closing the generator early stops the turn, which `resume` can continue. With
-        `budget_mode="ask"`, the default, a used-up budget gives a reply that is a `decision`.
-
-        Args:
-            text: The user's message, or a slash command.
-            documents: Texts that a search found for the message. The last ten are
-                judged first, none with `judging="off"`; the model is not sent one that fails.
-            images: URLs of images, or images as `data:image/png;base64,…`.
-            turn_id: An id of 1 to 200 printable characters, so that the message may be sent again;
-                an answer that is already stored gives one event, the reply. `None` makes one.
-            answer: The text in the attribute `answer` of an error, as for `say`; with its `turn_id`.
-
-        Raises:
-            InputError: An argument has the wrong type: raised by the call. Or the message cannot be
-                answered: raised, as all other errors, when events are read. Nothing was stored.
-            ConfigurationError: There is no model; the question is kept.
-            ModelError: The model failed; the question is kept.
-            StorageError: The database failed; what was stored before is intact. If the model had
-                answered, the error's `answer` is the text.
-            ConflictError: The thread waits for a decision, was ended, or is used by another writer
-                for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was
-                used for another text.
+        The arguments are those of `say`, and so are the errors, which are raised when events are read;
+        only an `InputError` for an argument of the wrong type is raised by the call. Nothing happens
+        before the first event is read; then the thread is locked until the last. Closing the generator
+        early stops the turn, which `resume` can continue.
         """
-        return self._streamed(
-            lambda thread: open_turn(thread, text, documents, turn_id, answer, images), turn_id
+        return streamed(
+            self._handle,
+            lambda thread: turn_lifecycle.open_turn(
+                thread, text, documents, turn_id, answer, images
+            ),
+            turn_id,
         )
 
-    @checked
     def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
         """Resume a stopped turn, and stream its events; the last one is the reply.
 
         `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
         of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
         """
-        return self._streamed(partial(open_resumed, decision=decision))
+        return streamed(self._handle, lambda thread: turn_lifecycle.open_resumed(thread, decision))
 
-    def _streamed(
-        self, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
-    ) -> Generator[Event, None, None]:
-        handle = self._handle
-        hold = drive(handle.take())
-        try:
-            with translated(handle.database.path), reading(hold):
-                opened = drive(begin(handle))
-                if isinstance(opened, Reply):
-                    reply = opened
-                else:
-                    chunks: Any = handle.graph.stream(
-                        Trusted(opened), handle.config, **handle.streaming()
-                    )
-                    # A reader that leaves early stops the graph before the lock is released.
-                    with closing(chunks):
-                        for mode, chunk in chunks:
-                            if (event := event_of(mode, chunk)) is not None:
-                                yield event
-                    reply = drive(close_turn(handle, turn_id))
-        finally:
-            hold.release()
-        # After the release: a reader that stops at the reply must not keep the thread locked.
-        yield reply_event(reply)
+    def resume(self, decision: Any = None) -> Reply:
+        """Resume a turn that an error, a crash or a pending decision stopped, and return its reply.
+
+        Args:
+            decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; if a tool or an agent
+                of yours asks, the answer that it expects; if several calls ask, the answer to the one
+                that the reply shows, and the next reply shows the next. `None` resumes a turn that waits for none.
+                If the decision cannot be read, the reply asks for it again.
+
+        Raises:
+            NothingToResumeError: No turn was stopped; or a decision is given and none is awaited.
+            ConflictError: The turn waits for a decision and none is given, the thread was ended or is
+                used by another writer for too long, or a budget is used up.
+            InputError: The decision is a mapping with a key that is not text, or cannot be stored.
+            ConfigurationError: There is no model; the question is kept.
+            ModelError: The model failed; the question is kept.
+            StorageError: The database failed; what was stored before is intact.
+        """
+        return drive(self._handle.alone(turn_lifecycle.resume(self._handle, decision)))
+
+    def add(self, messages: Iterable[Any]) -> None:
+        """Add messages to the transcript without a model call.
+
+        A message with the id of one in the transcript replaces it, and a `RemoveMessage` removes
+        one. `undo` takes all of this back as one step. The next turn judges the answers among the
+        new messages, and rolls them back if they fail.
+
+        Args:
+            messages: Anything that LangChain reads as messages.
+
+        Raises:
+            InputError: LangChain cannot read them as messages, or a text cannot be stored.
+            ConflictError: The thread waits for a decision.
+            SessionEndedError: The thread was ended.
+        """
+        drive(self._handle.alone(self._handle.add(messages)))
+
+    def messages(self) -> list[AnyMessage]:
+        """Return the transcript: the whole current branch, oldest first; empty for a new thread.
+
+        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
+        """
+        return drive(self._handle.reading(ThreadHandle.transcript))
+
+    def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Make a checkpoint at the newest answer and return it; `undo` takes it back.
+
+        An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
+        32, old ones are removed.
+
+        Raises:
+            CheckpointExistsError: Another checkpoint has this name.
+            InvalidNameError: The name is not allowed.
+            UnknownCheckpointError: There is no answer yet.
+            ConflictError: A decision is pending, or too many checkpoints have names.
+        """
+        return drive(self._handle.alone(navigation.checkpoint(self._handle, name)))
+
+    def checkpoints(
+        self, *, limit: int | None = None, start_after: str | None = None
+    ) -> tuple[Checkpoint, ...]:
+        """List the checkpoints of the current branch, oldest first.
+
+        Args:
+            limit: How many to return at most; `None` returns all.
+            start_after: The list begins after this checkpoint: its name, its id or the beginning of its
+                id. `None` begins with the oldest.
+
+        Raises:
+            InputError: `limit` is negative.
+            UnknownCheckpointError: No checkpoint matches `start_after`.
+            AmbiguousCheckpointError: Several checkpoints match it.
+        """
+        return drive(
+            self._handle.reading(navigation.checkpoints, limit=limit, start_after=start_after)
+        )
+
+    def rollback(
+        self, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
+    ) -> RollbackResult:
+        """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
+
+        The tool calls among the removed messages are undone, as their tools declare.
+
+        Args:
+            to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
+                before the last message, but none at a tool step within a turn, or without one the start
+                of the last turn. A question that has no answer counts as a turn here.
+            turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
+                question after them, go too.
+            confirm: Decides whether a tool call is undone, for tools that ask first. After a no the
+                call stays in effect, and the rollback goes on.
+
+        Raises:
+            UnknownCheckpointError: No checkpoint matches.
+            AmbiguousCheckpointError: Several checkpoints match.
+            InputError: Both `to` and `turns` are given, or `turns` is under 1.
+            NothingToUndoError: The thread has fewer answered turns, or no message is left in it.
+            ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
+                nothing was changed.
+        """
+        return drive(
+            self._handle.alone(navigation.rollback(self._handle, to, turns=turns, confirm=confirm))
+        )
+
+    def preview(self, to: str | None = None, *, turns: int | None = None) -> Preview:
+        """Return what `rollback` with the same arguments would remove; nothing is written.
+
+        Raises:
+            UnknownCheckpointError: No checkpoint matches.
+            AmbiguousCheckpointError: Several checkpoints match.
+            InputError: Both `to` and `turns` are given, or `turns` is under 1.
+            NothingToUndoError: The thread has fewer answered turns, or no message.
+        """
+        return drive(self._handle.reading(navigation.preview, to, turns=turns))
+
+    def undo(self, *, confirm: Confirm | None = None) -> RollbackResult:
+        """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
+
+        A turn that was stopped counts as the newest step. `confirm` decides about tools that ask before
+        they are undone. `redo` makes the step again, except a question without an answer.
+
+        Raises:
+            NothingToUndoError: No step is left.
+            ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
+                `confirm` is not given; nothing was changed.
+        """
+        return drive(self._handle.alone(navigation.undo(self._handle, confirm=confirm)))
+
+    def redo(self, *, confirm: Confirm | None = None) -> RollbackResult:
+        """Redo the step that was undone last; the same messages return, but no tool call is made again.
+
+        If the step removed messages, their tool calls are compensated once more where needed;
+        `confirm` decides about tools that ask first.
+
+        Raises:
+            NothingToRedoError: Nothing was undone, a new message or another step (such as a pin or a
+                checkpoint) came after it, or what was undone is a question without an answer.
+            ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
+                `confirm` is not given; nothing was changed.
+        """
+        return drive(self._handle.alone(navigation.redo(self._handle, confirm=confirm)))
+
+    def retry(self) -> Reply:
+        """Answer the last question again; `undo` restores the old answer.
+
+        A turn that an error or a crash stopped is resumed instead.
+
+        Raises:
+            NothingToUndoError: The thread has no question.
+            InputError: The question is empty or longer than the settings allow now.
+            ConfigurationError: There is no model; the question is kept.
+            ModelError: The model failed; the question is kept.
+            StorageError: The database failed; what was stored before is intact.
+            ConflictError: The thread waits for a decision, was ended, or is used by another writer for
+                too long; or a budget is used up.
+        """
+        return drive(self._handle.alone(asking_again.retry(self._handle)))
+
+    def edit(self, turn: int, text: str) -> Reply:
+        """Replace the question of an earlier turn, answer it, and remove all later turns.
+
+        The old question and all that followed are kept as a branch; `undo` puts them back.
+
+        Args:
+            turn: The turn's number, from 1.
+            text: The new question; the turn's documents, and images beside the text, stay.
+
+        Raises:
+            UnknownTurnError: No answered turn has this number.
+            InputError: The text is empty or too long, or the turn has no question.
+            ConfigurationError: There is no model; the new question is kept.
+            ModelError: The model failed; the new question is kept, and `resume` asks it again.
+            StorageError: The database failed; what was stored before is intact.
+            ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget
+                is used up.
+        """
+        return drive(self._handle.alone(asking_again.edit(self._handle, turn, text)))
+
+    def remove(self, turn: int, *, confirm: Confirm | None = None) -> RollbackResult:
+        """Take one turn out, undo its tool calls, and keep the later turns; `undo` puts the turn back.
+
+        Args:
+            turn: The turn's number, from 1; the later turns get new numbers.
+            confirm: As for `rollback`.
+
+        Raises:
+            UnknownTurnError: No answered turn has this number.
+            InputError: A later message needs one of the turn, as a tool's result needs its call.
+            ConflictError: A turn was stopped or waits for a decision, or a tool asks first and
+                `confirm` is not given; nothing was changed.
+        """
+        return drive(self._handle.alone(navigation.remove(self._handle, turn, confirm=confirm)))
+
+    def restore(self, what: str | None = None, *, confirm: Confirm | None = None) -> RollbackResult:
+        """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it.
+
+        Args:
+            what: A branch's id: its messages return, and what is in their place becomes a branch. The
+                id of a message of a branch: it returns to its place, everything else stays. A topic's
+                id or label: contexts hold its words until the topic changes. An id of `forgotten()`, or
+                of a forgotten message or topic: contexts hold it again; of several messages only this
+                one, with its tool calls and results, but a topic as a whole. `None`: the newest branch that is not only drafts.
+            confirm: As for `rollback`.
+
+        Raises:
+            UnknownBranchError: No branch, topic or message has this id, or there is no branch.
+            ConflictError: It is there already, its place was removed, several match, a tool asks first
+                and `confirm` is not given, or a turn was stopped or waits for a decision.
+        """
+        return drive(self._handle.alone(branching.restore(self._handle, what, confirm=confirm)))
+
+    def branches(self) -> tuple[Branch, ...]:
+        """List the current branch, then the removed ones (newest first), then the forks.
+
+        A branch that was restored as a whole is left out. Raises `UnknownThreadError` without messages,
+        `DatabaseCorruptError` if an offloaded segment of the thread or of a fork is damaged.
+        """
+        return drive(self._handle.reading(branching.branches))
+
+    def diff(self, a: str, b: str = LIVE) -> Diff:
+        """Compare two branches: messages in common, messages and topics of one alone, scores, tokens.
+
+        Args:
+            a: `live`, a checkpoint's name or id, or the id of a branch or a thread.
+            b: The same.
+
+        Raises:
+            UnknownBranchError: No branch, checkpoint or thread has this name.
+            ConflictError: Several branches or checkpoints match.
+        """
+        return drive(self._handle.reading(branching.diff, a, b))
+
+    def pick(self, message_ids: Sequence[str], from_: str) -> RollbackResult:
+        """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them.
+
+        Args:
+            message_ids: In the order wanted; the last must be an answer. What belongs to a message is
+                added: to a tool call its results, to a question its documents.
+            from_: A branch's id or the beginning of it, `branch-…`; else the id of a thread.
+
+        Raises:
+            UnknownBranchError: No branch has this id, or a message is not in the branch or thread.
+            UnknownThreadError: No thread has the id `from_`, or one of the two has no messages yet.
+            InputError: There are no messages, or they do not end in an answer.
+            ConflictError: A turn was stopped, a decision is pending, or several branches match.
+        """
+        return drive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
+
+    def fork(
+        self, at: str | None = None, *, turns: int | None = None, thread: str | None = None
+    ) -> Self:
+        """Start a thread in this database with a copy of this transcript; return its conversation.
+
+        Args:
+            at: The copy ends at this checkpoint: its name, its id or the beginning of its id. `None` is
+                the newest answer.
+            turns: End it N answered turns back instead of at a checkpoint.
+            thread: The new thread's id; `None` makes one.
+
+        Raises:
+            ConflictError: A thread has this id already.
+            InvalidNameError: The thread's id is not allowed.
+            UnknownCheckpointError: No checkpoint matches `at`.
+            AmbiguousCheckpointError: Several checkpoints match.
+            InputError: Both `at` and `turns` are given, or `turns` is under 1.
+            NothingToUndoError: The thread has fewer answered turns.
+        """
+        return self._of(drive(branching.fork(self._handle, at, turns=turns, thread=thread)))
+
+    def forget(
+        self,
+        what: str | None = None,
+        through: str | None = None,
+        *,
+        turns: str | int | None = None,
+        reason: str = "",
+    ) -> Forgotten:
+        """Forget messages: never send them to a model again; the transcript keeps them.
+
+        Contexts, recall, topic detection and the summaries of other topics leave them out, and tool
+        calls go together with their results. Pins on them are removed. Summaries that include them are
+        written again; a summarizer that fails raises no error. `restore` or `undo` makes them visible again.
+
+        Args:
+            what: A message's id, or a topic's id or label: all messages of the topic until now. Later
+                messages on the same subject are a new topic.
+            through: Id of the last message of a span that begins at the message `what`.
+            turns: A turn's number, or a range such as `"3-5"`, instead of `what`.
+            reason: In your words, for the list of what is forgotten.
+
+        Returns:
+            The new entry in that list; `restore` takes its `id`.
+
+        Raises:
+            UnknownBranchError: No message or topic has this id or label.
+            UnknownTurnError: No answered turn has this number.
+            InputError: The question that waits for its answer is meant, `turns` is not a number or a
+                range, or not exactly one of `what` and `turns` is given.
+            ConflictError: It is forgotten already, a turn was stopped or waits for a decision, a label
+                is ambiguous, or 64 things or 1,000 messages are forgotten already.
+        """
+        return drive(
+            self._handle.alone(
+                memory.forget(self._handle, what, through, turns=turns, reason=reason)
+            )
+        )
+
+    def forgotten(self) -> tuple[Forgotten, ...]:
+        """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
+        return drive(self._handle.reading(memory.forgotten))
+
+    def compact(self, up_to: int | str | None = None) -> Omission:
+        """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
+
+        The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
+        configured one; with `summaries="local"`, or without a model, the summary is made without one.
+
+        Args:
+            up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
+
+        Returns:
+            The messages that the summary replaces, and the summary.
+
+        Raises:
+            UnknownTurnError: No answered turn in the state has this number.
+            UnknownCheckpointError: No checkpoint matches.
+            AmbiguousCheckpointError: Several checkpoints match.
+            InputError: The context has no message up to there that a summary could replace.
+            SummarizationError: The summarizer failed, or its summary is longer than the messages.
+            ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
+            ConflictError: A turn was stopped and waits, or a decision is pending.
+        """
+        return drive(self._handle.alone(memory.compact(self._handle, up_to)))
+
+    def recall(self, words: str) -> tuple[Find, ...]:
+        """Search earlier messages and add the matches to the next question's context.
+
+        Args:
+            words: What to search for; with `embeddings`, also what means the same.
+
+        Returns:
+            At most 20 messages in the transcript's order, each with its turn's number and why it
+            matched; empty if nothing matches.
+
+        Raises:
+            InputError: The text is empty.
+            ConflictError: A decision is pending.
+        """
+        return drive(self._handle.alone(memory.recall(self._handle, words)))
+
+    def same_topic(self) -> str:
+        """Say that the topic did not change, and return the label of the topic that goes on.
+
+        The newest topic is joined to the one before, so that contexts include the messages of both
+        again. `undo` separates them. `retry` answers the last question again with these messages.
+
+        Raises:
+            ConflictError: The conversation has only one topic, the topic before is forgotten, or a
+                decision is pending.
+        """
+        return drive(self._handle.alone(memory.same_topic(self._handle)))
+
+    def timeline(self) -> Timeline:
+        """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics.
+
+        It prints as a tree. The messages themselves, with tool calls and results, are `messages()`.
+        A damaged branch or stored tool call is left out, with a warning in the log.
+        """
+        return drive(self._handle.reading(timeline.timeline))
+
+    def context(self, turn: int | None = None, *, attempt: int | None = None) -> TurnCalls:
+        """Return what the model was sent in a turn, call by call, rejected drafts included.
+
+        Args:
+            turn: The turn's number, from 1; `None` is the last turn.
+            attempt: Only the calls of this attempt, from 1; `None` is all.
+
+        Raises:
+            UnknownTurnError: No turn has this number.
+            UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
+                or an older version answered.
+            StorageError: The database failed, or stored data is missing or damaged, also what is kept
+                of a call.
+        """
+        return drive(self._handle.reading(model_calls.context, turn, attempt=attempt))
+
+    def replay(
+        self,
+        *,
+        turn: int | None = None,
+        run_id: str | None = None,
+        attempt: int | None = None,
+        model: ModelLike | None = None,
+    ) -> Replay:
+        """Return what a turn's model was sent, and with `model` what another model answers to the same.
+
+        The request of an attempt that failed is stored; that of an attempt that succeeded is planned
+        again. A stored request must fit all of `turn`, `run_id` and `attempt` that are given.
+
+        Args:
+            turn: The turn's number; `None` is the newest attempt that failed, or the last turn if none
+                failed.
+            run_id: Of the failed attempt; `None` is any.
+            attempt: Of the failed attempt, from 1; `None` is the newest.
+            model: Receives the same request; `None` asks none. The transcript is not changed, and an
+                error of the model is in the result.
+
+        Raises:
+            UnknownRunError: No failed attempt matches.
+            UnknownTurnError: No turn has this number.
+            ConfigurationError: `model` is not a model, or it is a name without a key.
+            TranscriptError: A provider would refuse the request that was planned again.
+        """
+        return drive(
+            self._handle.reading(
+                model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
+            )
+        )
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """Return the whole text of a tool's result, also if contexts show it cut or not at all.
+
+        Raises:
+            UnknownToolResultError: No result in the transcript has this tool call's id.
+        """
+        return drive(self._handle.reading(audit.tool_result, tool_call_id))
+
+    def tokens(self) -> Usage:
+        """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
+        return drive(self._handle.reading(audit.tokens))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return scores and tree for a notebook, as a picture and as text; a new thread gives a hint.
@@ -202,156 +579,3 @@ class Conversation(_Opened, ConversationVerbs, Blocking):
             return mimebundle(self.timeline())
         except UnknownThreadError:
             return mimebundle(timeline_of(self._handle, {}))
-
-
-class AsyncConversation(_Opened, ConversationVerbs, OnLoop):
-    """The same conversation for async code; every verb has the same parameters and result.
-
-    Example:
-        >>> import asyncio
-        >>> from unsay.testing import ScriptedChat, ScriptedJudge
-        >>> async def main() -> str:
-        ...     model = ScriptedChat(default="Hello!")
-        ...     async with AsyncConversation.open(
-        ...         ":memory:", model=model, judge=ScriptedJudge()
-        ...     ) as conversation:
-        ...         return (await conversation.say("Hi there")).text
-        >>> asyncio.run(main())
-        'Hello!'
-    """
-
-    @checked
-    def stream(
-        self,
-        text: str,
-        *,
-        documents: Sequence[str] = (),
-        images: Sequence[str] = (),
-        turn_id: str | None = None,
-        answer: str | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """Stream a turn's events; the last one is the reply.
-
-        The arguments and errors are those of `Conversation.stream`. Nothing happens before the first
-        event is read; closing the generator early stops the turn, which `resume` can continue.
-        """
-        return self._streamed(
-            lambda thread: open_turn(thread, text, documents, turn_id, answer, images), turn_id
-        )
-
-    @checked
-    def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
-        """Resume a stopped turn, and stream its events; the last one is the reply.
-
-        `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
-        of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
-        """
-        return self._streamed(partial(open_resumed, decision=decision))
-
-    async def _streamed(
-        self, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
-    ) -> AsyncGenerator[Event, None]:
-        handle = self._handle
-        hold = await adrive(handle.take())
-        try:
-            with translated(handle.database.path):
-                opened = await adrive(begin(handle))
-                if isinstance(opened, Reply):
-                    reply = opened
-                else:
-                    chunks: Any = handle.graph.astream(
-                        Trusted(opened), handle.config, **handle.streaming()
-                    )
-                    # A reader that leaves early stops the graph before the lock is released.
-                    async with aclosing(pumped(chunks)) as read:
-                        async for mode, chunk in read:
-                            if (event := event_of(mode, chunk)) is not None:
-                                yield event
-                    reply = await adrive(close_turn(handle, turn_id))
-        finally:
-            hold.release()
-        yield reply_event(reply)
-
-
-_END: Any = object()
-
-
-async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """Yield the items of a source that a separate task reads; its errors are raised here.
-
-    Closing an async generator of LangGraph waits for the running step, and a slow model or judge
-    can hold that up for long. Cancelling the task that reads it stops the step at once.
-    """
-    ready: asyncio.Queue[T] = asyncio.Queue()
-
-    async def read() -> None:
-        try:
-            async for item in source:
-                ready.put_nowait(item)
-        finally:
-            ready.put_nowait(_END)  # also after an error, which `await reader` raises
-
-    reader = asyncio.create_task(read())
-    try:
-        while (item := await ready.get()) is not _END:
-            yield item
-        await reader
-    finally:
-        reader.cancel()
-        await asyncio.wait([reader])  # does not raise what the task raised
-
-
-class _Listed:
-    """What `Registry` and `AsyncRegistry` share: the store, and the database if it was opened here."""
-
-    def __init__(self, place: Database | BaseStore, opened: Database | None = None) -> None:
-        self._place = place
-        self._store = place if isinstance(place, BaseStore) else place.store
-        self._path = "the store" if isinstance(place, BaseStore) else place.path
-        self._database = opened
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(database={self._path!r})"
-
-    @classmethod
-    @checked
-    def open(cls, path_or_url: str | os.PathLike[str] | Database | BaseStore) -> Self:
-        """Open a registry over a file, which is created if there is none, a database, or a host's store.
-
-        Args:
-            path_or_url: As for `Conversation.open`, or a LangGraph store.
-
-        Raises:
-            StorageError: The file or the server cannot be used; the message says why.
-            ConfigurationError: The URL cannot be used.
-            MissingExtraError: The URL is a Postgres URL and the extra is not installed.
-            InputError: It is none of these.
-        """
-        if isinstance(path_or_url, Database | BaseStore):
-            return cls(path_or_url)  # the caller opened it, and closes it
-        database = open_database(path_or_url)
-        return cls(database, database)
-
-
-class Registry(_Listed, RegistryVerbs, Blocking):
-    """The threads and runs of a database, for scripts.
-
-    Example:
-        >>> from unsay import Conversation
-        >>> from unsay.storage.sqlite import open_database
-        >>> from unsay.testing import ScriptedChat, ScriptedJudge
-        >>> file = open_database(":memory:")
-        >>> model = ScriptedChat(default="Two days are enough.")
-        >>> handle = Conversation.open(file, thread="trip", model=model, judge=ScriptedJudge())
-        >>> _ = handle.say("How long should I stay in Kyoto?")
-        >>> registry = Registry.open(file)
-        >>> [each.thread_id for each in registry.sessions(status="active").sessions]
-        ['trip']
-        >>> [each.status for each in registry.runs(thread_id="trip").runs]
-        ['completed']
-        >>> file.close()
-    """
-
-
-class AsyncRegistry(_Listed, RegistryVerbs, OnLoop):
-    """The same registry for async code, such as a route beside a server's graph."""

@@ -80,24 +80,7 @@ class Bisection(Printed):
 
 
 def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Steps[Rating]:
-    """Rate the answer of a turn; ratings are labels for `unsay calibrate`.
-
-    Args:
-        thread: The thread.
-        turn: The turn's number, from 1.
-        label: `good` or `bad`.
-        note: Why. That of a bad answer is a lesson for later turns.
-
-    Returns:
-        The rating, which replaces an earlier one.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No answered turn has this number.
-        InputError: The label is another word.
-        ConflictError: A decision is pending.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Rate the answer of a turn; ratings are labels for `unsay calibrate`."""
     state = yield from thread.decided()
     state, messages = yield from load_turns(thread, state, turn)
     scope = thread.scope()
@@ -109,16 +92,7 @@ def rate(thread: ThreadHandle, turn: int, label: str, *, note: str = "") -> Step
 
 
 def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
-    """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
-
-    Each has the question, the answer, the `earlier` exchanges, the language, the label with its
-    note, and the score of the stored verdict (`None` for an unscored one). Empty if no turn is
-    rated.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads."""
     state = yield from thread.whole()
     rows = []
     for number, question, answer, exchange in _exchanges(state):
@@ -143,17 +117,7 @@ def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
 
 
 def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> Steps[int]:
-    """Give the ratings of rows that `ratings` returned to the turns of this thread.
-
-    A row belongs to the turn whose answer has its `message_id`, else to the one with its question
-    and answer. Rows of other threads are skipped. Returns how many turns were rated.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: A row has another label than `good` or `bad`; rows before it are stored.
-        ConflictError: A decision is pending.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Give the ratings of rows that `ratings` returned to the turns of this thread."""
     given, found = list(rows), list(_exchanges((yield from thread.whole())))
     by_id = {answer.id: number for number, _, answer, _ in found}
     by_text = {(question, each.answer): number for number, question, _, each in found}
@@ -168,45 +132,17 @@ def import_ratings(thread: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> S
 
 
 def lessons(thread: ThreadHandle) -> Steps[tuple[Lesson, ...]]:
-    """List why drafts were rejected, oldest first; later turns on the same topic are sent this.
-
-    Lessons of offloaded answers are not listed.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-    """
+    """List why drafts were rejected, oldest first; later turns on the same topic are sent this."""
     return Rows(kept.lessons_in((yield from thread.known())["messages"]))
 
 
 def edit_lesson(thread: ThreadHandle, lesson: str | int, text: str) -> Steps[Lesson]:
-    """Change the text of a lesson, and return the lesson.
-
-    Args:
-        thread: The thread.
-        lesson: Its id, or its number in the list, from 1.
-        text: At most 500 characters.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        NotFoundError: There is no such lesson.
-        InputError: The text is blank or too long.
-        ConflictError: A decision is pending.
-    """
+    """Change the text of a lesson, and return the lesson."""
     return (yield from _change(thread, str(lesson), text))
 
 
 def remove_lesson(thread: ThreadHandle, lesson: str | int) -> Steps[Lesson]:
-    """Remove a lesson, and return it; no later turn is sent it.
-
-    Args:
-        thread: The thread.
-        lesson: Its id, or its number in the list, from 1.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        NotFoundError: There is no such lesson.
-        ConflictError: A decision is pending.
-    """
+    """Remove a lesson, and return it; no later turn is sent it."""
     return (yield from _change(thread, str(lesson), None))
 
 
@@ -218,20 +154,7 @@ def _change(thread: ThreadHandle, name: str, text: str | None) -> Steps[Lesson]:
 
 
 def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
-    """Score the answers of a thread again with the current judge, and return the verdicts.
-
-    Without answers the result is empty. The stored verdicts stay; only the usage account changes. An answer that the judge cannot score,
-    as without a model or budget, gets an `unscored` verdict with the reason.
-
-    Args:
-        thread: The thread.
-        turn: The number of the turn to score, from 1; `None` is all.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No answered turn has this number.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Score the answers of a thread again with the current judge, and return the verdicts."""
     found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
     chosen = [each for each in found if turn in (None, each[0])]
     if not chosen and turn is not None:
@@ -245,18 +168,7 @@ def judge(thread: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[Judge
 
 
 def bisect(thread: ThreadHandle) -> Steps[Bisection]:
-    """Find the turn from which the thread went wrong; nothing is rolled back.
-
-    A beginning of the thread, up to some turn, is judged by its last answer. The whole thread is
-    judged first: if it passes or cannot be judged, no turn is found. Then a binary search looks for the first beginning
-    that fails. Scores need not fall steadily, so the turns just before the result are judged one by
-    one. An unscored beginning counts as one that passes.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No turn is answered yet.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Find the turn from which the thread went wrong; nothing is rolled back."""
     found, scope = list(_exchanges((yield from thread.whole()))), thread.scope()
     if not found:
         raise UnknownTurnError("The conversation has no turns yet: ask a question first")

@@ -37,41 +37,14 @@ from unsay.types import Forgotten, Operation, Pin
 
 
 def pins(thread: ThreadHandle) -> Steps[tuple[Pin, ...]]:
-    """List the pins, oldest first.
-
-    A pin's `page` is the id of the offloaded segment with the message; a live message has none.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-    """
+    """List the pins, oldest first."""
     return Rows((yield from thread.known()).get("pins", []))
 
 
 def pin(
     thread: ThreadHandle, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
-    """Pin a message: always include it in the context, with its tool calls and results.
-
-    The pin has no effect while a rollback has the message removed. Of a whole turn, irrelevant
-    documents are not pinned.
-
-    Args:
-        thread: The thread.
-        message_id: Of any message of the conversation; `None` pins a whole turn.
-        turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
-
-    Returns:
-        All pins, the new ones last.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: The message is not in the transcript.
-        UnknownTurnError: No answered turn has this number.
-        InputError: It is a command or a notice.
-        ConflictError: It is pinned already, it is forgotten, it is an irrelevant document or search
-            result, there are 64 pins, or a decision is pending.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Pin a message: always include it in the context, with its tool calls and results."""
     state, scope = (yield from thread.decided()), thread.scope()
     page = None
     if message_id is None:
@@ -87,23 +60,7 @@ def pin(
 def unpin(
     thread: ThreadHandle, message_id: str | None = None, *, turn: int | None = None
 ) -> Steps[tuple[Pin, ...]]:
-    """Remove a pin, or the pins of a whole turn.
-
-    Args:
-        thread: The thread.
-        message_id: Of the pinned message; `None` removes the pins of a turn.
-        turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
-
-    Returns:
-        The pins that are left.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: The message is not pinned, or no message of the turn is.
-        UnknownTurnError: No answered turn has this number.
-        ConflictError: A decision is pending.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Remove a pin, or the pins of a whole turn."""
     state, scope = (yield from thread.decided()), thread.scope()
     ids = [message_id or ""]
     if message_id is None:
@@ -115,17 +72,7 @@ def unpin(
 
 
 def same_topic(thread: ThreadHandle) -> Steps[str]:
-    """Say that the topic did not change, and return the label of the topic that goes on.
-
-    The newest topic is joined to the one before, so that contexts include the messages of both
-    again. `undo` separates them. `retry` answers the last question again with these messages.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        ConflictError: The conversation has only one topic, the topic before is forgotten, or a
-            decision is pending.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Say that the topic did not change, and return the label of the topic that goes on."""
     state, scope = (yield from thread.decided()), thread.scope()
     needed = messages_needed(state, Command(verb="same", argument=""))
     state = yield from thread.reached(state, *needed)
@@ -135,11 +82,7 @@ def same_topic(thread: ThreadHandle) -> Steps[str]:
 
 
 def forgotten(thread: ThreadHandle) -> Steps[tuple[Forgotten, ...]]:
-    """List what is forgotten, oldest first; `restore` takes the `id` of an entry.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-    """
+    """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
     return Rows((yield from thread.known()).get("forgotten", []))
 
 
@@ -151,33 +94,7 @@ def forget(
     turns: str | int | None = None,
     reason: str = "",
 ) -> Steps[Forgotten]:
-    """Forget messages: never send them to a model again; the transcript keeps them.
-
-    Contexts, recall, topic detection and the summaries of other topics leave them out, and tool
-    calls go together with their results. Pins on them are removed. Summaries that include them are
-    written again; a summarizer that fails raises no error. `restore` or `undo` makes them visible again.
-
-    Args:
-        thread: The thread.
-        what: A message's id, or a topic's id or label: all messages of the topic until now. Later
-            messages on the same subject are a new topic.
-        through: Id of the last message of a span that begins at the message `what`.
-        turns: A turn's number, or a range such as `"3-5"`, instead of `what`.
-        reason: In your words, for the list of what is forgotten.
-
-    Returns:
-        The new entry in that list; `restore` takes its `id`.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownBranchError: No message or topic has this id or label.
-        UnknownTurnError: No answered turn has this number.
-        InputError: The question that waits for its answer is meant, `turns` is not a number or a
-            range, or not exactly one of `what` and `turns` is given.
-        ConflictError: It is forgotten already, a turn was stopped or waits for a decision, a label
-            is ambiguous, or 64 things or 1,000 messages are forgotten already.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Forget messages: never send them to a model again; the transcript keeps them."""
     if (what is None) == (turns is None):
         raise InputError(
             "Give a message or a topic, or turns=…: exactly one of the two, got "
@@ -217,29 +134,7 @@ def commit_step(
 def forget_tool_results(
     thread: ThreadHandle, below: float = 0.3, *, question: str | None = None, reason: str = ""
 ) -> Steps[Forgotten | None]:
-    """Replace irrelevant tool results in contexts by a short line; the transcript keeps them.
-
-    Only results of the current topic that the state holds are scored. Pinned and forgotten ones
-    stay. With `judging="model"` the judge scores each result. Otherwise the score is by the words
-    that result and question share: 0.2 for none, 0.5 and more for some. A result that cannot be
-    scored stays.
-
-    Args:
-        thread: The thread.
-        below: A result with a lower score is forgotten, from 0 to 1.
-        question: What the results are compared with; `None` takes the topic's questions, of which
-            the best counts.
-        reason: In your words, for the list of what is forgotten.
-
-    Returns:
-        What was forgotten; `None` if no result scored lower.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: `below` is not from 0 to 1.
-        ConflictError: A turn was stopped or waits for a decision, or over 64 things or 1,000
-            messages would be forgotten.
-    """
+    """Replace irrelevant tool results in contexts by a short line; the transcript keeps them."""
     if not 0 <= below <= 1:
         raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")
     state, scope = (yield from thread.settled()), thread.scope()
@@ -264,28 +159,7 @@ def forget_tool_results(
 
 
 def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omission]:
-    """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
-
-    The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
-    configured one; with `summaries="local"`, or without a model, the summary is made without one.
-
-    Args:
-        thread: The thread.
-        up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
-
-    Returns:
-        The messages that the summary replaces, and the summary.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No answered turn in the state has this number.
-        UnknownCheckpointError: No checkpoint matches.
-        AmbiguousCheckpointError: Several checkpoints match.
-        InputError: The context has no message up to there that a summary could replace.
-        SummarizationError: The summarizer failed, or its summary is longer than the messages.
-        ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
-        ConflictError: A turn was stopped and waits, or a decision is pending.
-    """
+    """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this."""
     state, scope = (yield from thread.settled()), thread.scope()
     place = "" if up_to is None else str(up_to)
     update, omission = yield from compact_up_to(state, scope, place, unanswered_ids(state))
@@ -294,21 +168,7 @@ def compact(thread: ThreadHandle, up_to: int | str | None = None) -> Steps[Omiss
 
 
 def recall(thread: ThreadHandle, words: str) -> Steps[tuple[Find, ...]]:
-    """Search earlier messages and add the matches to the next question's context.
-
-    Args:
-        thread: The thread.
-        words: What to search for; with `embeddings`, also what means the same.
-
-    Returns:
-        At most 20 messages in the transcript's order, each with its turn's number and why it
-        matched; empty if nothing matches.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: The text is empty.
-        ConflictError: A decision is pending.
-    """
+    """Search earlier messages and add the matches to the next question's context."""
     state, scope = (yield from thread.decided()), thread.scope()
     finds = yield from search_command(state, scope, words)
     if finds:

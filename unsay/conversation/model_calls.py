@@ -89,21 +89,7 @@ class TurnCalls(Printed):
 def context(
     thread: ThreadHandle, turn: int | None = None, *, attempt: int | None = None
 ) -> Steps[TurnCalls]:
-    """Return what the model was sent in a turn, call by call, rejected drafts included.
-
-    Args:
-        thread: The thread.
-        turn: The turn's number, from 1; `None` is the last turn.
-        attempt: Only the calls of this attempt, from 1; `None` is all.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No turn has this number.
-        UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
-            or an older version answered.
-        StorageError: The database failed, or stored data is missing or damaged, also what is kept
-            of a call.
-    """
+    """Return what the model was sent in a turn, call by call, rejected drafts included."""
     state = yield from thread.whole()
     asked = asked_turn(timeline_of(thread, state).turns, turn)
     branches = yield from list_stored_branches(*thread.address)
@@ -243,28 +229,7 @@ def replay(
     attempt: int | None = None,
     model: ModelLike | None = None,
 ) -> Steps[Replay]:
-    """Return what a turn's model was sent, and with `model` what another model answers to the same.
-
-    The request of an attempt that failed is stored; that of an attempt that succeeded is planned
-    again. A stored request must fit all of `turn`, `run_id` and `attempt` that are given.
-
-    Args:
-        thread: The thread.
-        turn: The turn's number; `None` is the newest attempt that failed, or the last turn if none
-            failed.
-        run_id: Of the failed attempt; `None` is any.
-        attempt: Of the failed attempt, from 1; `None` is the newest.
-        model: Receives the same request; `None` asks none. The transcript is not changed, and an
-            error of the model is in the result.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownRunError: No failed attempt matches.
-        UnknownTurnError: No turn has this number.
-        ConfigurationError: `model` is not a model, or it is a name without a key.
-        TranscriptError: A provider would refuse the request that was planned again.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return what a turn's model was sent, and with `model` what another model answers to the same."""
     state = yield from thread.whole()
     requests = yield from list_requests(*thread.address)
     if turn is not None and run_id is None:

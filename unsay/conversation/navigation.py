@@ -47,35 +47,13 @@ from unsay.types import Checkpoint, CheckpointReason
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
-    """Make a checkpoint at the newest answer and return it; `undo` takes it back.
-
-    An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
-    32, old ones are removed.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        CheckpointExistsError: Another checkpoint has this name.
-        InvalidNameError: The name is not allowed.
-        UnknownCheckpointError: There is no answer yet.
-        ConflictError: A decision is pending, or too many checkpoints have names.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Make a checkpoint at the newest answer and return it; `undo` takes it back."""
     state = yield from thread.reached((yield from thread.decided()), (), 1)
     return (yield from _add(thread, state, name, "order"))
 
 
 def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
-    """Make a checkpoint before the first question of a task, and return it; `undo` takes it back.
-
-    It is at the newest answer, or at the beginning of a thread without answers. `name` has 1 to 64
-    printable characters: `rollback(name)` goes back to where the task started.
-
-    Raises:
-        CheckpointExistsError: Another checkpoint has this name.
-        InvalidNameError: The name is not allowed.
-        ConflictError: The thread waits for a decision, or too many checkpoints have names.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Make a checkpoint before the first question of a task, and return it; `undo` takes it back."""
     snapshot = yield from thread.snapshot()
     refuse_undecided(snapshot)
     state = State(messages=[])
@@ -109,20 +87,7 @@ def _add(
 def checkpoints(
     thread: ThreadHandle, *, limit: int | None = None, start_after: str | None = None
 ) -> Steps[tuple[Checkpoint, ...]]:
-    """List the checkpoints of the current branch, oldest first.
-
-    Args:
-        thread: The thread.
-        limit: How many to return at most; `None` returns all.
-        start_after: The list begins after this checkpoint: its name, its id or the beginning of its
-            id. `None` begins with the oldest.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: `limit` is negative.
-        UnknownCheckpointError: No checkpoint matches `start_after`.
-        AmbiguousCheckpointError: Several checkpoints match it.
-    """
+    """List the checkpoints of the current branch, oldest first."""
     if limit is not None and limit < 0:
         raise InputError(f"limit={limit!r}: write 0 or more, or none for all")
     stored = tuple(map(without_page_refs, (yield from thread.known()).get("checkpoints", [])))
@@ -139,30 +104,7 @@ def rollback(
     turns: int | None = None,
     confirm: Confirm | None = None,
 ) -> Steps[RollbackResult]:
-    """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
-
-    The tool calls among the removed messages are undone, as their tools declare.
-
-    Args:
-        thread: The thread.
-        to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
-            before the last message, but none at a tool step within a turn, or without one the start
-            of the last turn. A question that has no answer counts as a turn here.
-        turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
-            question after them, go too.
-        confirm: Decides whether a tool call is undone, for tools that ask first. After a no the
-            call stays in effect, and the rollback goes on.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownCheckpointError: No checkpoint matches.
-        AmbiguousCheckpointError: Several checkpoints match.
-        InputError: Both `to` and `turns` are given, or `turns` is under 1.
-        NothingToUndoError: The thread has fewer answered turns, or no message is left in it.
-        ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
-            nothing was changed.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it."""
     state = yield from thread.decided()
     scope = thread.scope(confirm)
     wanted, least = rollback_targets(live_branch(state), to, turns)
@@ -193,16 +135,7 @@ def _waiting(state: State) -> tuple[str, ...]:
 def preview(
     thread: ThreadHandle, to: str | None = None, *, turns: int | None = None
 ) -> Steps[Preview]:
-    """Return what `rollback` with the same arguments would remove; nothing is written.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownCheckpointError: No checkpoint matches.
-        AmbiguousCheckpointError: Several checkpoints match.
-        InputError: Both `to` and `turns` are given, or `turns` is under 1.
-        NothingToUndoError: The thread has fewer answered turns, or no message.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return what `rollback` with the same arguments would remove; nothing is written."""
     state = yield from thread.whole()
     live = live_branch(state)
     base = target_of(live, to, turns)
@@ -223,18 +156,7 @@ def preview(
 
 
 def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
-    """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
-
-    A turn that was stopped counts as the newest step. `confirm` decides about tools that ask before
-    they are undone. `redo` makes the step again, except a question without an answer.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        NothingToUndoError: No step is left.
-        ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
-            `confirm` is not given; nothing was changed.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change."""
     state = yield from thread.decided()
     archived = yield from load_archived_steps(state, thread.scope())
     state = {**state, **archived}
@@ -260,19 +182,7 @@ def undo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 
 
 def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[RollbackResult]:
-    """Redo the step that was undone last; the same messages return, but no tool call is made again.
-
-    If the step removed messages, their tool calls are compensated once more where needed;
-    `confirm` decides about tools that ask first.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        NothingToRedoError: Nothing was undone, a new message or another step (such as a pin or a
-            checkpoint) came after it, or what was undone is a question without an answer.
-        ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
-            `confirm` is not given; nothing was changed.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Redo the step that was undone last; the same messages return, but no tool call is made again."""
     state = yield from thread.decided()
     state = yield from thread.reached(state, step_places(state.get("redo", [])))
     scope = thread.scope(confirm)
@@ -286,21 +196,7 @@ def redo(thread: ThreadHandle, *, confirm: Confirm | None = None) -> Steps[Rollb
 def remove(
     thread: ThreadHandle, turn: int, *, confirm: Confirm | None = None
 ) -> Steps[RollbackResult]:
-    """Take one turn out, undo its tool calls, and keep the later turns; `undo` puts the turn back.
-
-    Args:
-        thread: The thread.
-        turn: The turn's number, from 1; the later turns get new numbers.
-        confirm: As for `rollback`.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        UnknownTurnError: No answered turn has this number.
-        InputError: A later message needs one of the turn, as a tool's result needs its call.
-        ConflictError: A turn was stopped or waits for a decision, or a tool asks first and
-            `confirm` is not given; nothing was changed.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Take one turn out, undo its tool calls, and keep the later turns; `undo` puts the turn back."""
     state = yield from thread.settled()
     command = Command(verb="remove", argument=str(turn))
     state = yield from thread.reached(state, *messages_needed(state, command))

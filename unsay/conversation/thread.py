@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
@@ -54,6 +54,7 @@ def checked_id(name: str | None, thing: str = "thread", example: str = "") -> st
     return name
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Confirm = Callable[[Compensation], bool]  # decides whether a tool call may be compensated
@@ -160,14 +161,19 @@ class ThreadHandle:
         """
         return (yield from locked(self.database, self.thread_id, self.services.settings, steps))
 
-    def reading(self, ask: Callable[["ThreadHandle"], Steps[T]]) -> Steps[T]:
+    def reading(
+        self,
+        ask: Callable[Concatenate["ThreadHandle", P], Steps[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Steps[T]:
         """Run the steps that `ask` makes for this thread, without its lock and without writing.
 
         Each commit is consistent, so a reader needs no lock. Errors of SQLite become errors of
         unsay.
         """
         with translated(self.database.path):
-            return (yield from ask(replace(self, writes=False)))
+            return (yield from ask(replace(self, writes=False), *args, **kwargs))
 
     def snapshot(self) -> Steps[StateSnapshot]:
         """Return the stored state with LangGraph's metadata; its values are empty for a new thread.
@@ -274,10 +280,7 @@ class ThreadHandle:
         return (yield from load_all((yield from self.known()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:
-        """Return the transcript: the whole current branch, oldest first; empty for a new thread.
-
-        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
-        """
+        """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
         return list((yield from self.read()).get("messages", []))
 
     def read(self) -> Steps[State]:
@@ -327,21 +330,7 @@ class ThreadHandle:
         yield from revise(*self.address, now=now, title=title, turns=turns, pending_input=None)
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
-        """Add messages to the transcript without a model call.
-
-        A message with the id of one in the transcript replaces it, and a `RemoveMessage` removes
-        one. `undo` takes all of this back as one step. The next turn judges the answers among the
-        new messages, and rolls them back if they fail.
-
-        Args:
-            messages: Anything that LangChain reads as messages.
-
-        Raises:
-            InputError: LangChain cannot read them as messages, or a text cannot be stored.
-            ConflictError: The thread waits for a decision.
-            SessionEndedError: The thread was ended.
-            StorageError: The database failed, or stored data is missing or damaged.
-        """
+        """Add messages to the transcript without a model call."""
         try:
             listed = list(messages)
         except Exception as error:  # of the caller's iterator

@@ -113,15 +113,7 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 
 
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
-    """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics.
-
-    It prints as a tree. The messages themselves, with tool calls and results, are `messages()`.
-    A damaged branch or stored tool call is left out, with a warning in the log.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics."""
     snapshot = yield from thread.snapshot()
     stored = yield from load_pending_input(*thread.address)
     # The first question of a thread is stored before there is a transcript.

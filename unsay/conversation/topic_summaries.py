@@ -68,24 +68,7 @@ class JudgedSummary:
 def judge_summaries(
     thread: ThreadHandle, sample: int | None = SAMPLE, *, seed: int = 0
 ) -> Steps[tuple[JudgedSummary, ...]]:
-    """Judge the summaries that contexts hold in place of older messages.
-
-    The judge grades each beside the messages that it replaces. Nothing changes in the thread
-    except its usage account.
-
-    Args:
-        thread: The thread.
-        sample: How many to judge at most; `None` judges all.
-        seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
-
-    Returns:
-        The summaries with their verdicts, compactions first; empty if contexts hold none.
-
-    Raises:
-        UnknownThreadError: The thread has no messages yet.
-        InputError: `sample` is under 1.
-        StorageError: The database failed, or stored data is missing or damaged.
-    """
+    """Judge the summaries that contexts hold in place of older messages."""
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
     state, scope = (yield from thread.whole()), thread.scope()

@@ -322,38 +322,7 @@ def say(
     turn_id: str | None = None,
     answer: str | None = None,
 ) -> Steps[Reply]:
-    """Answer a message: judge each draft, and roll back those that fail.
-
-    If all drafts fail, the reply is the best one with a `flag`, or a `decision` for a person. With
-    `budget_mode="ask"` a used-up budget gives a `decision` as well. A message whose turn was
-    stopped by a crash or an error resumes that turn.
-
-    With a `turn_id` any process may send the same message several times: the transcript holds it
-    once, one answer is paid for, and every call returns that answer, even after a rollback
-    removed it. A command such as `/undo` runs once. To ask again, use a new id.
-
-    Args:
-        thread: The thread.
-        text: The user's message, or a slash command.
-        documents: Texts that a search found for the message. The last ten are
-            judged first, none with `judging="off"`; the model is not sent one that fails.
-        images: URLs of images, or images as `data:image/png;base64,…`.
-        turn_id: An id of 1 to 200 printable characters, which becomes the message's id. `None`
-            makes one, which the reply holds.
-        answer: The text that an error has in its attribute `answer`, because saving failed after
-            the model had answered. With the same `turn_id` it is saved, in this process or
-            another, and no model is called. In the process of the error it is not needed.
-
-    Raises:
-        InputError: The message cannot be answered; nothing was stored.
-        ConfigurationError: There is no model; the question is kept.
-        ModelError: The model failed; the question is kept.
-        StorageError: The database failed; what was stored before is intact. If the model had
-            answered, the error's `answer` is the text.
-        ConflictError: The thread waits for a decision, was ended, or is used by another writer
-            for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was used
-            for another text.
-    """
+    """Answer a message: judge each draft, and roll back those that fail."""
     opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
     if isinstance(opened, Reply):
         return opened
@@ -361,24 +330,7 @@ def say(
 
 
 def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
-    """Resume a turn that an error, a crash or a pending decision stopped, and return its reply.
-
-    Args:
-        thread: The thread.
-        decision: `"approve"`, `"reject"` or `{"decisions": [{"type": …}]}`; if a tool or an agent
-            of yours asks, the answer that it expects; if several calls ask, the answer to the one
-            that the reply shows, and the next reply shows the next. `None` resumes a turn that waits for none.
-            If the decision cannot be read, the reply asks for it again.
-
-    Raises:
-        NothingToResumeError: No turn was stopped; or a decision is given and none is awaited.
-        ConflictError: The turn waits for a decision and none is given, the thread was ended or is
-            used by another writer for too long, or a budget is used up.
-        InputError: The decision is a mapping with a key that is not text, or cannot be stored.
-        ConfigurationError: There is no model; the question is kept.
-        ModelError: The model failed; the question is kept.
-        StorageError: The database failed; what was stored before is intact.
-    """
+    """Resume a turn that an error, a crash or a pending decision stopped, and return its reply."""
     return (yield from run_turn(thread, (yield from open_resumed(thread, decision))))
 
 

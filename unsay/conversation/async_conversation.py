@@ -1,0 +1,227 @@
+"""Written by `docs/generate_async.py` from `conversation.py`."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Self
+
+from langchain_core.messages import AnyMessage
+
+from unsay.context.plan import Omission
+from unsay.conversation import (
+    asking_again,
+    audit,
+    branching,
+    memory,
+    model_calls,
+    navigation,
+    timeline,
+    turn_lifecycle,
+)
+from unsay.conversation.async_side_verbs import AsyncSideVerbs
+from unsay.conversation.branching import LIVE, Branch, Diff
+from unsay.conversation.facade import checks_arguments
+from unsay.conversation.model_calls import Replay, TurnCalls
+from unsay.conversation.results import Event, Preview, Reply, RollbackResult
+from unsay.conversation.streaming import astreamed
+from unsay.conversation.thread import Confirm, ThreadHandle
+from unsay.conversation.timeline import Timeline
+from unsay.effects import adrive
+from unsay.model_factory import ModelLike
+from unsay.operations.recall import Find
+from unsay.operations.usage_report import Usage
+from unsay.types import Checkpoint, Forgotten
+
+
+@checks_arguments
+class AsyncConversation(AsyncSideVerbs):
+    """`Conversation` for async code."""
+
+    async def say(
+        self,
+        text: str,
+        *,
+        documents: Sequence[str] = (),
+        images: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
+    ) -> Reply:
+        """As `Conversation.say`."""
+        return await adrive(
+            self._handle.alone(
+                turn_lifecycle.say(
+                    self._handle,
+                    text,
+                    documents=documents,
+                    images=images,
+                    turn_id=turn_id,
+                    answer=answer,
+                )
+            )
+        )
+
+    def stream(
+        self,
+        text: str,
+        *,
+        documents: Sequence[str] = (),
+        images: Sequence[str] = (),
+        turn_id: str | None = None,
+        answer: str | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """As `Conversation.stream`."""
+        return astreamed(
+            self._handle,
+            lambda thread: turn_lifecycle.open_turn(
+                thread, text, documents, turn_id, answer, images
+            ),
+            turn_id,
+        )
+
+    def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
+        """As `Conversation.stream_resumed`."""
+        return astreamed(self._handle, lambda thread: turn_lifecycle.open_resumed(thread, decision))
+
+    async def resume(self, decision: Any = None) -> Reply:
+        """As `Conversation.resume`."""
+        return await adrive(self._handle.alone(turn_lifecycle.resume(self._handle, decision)))
+
+    async def add(self, messages: Iterable[Any]) -> None:
+        """As `Conversation.add`."""
+        await adrive(self._handle.alone(self._handle.add(messages)))
+
+    async def messages(self) -> list[AnyMessage]:
+        """As `Conversation.messages`."""
+        return await adrive(self._handle.reading(ThreadHandle.transcript))
+
+    async def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """As `Conversation.checkpoint`."""
+        return await adrive(self._handle.alone(navigation.checkpoint(self._handle, name)))
+
+    async def checkpoints(
+        self, *, limit: int | None = None, start_after: str | None = None
+    ) -> tuple[Checkpoint, ...]:
+        """As `Conversation.checkpoints`."""
+        return await adrive(
+            self._handle.reading(navigation.checkpoints, limit=limit, start_after=start_after)
+        )
+
+    async def rollback(
+        self, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
+    ) -> RollbackResult:
+        """As `Conversation.rollback`."""
+        return await adrive(
+            self._handle.alone(navigation.rollback(self._handle, to, turns=turns, confirm=confirm))
+        )
+
+    async def preview(self, to: str | None = None, *, turns: int | None = None) -> Preview:
+        """As `Conversation.preview`."""
+        return await adrive(self._handle.reading(navigation.preview, to, turns=turns))
+
+    async def undo(self, *, confirm: Confirm | None = None) -> RollbackResult:
+        """As `Conversation.undo`."""
+        return await adrive(self._handle.alone(navigation.undo(self._handle, confirm=confirm)))
+
+    async def redo(self, *, confirm: Confirm | None = None) -> RollbackResult:
+        """As `Conversation.redo`."""
+        return await adrive(self._handle.alone(navigation.redo(self._handle, confirm=confirm)))
+
+    async def retry(self) -> Reply:
+        """As `Conversation.retry`."""
+        return await adrive(self._handle.alone(asking_again.retry(self._handle)))
+
+    async def edit(self, turn: int, text: str) -> Reply:
+        """As `Conversation.edit`."""
+        return await adrive(self._handle.alone(asking_again.edit(self._handle, turn, text)))
+
+    async def remove(self, turn: int, *, confirm: Confirm | None = None) -> RollbackResult:
+        """As `Conversation.remove`."""
+        return await adrive(
+            self._handle.alone(navigation.remove(self._handle, turn, confirm=confirm))
+        )
+
+    async def restore(
+        self, what: str | None = None, *, confirm: Confirm | None = None
+    ) -> RollbackResult:
+        """As `Conversation.restore`."""
+        return await adrive(
+            self._handle.alone(branching.restore(self._handle, what, confirm=confirm))
+        )
+
+    async def branches(self) -> tuple[Branch, ...]:
+        """As `Conversation.branches`."""
+        return await adrive(self._handle.reading(branching.branches))
+
+    async def diff(self, a: str, b: str = LIVE) -> Diff:
+        """As `Conversation.diff`."""
+        return await adrive(self._handle.reading(branching.diff, a, b))
+
+    async def pick(self, message_ids: Sequence[str], from_: str) -> RollbackResult:
+        """As `Conversation.pick`."""
+        return await adrive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
+
+    async def fork(
+        self, at: str | None = None, *, turns: int | None = None, thread: str | None = None
+    ) -> Self:
+        """As `Conversation.fork`."""
+        return self._of(await adrive(branching.fork(self._handle, at, turns=turns, thread=thread)))
+
+    async def forget(
+        self,
+        what: str | None = None,
+        through: str | None = None,
+        *,
+        turns: str | int | None = None,
+        reason: str = "",
+    ) -> Forgotten:
+        """As `Conversation.forget`."""
+        return await adrive(
+            self._handle.alone(
+                memory.forget(self._handle, what, through, turns=turns, reason=reason)
+            )
+        )
+
+    async def forgotten(self) -> tuple[Forgotten, ...]:
+        """As `Conversation.forgotten`."""
+        return await adrive(self._handle.reading(memory.forgotten))
+
+    async def compact(self, up_to: int | str | None = None) -> Omission:
+        """As `Conversation.compact`."""
+        return await adrive(self._handle.alone(memory.compact(self._handle, up_to)))
+
+    async def recall(self, words: str) -> tuple[Find, ...]:
+        """As `Conversation.recall`."""
+        return await adrive(self._handle.alone(memory.recall(self._handle, words)))
+
+    async def same_topic(self) -> str:
+        """As `Conversation.same_topic`."""
+        return await adrive(self._handle.alone(memory.same_topic(self._handle)))
+
+    async def timeline(self) -> Timeline:
+        """As `Conversation.timeline`."""
+        return await adrive(self._handle.reading(timeline.timeline))
+
+    async def context(self, turn: int | None = None, *, attempt: int | None = None) -> TurnCalls:
+        """As `Conversation.context`."""
+        return await adrive(self._handle.reading(model_calls.context, turn, attempt=attempt))
+
+    async def replay(
+        self,
+        *,
+        turn: int | None = None,
+        run_id: str | None = None,
+        attempt: int | None = None,
+        model: ModelLike | None = None,
+    ) -> Replay:
+        """As `Conversation.replay`."""
+        return await adrive(
+            self._handle.reading(
+                model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
+            )
+        )
+
+    async def tool_result(self, tool_call_id: str) -> str:
+        """As `Conversation.tool_result`."""
+        return await adrive(self._handle.reading(audit.tool_result, tool_call_id))
+
+    async def tokens(self) -> Usage:
+        """As `Conversation.tokens`."""
+        return await adrive(self._handle.reading(audit.tokens))
