@@ -14,6 +14,7 @@ from typing import get_args
 import pytest
 
 import unsay
+from unsay import errors
 from unsay.conversation.results import EventKind
 from unsay.state import State
 from unsay.types import BranchKind, EventType, ForgottenKind, OperationKind
@@ -72,6 +73,15 @@ def test_a_package_gives_its_public_names(package: str) -> None:
     assert home.__all__ == dir(home)
     with pytest.raises(AttributeError, match="nothing_here"):
         home.nothing_here  # noqa: B018 - the access is what is tested
+
+
+def test_every_error_can_be_imported_from_the_front_door() -> None:
+    """`from unsay import ConflictError` is the first guess."""
+    raised = [name for name, value in vars(errors).items() if isinstance(value, type)]
+
+    assert {name: getattr(errors, name) for name in raised} == {
+        name: getattr(unsay, name) for name in raised
+    }
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

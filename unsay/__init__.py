@@ -7,6 +7,8 @@ and `unsay --help` stay instant. `docs/api.md` describes each of them.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unsay.errors import *  # noqa: F403 - every error can be imported from here
+
 if TYPE_CHECKING:
     from unsay.context.reminders import Reminder as Reminder
     from unsay.context.sliding import SlidingWindow as SlidingWindow
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from unsay.conversation.model_calls import Replay as Replay
     from unsay.conversation.model_calls import TurnCalls as TurnCalls
     from unsay.conversation.registry import Registry as Registry
+    from unsay.conversation.results import Checkpoint as Checkpoint
     from unsay.conversation.results import Event as Event
     from unsay.conversation.results import Preview as Preview
     from unsay.conversation.results import Reply as Reply
     from unsay.conversation.results import RollbackResult as RollbackResult
     from unsay.conversation.timeline import Timeline as Timeline
     from unsay.conversation.topic_summaries import JudgedSummary as JudgedSummary
-    from unsay.errors import UnsayError as UnsayError
     from unsay.events.stream_events import StreamEvent as StreamEvent
     from unsay.graph.builder import build_graph as build_graph
     from unsay.history.runs import Run as Run
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from unsay.topic_shift import TopicDetector as TopicDetector
     from unsay.topic_shift import TopicMemory as TopicMemory
     from unsay.topic_shift import TopicShift as TopicShift
-    from unsay.types import Checkpoint as Checkpoint
 
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
@@ -63,7 +64,7 @@ _NAMES_BY_MODULE = {
     "conversation.registry": "Registry",
     "conversation.judgements": "Bisection JudgedTurn",
     "conversation.model_calls": "Replay TurnCalls",
-    "conversation.results": "Event Preview Reply RollbackResult",
+    "conversation.results": "Checkpoint Event Preview Reply RollbackResult",
     "conversation.timeline": "Timeline",
     "conversation.topic_summaries": "JudgedSummary",
     "errors": "UnsayError",
@@ -78,7 +79,6 @@ _NAMES_BY_MODULE = {
     "state": "State",
     "storage.sqlite": "open_database",
     "tools": "reversible risky",
-    "types": "Checkpoint",
     "topic_shift": "TopicDetector TopicMemory TopicShift",
 }
 _MODULES = {

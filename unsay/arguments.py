@@ -143,18 +143,25 @@ def check_arity(function: Callable[..., Any], count: int, name: str, takes: str)
 
     `takes` names the arguments in the error. Functions without a readable signature pass.
     """
+    if problem := arity_problem(function, count):
+        raise ConfigurationError(
+            f"{name} is called with {takes}, and {shown(function)} does not take that: {problem}"
+        )
+
+
+def arity_problem(function: Callable[..., Any], count: int) -> str:
+    """Return why a user's function cannot be called with `count` arguments; empty if it can be."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a builtin
-        return
+        return ""
     # LangChain gives these by name to a function that takes them.
     given = {each: None for each in ("config", "run_manager") if each in signature.parameters}
     try:
         signature.bind(*[None] * count, **given)
     except TypeError as error:
-        raise ConfigurationError(
-            f"{name} is called with {takes}, and {shown(function)} does not take that: {error}"
-        ) from None
+        return str(error)
+    return ""
 
 
 def check_returns(function: Callable[..., Any], name: str, *, may_yield: bool = False) -> None:

@@ -32,6 +32,9 @@ from unsay.types import Provider
 ModelLike = BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any] | str
 """A chat model, an agent that takes and gives messages, a function, or a model's name."""
 
+JudgeLike = ModelLike | Callable[[str, str], Any]
+"""A model that scores, or a function of question and answer."""
+
 PROVIDERS: Mapping[str, Provider] = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -178,7 +181,8 @@ def check_model(model: ModelLike | None, name: str) -> None:
             f"{name}={model!r} is empty: give a model's name, such as 'gpt-4.1-mini', or leave it out"
         )
     if callable(model) and not isinstance(model, Runnable):
-        check_arity(model, 1, name, "one argument, the messages")
+        pair = ", or with two, question and answer" if name == "judge" else ""
+        check_arity(model, 1, name, f"one argument, the messages{pair}")
     graph = inner_of(model) if isinstance(model, Runnable) else None
     if isinstance(graph, Pregel):
         graphs: list[Any] = [graph, *(each for _, each in graph.get_subgraphs(recurse=True))]

@@ -17,6 +17,7 @@ from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.results import Checkpoint
 from unsay.effects import drive
 from unsay.errors import (
     EventConflictError,
@@ -84,7 +85,7 @@ def checked(conversation: Conversation) -> list[Event]:
     events = conversation.events()
     again = replay(events)
     assert as_stored(conversation.messages()) == as_stored(again.messages)
-    assert list(conversation.checkpoints()) == list(again.checkpoints)
+    assert list(conversation.checkpoints()) == list(map(Checkpoint.of, again.checkpoints))
     assert len(events) == len({event["id"] for event in events})
     return events
 

@@ -104,6 +104,51 @@ def test_a_metric_leaves_documents_unscored() -> None:
     assert "builds a list" in str(chat.calls[-1][0].content)
 
 
+async def lenient(question: str, answer: str) -> float:
+    """A judge of two texts that is awaited."""
+    return 0.9 if (question, answer) == ("What is a list?", GOOD) else 0.1
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        pytest.param(
+            lambda question, answer: 0.9 if "list" in question + answer else 0.1, id="two"
+        ),
+        pytest.param(lambda q, a: {"score": 0.9, "reason": f"{q} {a}"}, id="any names"),
+        pytest.param(lenient, id="async"),
+        pytest.param(metric_judge(lambda question, answer: 0.9 * (GOOD in answer)), id="metric"),
+    ],
+)
+async def test_a_judge_may_take_question_and_answer(judge: Any) -> None:
+    """A function of two texts scores as one of messages does, also in async code."""
+    graph = make(lambda _: GOOD, judge)
+    given: Any = {"messages": [HumanMessage("What is a list?")]}
+
+    assert 0.9 == say(graph, "What is a list?")["quality_score"]
+    state = await graph.ainvoke(given, {"configurable": {"thread_id": "other"}})
+    assert 0.9 == state["quality_score"]
+
+
+@pytest.mark.parametrize("judge", [lenient, lambda question, answer: 0.9])
+def test_a_judge_of_question_and_answer_leaves_documents_unscored(judge: Any) -> None:
+    """It scores answers; a document stays in the context."""
+    chat = ScriptedChat(default=GOOD)
+    found = HumanMessage("A list comprehension builds a list.", name="document")
+
+    make(chat, judge).invoke(
+        {"messages": [found, HumanMessage("What is a list?")]}, {"configurable": {"thread_id": "t"}}
+    )
+
+    assert "builds a list" in str(chat.calls[-1][0].content)
+
+
+def test_a_judge_of_three_texts_is_refused() -> None:
+    """The error says what a judge is called with."""
+    with pytest.raises(ConfigurationError, match="the messages, or with two, question and answer"):
+        make(lambda _: GOOD, lambda question, answer, context: 0.9)
+
+
 async def awaited(outputs: str) -> float:
     """A metric that must be awaited."""
     return float(len(outputs))

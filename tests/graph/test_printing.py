@@ -277,6 +277,23 @@ def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     assert replay[-1] == "Lyon."
 
 
+def test_a_checkpoint_is_accepted_wherever_its_name_is(conversation: Conversation) -> None:
+    """The object that `checkpoint()` returned can be given in place of its name, and prints as text."""
+    start = next(each for each in conversation.checkpoints() if each.name == "start")
+    last = conversation.checkpoint("last")
+
+    assert f"{start.id}  start  after turn 1, score 0.90, topic Capital" in str(start)
+    assert (start.name, start.turn) == (start["name"], start["turn"])
+    assert conversation.preview("start") == conversation.preview(start)
+    assert conversation.diff("start").a == conversation.diff("start", "live").a
+    assert conversation.diff(start, last).common == conversation.diff("start", "last").common
+    assert (last,) == conversation.checkpoints(start_after=conversation.checkpoints()[-2])
+    assert conversation.fork("start").messages() == conversation.fork(start).messages()
+    assert start in conversation.timeline().checkpoints
+    assert 1 == conversation.rollback(start).turns
+    assert conversation.compact(start)
+
+
 def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
     """Checkpoints, branches, pins and matches are tuples that read like a table."""
     conversation.pin(turn=1)

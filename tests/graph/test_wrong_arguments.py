@@ -160,7 +160,7 @@ def test_a_wrong_type_is_named_with_what_fits() -> None:
     with Conversation.open(":memory:") as conversation:
         with pytest.raises(
             InputError,
-            match=r"^rollback: to must be str \| None, got 10 \(did you mean turns=10\?\)$",
+            match=r"^rollback: to must be str \| Checkpoint \| None, got 10 \(did you mean turns=10\?\)$",
         ):
             conversation.rollback(10)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"rollback: .*'turn'.*turns=None"):

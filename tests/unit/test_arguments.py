@@ -221,7 +221,7 @@ def test_names_that_mean_something_else(name: str) -> None:
         assert "reserved" in conversation.say(f"/checkpoint {name}").text
 
 
-def judge_of_two(question: str, answer: str) -> float:
+def judge_of_three(question: str, answer: str, context: str) -> float:
     """A judge that cannot be called with the messages."""
     return float(question == answer)
 
@@ -256,7 +256,7 @@ def opened() -> Conversation:
         ),
         pytest.param(
             lambda: Conversation.open(":memory:", judge=0.5),
-            r"judge must be BaseChatModel \| Runnable\[.*\] \| Callable\[.*\] \| str \| None, got 0.5",
+            r"judge must be BaseChatModel \| Runnable\[.*\] \| Callable\[.*\] \| str \| .*None, got 0.5",
             id="types without modules",
         ),
         pytest.param(
@@ -291,7 +291,7 @@ def opened() -> Conversation:
         ),
         pytest.param(
             lambda: opened().rollback(1),  # type: ignore[arg-type]
-            r"to must be str \| None, got 1 \(did you mean turns=1\?\)",
+            r"to must be str \| Checkpoint \| None, got 1 \(did you mean turns=1\?\)",
             id="the value of another parameter",
         ),
         pytest.param(
@@ -320,8 +320,8 @@ def opened() -> Conversation:
             id="documents for texts",
         ),
         pytest.param(
-            lambda: build_graph(judge=judge_of_two),
-            "one argument, the messages, and judge_of_two does not take that",
+            lambda: build_graph(judge=judge_of_three),
+            "one argument, the messages, or with two, question and answer, and judge_of_three does not take that",
             id="a function by its name",
         ),
         pytest.param(

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unsay.conversation.results import Checkpoint
 from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
 from unsay.conversation.timeline import Timeline
 from unsay.conversation.timeline_data import PendingQuestion, TimelineTurn
 from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
-from unsay.types import BranchRef, Checkpoint
+from unsay.types import BranchRef
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -333,7 +334,7 @@ def test_tree_writes_what_the_text_says() -> None:
 def test_checkpoints_at_the_start_are_drawn() -> None:
     """The text and the drawn tree name them, and the tree has one more diamond."""
     plain = timeline(turn(1))
-    at_start = Checkpoint(**{**annotation("start", "plan", number=0), "message_id": None})  # type: ignore[typeddict-item]
+    at_start = replace(annotation("start", "plan", number=0), message_id=None)
     marked = timeline(turn(1), checkpoints=(at_start,))
     assert "○ start ◆ plan" in str(marked)
     assert "start◆ plan" in words_of(tree_svg(marked))

@@ -116,8 +116,9 @@ class _Terminal:
 
     def end(self, ending: str) -> None:
         seen = self._conversation.timeline()
+        marks: Any = seen.checkpoints
         for title, body in (
-            (self._script.checkpoints, checkpoints_text(seen.checkpoints, self._labels)),
+            (self._script.checkpoints, checkpoints_text(marks, self._labels)),
             (self._script.tree, tree_text(seen, self._labels, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")

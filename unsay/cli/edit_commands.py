@@ -13,7 +13,7 @@ from unsay.cli.opened_thread import Opened, on_thread
 from unsay.cli.output import note, usage_error
 from unsay.cli.terminal import block, clean, line, print_table
 from unsay.conversation.branching import LIVE, Branch, Diff, Side
-from unsay.conversation.results import Preview, RollbackResult
+from unsay.conversation.results import Checkpoint, Preview, RollbackResult
 from unsay.conversation.timeline_data import TimelineData
 from unsay.conversation.tree import counted_in
 from unsay.errors import UnknownCheckpointError
@@ -26,8 +26,7 @@ from unsay.operations.reversal import step_notice
 from unsay.operations.rollback import count_turns, place_name
 from unsay.prompts.catalogue import Texts
 from unsay.retrieval.excerpts import speaker
-from unsay.state import State
-from unsay.types import Checkpoint, Forgotten, Pin
+from unsay.types import Forgotten, Pin
 
 QUESTION_CHARS = 200
 
@@ -42,8 +41,8 @@ def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
     answered = [turn for turn in seen.turns if turn.answer is not None]
     names = {each["name"] for each in seen.checkpoints}
     newest = answered[-1].message_id if answered else None
-    marks = [each for each in seen.checkpoints if each["name"] and each["message_id"] != newest]
-    places = [_checkpoint(each, words) for each in marks if not each["turn"]]
+    marks = [each for each in seen.checkpoints if each.name and each.message_id != newest]
+    places = [_checkpoint(each, words) for each in marks if not each.turn]
     for index, turn in enumerate(answered):
         order = str(len(answered) - index)
         if order not in names:  # a checkpoint of that name would be taken instead
@@ -52,12 +51,12 @@ def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
             score = score_text(turn.score)
             row = words.say("back_turn", turn=turn.number, score=score, question=question)
             places.append((row, order))
-        places += [_checkpoint(each, words) for each in marks if each["turn"] == turn.number]
+        places += [_checkpoint(each, words) for each in marks if each.turn == turn.number]
     return places
 
 
 def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
-    return words.say("back_checkpoint", name=made["name"], turn=made["turn"]), made["id"]
+    return words.say("back_checkpoint", name=made.name, turn=made.turn), made.id
 
 
 def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
@@ -86,14 +85,14 @@ def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
 @on_thread()
 def checkpoint(opened: Opened, *, name: str | None) -> None:
     made = opened.conversation.checkpoint(name)
-    words = made["name"] or made["id"]
-    opened.show(lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=made)
+    words = made.name or made.id
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=asdict(made))
 
 
 @on_thread()
 def task(opened: Opened, *, name: str) -> None:
     made = opened.conversation.start_task(name)
-    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=made)
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(made))
 
 
 @on_thread()
@@ -196,8 +195,8 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
     labels = opened.labels
     with _turns_hinted(to):
         made = opened.conversation.fork(to, turns=turns, thread=name)
-    transcript = made.messages()
-    state = State(messages=transcript, checkpoints=list(made.checkpoints()))
+    transcript, marks = made.messages(), list(map(asdict, made.checkpoints()))
+    state: Any = {"messages": transcript, "checkpoints": marks}
     base = transcript[-1].id if transcript else None
     where = place_name(state, base, labels).strip()
     left = count_turns(transcript)

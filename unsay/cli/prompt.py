@@ -100,7 +100,7 @@ def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
         marks = conversation.checkpoints()
     except UnsayError:
         return []
-    return [(annotation["name"] or annotation["id"], annotation["topic"]) for annotation in marks]
+    return [(each.name or each.id, each.topic) for each in marks]
 
 
 class ThreadHistory(History):

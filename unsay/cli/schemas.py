@@ -16,7 +16,7 @@ from unsay.context.plan import Omission
 from unsay.conversation.branching import Branch
 from unsay.conversation.judgements import Bisection, JudgedTurn
 from unsay.conversation.model_calls import Replay
-from unsay.conversation.results import EventKind, Preview, Reply, RollbackResult
+from unsay.conversation.results import Checkpoint, EventKind, Preview, Reply, RollbackResult
 from unsay.conversation.timeline_data import TimelineData
 from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
@@ -24,7 +24,7 @@ from unsay.history.token_usage import Tokens
 from unsay.operations.lessons import Label, Lesson, Rating
 from unsay.settings import Source
 from unsay.storage.base import Purged
-from unsay.types import Checkpoint, Event, Forgotten, Language, Pin
+from unsay.types import Event, Forgotten, Language, Pin
 from unsay.verdicts import Judge
 
 

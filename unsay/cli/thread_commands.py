@@ -88,12 +88,11 @@ def checkpoints(opened: Opened) -> None:
             click.echo(words.say("no_checkpoints"))
             return
         cells = [
-            (each["id"], each["name"] or "-", str(each["turn"]), score_text(each["score"]))
-            for each in marks
+            (each.id, each.name or "-", str(each.turn), score_text(each.score)) for each in marks
         ]
-        print_table(words.say("checkpoint_heads"), cells, [each["topic"] for each in marks])
+        print_table(words.say("checkpoint_heads"), cells, [each.topic for each in marks])
 
-    opened.show(show_rows, checkpoints=marks)
+    opened.show(show_rows, checkpoints=[asdict(each) for each in marks])
 
 
 @on_thread()

@@ -20,7 +20,7 @@ from unsay.conversation.async_side_verbs import AsyncSideVerbs
 from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.facade import checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import Event, Preview, Reply, RollbackResult
+from unsay.conversation.results import Checkpoint, Event, Preview, Reply, RollbackResult, id_of
 from unsay.conversation.streaming import astreamed
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline
@@ -28,7 +28,7 @@ from unsay.effects import adrive
 from unsay.model_factory import ModelLike
 from unsay.operations.recall import Find
 from unsay.operations.usage_report import Usage
-from unsay.types import Checkpoint, Forgotten
+from unsay.types import Forgotten
 
 
 @checks_arguments
@@ -97,24 +97,34 @@ class AsyncConversation(AsyncSideVerbs):
         return await adrive(self._handle.alone(navigation.checkpoint(self._handle, name)))
 
     async def checkpoints(
-        self, *, limit: int | None = None, start_after: str | None = None
+        self, *, limit: int | None = None, start_after: str | Checkpoint | None = None
     ) -> tuple[Checkpoint, ...]:
         """As `Conversation.checkpoints`."""
         return await adrive(
-            self._handle.reading(navigation.checkpoints, limit=limit, start_after=start_after)
+            self._handle.reading(
+                navigation.checkpoints, limit=limit, start_after=id_of(start_after)
+            )
         )
 
     async def rollback(
-        self, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
+        self,
+        to: str | Checkpoint | None = None,
+        *,
+        turns: int | None = None,
+        confirm: Confirm | None = None,
     ) -> RollbackResult:
         """As `Conversation.rollback`."""
         return await adrive(
-            self._handle.alone(navigation.rollback(self._handle, to, turns=turns, confirm=confirm))
+            self._handle.alone(
+                navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
+            )
         )
 
-    async def preview(self, to: str | None = None, *, turns: int | None = None) -> Preview:
+    async def preview(
+        self, to: str | Checkpoint | None = None, *, turns: int | None = None
+    ) -> Preview:
         """As `Conversation.preview`."""
-        return await adrive(self._handle.reading(navigation.preview, to, turns=turns))
+        return await adrive(self._handle.reading(navigation.preview, id_of(to), turns=turns))
 
     async def undo(self, *, confirm: Confirm | None = None) -> RollbackResult:
         """As `Conversation.undo`."""
@@ -150,19 +160,25 @@ class AsyncConversation(AsyncSideVerbs):
         """As `Conversation.branches`."""
         return await adrive(self._handle.reading(branching.branches))
 
-    async def diff(self, a: str, b: str = LIVE) -> Diff:
+    async def diff(self, a: str | Checkpoint, b: str | Checkpoint = LIVE) -> Diff:
         """As `Conversation.diff`."""
-        return await adrive(self._handle.reading(branching.diff, a, b))
+        return await adrive(self._handle.reading(branching.diff, id_of(a), id_of(b)))
 
     async def pick(self, message_ids: Sequence[str], from_: str) -> RollbackResult:
         """As `Conversation.pick`."""
         return await adrive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
 
     async def fork(
-        self, at: str | None = None, *, turns: int | None = None, thread: str | None = None
+        self,
+        at: str | Checkpoint | None = None,
+        *,
+        turns: int | None = None,
+        thread: str | None = None,
     ) -> Self:
         """As `Conversation.fork`."""
-        return self._of(await adrive(branching.fork(self._handle, at, turns=turns, thread=thread)))
+        return self._of(
+            await adrive(branching.fork(self._handle, id_of(at), turns=turns, thread=thread))
+        )
 
     async def forget(
         self,
@@ -183,9 +199,9 @@ class AsyncConversation(AsyncSideVerbs):
         """As `Conversation.forgotten`."""
         return await adrive(self._handle.reading(memory.forgotten))
 
-    async def compact(self, up_to: int | str | None = None) -> Omission:
+    async def compact(self, up_to: int | str | Checkpoint | None = None) -> Omission:
         """As `Conversation.compact`."""
-        return await adrive(self._handle.alone(memory.compact(self._handle, up_to)))
+        return await adrive(self._handle.alone(memory.compact(self._handle, id_of(up_to))))
 
     async def recall(self, words: str) -> tuple[Find, ...]:
         """As `Conversation.recall`."""

@@ -19,7 +19,7 @@ from unsay.conversation import (
 from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.facade import checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import Event, Preview, Reply, RollbackResult
+from unsay.conversation.results import Checkpoint, Event, Preview, Reply, RollbackResult, id_of
 from unsay.conversation.side_verbs import SideVerbs
 from unsay.conversation.streaming import streamed
 from unsay.conversation.svg import mimebundle
@@ -30,7 +30,7 @@ from unsay.errors import UnknownThreadError
 from unsay.model_factory import ModelLike
 from unsay.operations.recall import Find
 from unsay.operations.usage_report import Usage
-from unsay.types import Checkpoint, Forgotten
+from unsay.types import Forgotten
 
 
 @checks_arguments
@@ -196,13 +196,13 @@ class Conversation(SideVerbs):
         return drive(self._handle.alone(navigation.checkpoint(self._handle, name)))
 
     def checkpoints(
-        self, *, limit: int | None = None, start_after: str | None = None
+        self, *, limit: int | None = None, start_after: str | Checkpoint | None = None
     ) -> tuple[Checkpoint, ...]:
         """List the checkpoints of the current branch, oldest first.
 
         Args:
             limit: How many to return at most; `None` returns all.
-            start_after: The list begins after this checkpoint: its name, its id or the beginning of its
+            start_after: The list begins after this checkpoint, its name, its id or the beginning of its
                 id. `None` begins with the oldest.
 
         Raises:
@@ -211,18 +211,24 @@ class Conversation(SideVerbs):
             AmbiguousCheckpointError: Several checkpoints match it.
         """
         return drive(
-            self._handle.reading(navigation.checkpoints, limit=limit, start_after=start_after)
+            self._handle.reading(
+                navigation.checkpoints, limit=limit, start_after=id_of(start_after)
+            )
         )
 
     def rollback(
-        self, to: str | None = None, *, turns: int | None = None, confirm: Confirm | None = None
+        self,
+        to: str | Checkpoint | None = None,
+        *,
+        turns: int | None = None,
+        confirm: Confirm | None = None,
     ) -> RollbackResult:
         """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
 
         The tool calls among the removed messages are undone, as their tools declare.
 
         Args:
-            to: A checkpoint's name, its id or the beginning of its id; `None` is the last checkpoint
+            to: A checkpoint, its name, its id or the beginning of its id; `None` is the last checkpoint
                 before the last message, but none at a tool step within a turn, or without one the start
                 of the last turn. A question that has no answer counts as a turn here.
             turns: Roll back N answered turns instead of to a checkpoint; their documents, and a
@@ -239,10 +245,12 @@ class Conversation(SideVerbs):
                 nothing was changed.
         """
         return drive(
-            self._handle.alone(navigation.rollback(self._handle, to, turns=turns, confirm=confirm))
+            self._handle.alone(
+                navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
+            )
         )
 
-    def preview(self, to: str | None = None, *, turns: int | None = None) -> Preview:
+    def preview(self, to: str | Checkpoint | None = None, *, turns: int | None = None) -> Preview:
         """Return what `rollback` with the same arguments would remove; nothing is written.
 
         Raises:
@@ -251,7 +259,7 @@ class Conversation(SideVerbs):
             InputError: Both `to` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns, or no message.
         """
-        return drive(self._handle.reading(navigation.preview, to, turns=turns))
+        return drive(self._handle.reading(navigation.preview, id_of(to), turns=turns))
 
     def undo(self, *, confirm: Confirm | None = None) -> RollbackResult:
         """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
@@ -357,18 +365,18 @@ class Conversation(SideVerbs):
         """
         return drive(self._handle.reading(branching.branches))
 
-    def diff(self, a: str, b: str = LIVE) -> Diff:
+    def diff(self, a: str | Checkpoint, b: str | Checkpoint = LIVE) -> Diff:
         """Compare two branches: messages in common, messages and topics of one alone, scores, tokens.
 
         Args:
-            a: `live`, a checkpoint's name or id, or the id of a branch or a thread.
+            a: `live`, a checkpoint, its name or id, or the id of a branch or a thread.
             b: The same.
 
         Raises:
             UnknownBranchError: No branch, checkpoint or thread has this name.
             ConflictError: Several branches or checkpoints match.
         """
-        return drive(self._handle.reading(branching.diff, a, b))
+        return drive(self._handle.reading(branching.diff, id_of(a), id_of(b)))
 
     def pick(self, message_ids: Sequence[str], from_: str) -> RollbackResult:
         """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them.
@@ -387,12 +395,16 @@ class Conversation(SideVerbs):
         return drive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
 
     def fork(
-        self, at: str | None = None, *, turns: int | None = None, thread: str | None = None
+        self,
+        at: str | Checkpoint | None = None,
+        *,
+        turns: int | None = None,
+        thread: str | None = None,
     ) -> Self:
         """Start a thread in this database with a copy of this transcript; return its conversation.
 
         Args:
-            at: The copy ends at this checkpoint: its name, its id or the beginning of its id. `None` is
+            at: The copy ends at this checkpoint, its name, its id or the beginning of its id. `None` is
                 the newest answer.
             turns: End it N answered turns back instead of at a checkpoint.
             thread: The new thread's id; `None` makes one.
@@ -405,7 +417,7 @@ class Conversation(SideVerbs):
             InputError: Both `at` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns.
         """
-        return self._of(drive(branching.fork(self._handle, at, turns=turns, thread=thread)))
+        return self._of(drive(branching.fork(self._handle, id_of(at), turns=turns, thread=thread)))
 
     def forget(
         self,
@@ -449,14 +461,14 @@ class Conversation(SideVerbs):
         """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
         return drive(self._handle.reading(memory.forgotten))
 
-    def compact(self, up_to: int | str | None = None) -> Omission:
+    def compact(self, up_to: int | str | Checkpoint | None = None) -> Omission:
         """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
 
         The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
         configured one; with `summaries="local"`, or without a model, the summary is made without one.
 
         Args:
-            up_to: A turn's number, a checkpoint's name or its id's beginning; `None` is the newest answer.
+            up_to: A turn's number, a checkpoint, its name or its id's beginning; `None` is the newest answer.
 
         Returns:
             The messages that the summary replaces, and the summary.
@@ -470,7 +482,7 @@ class Conversation(SideVerbs):
             ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
             ConflictError: A turn was stopped and waits, or a decision is pending.
         """
-        return drive(self._handle.alone(memory.compact(self._handle, up_to)))
+        return drive(self._handle.alone(memory.compact(self._handle, id_of(up_to))))
 
     def recall(self, words: str) -> tuple[Find, ...]:
         """Search earlier messages and add the matches to the next question's context.

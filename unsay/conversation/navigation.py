@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from unsay.conversation.results import Preview, RollbackResult, Rows
+from unsay.conversation.results import Checkpoint, Preview, RollbackResult, Rows
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
@@ -18,7 +18,6 @@ from unsay.operations.checkpoints_due import checkpoint_by_order
 from unsay.operations.commands import answered_turns
 from unsay.operations.compensate import compensations_of
 from unsay.operations.dispatch import messages_needed
-from unsay.operations.offload import without_page_refs
 from unsay.operations.pending import find_pending
 from unsay.operations.record_events import add_note, log_checkpoints
 from unsay.operations.remove import remove_turn
@@ -43,7 +42,7 @@ from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
 from unsay.operations.targets import rollback_targets, target_of
 from unsay.runtime import Scope
 from unsay.state import Command, State, Update, merge_messages, offloaded_of
-from unsay.types import Checkpoint, CheckpointReason
+from unsay.types import CheckpointReason
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:
@@ -81,7 +80,7 @@ def _add(
         node, score, number = "create_checkpoint", new["score"], new["turn"]
         made["state_history"] = add_note(state, scope, node, "created", score, number=number)
         yield from thread.write(state, scope, made)
-    return new
+    return Checkpoint.of(new)
 
 
 def checkpoints(
@@ -90,11 +89,12 @@ def checkpoints(
     """List the checkpoints of the current branch, oldest first."""
     if limit is not None and limit < 0:
         raise InputError(f"limit={limit!r}: write 0 or more, or none for all")
-    stored = tuple(map(without_page_refs, (yield from thread.known()).get("checkpoints", [])))
+    stored = (yield from thread.known()).get("checkpoints", [])
     start = 0
     if start_after is not None:
         start = stored.index(find_checkpoint(stored, start_after)) + 1
-    return Rows(stored[start:] if limit is None else stored[start : start + limit])
+    chosen = stored[start:] if limit is None else stored[start : start + limit]
+    return Rows(map(Checkpoint.of, chosen))
 
 
 def rollback(
@@ -148,7 +148,7 @@ def preview(
         turns=len(answered_turns(removed)),
         questions=tuple(text_of(m) for m in messages if is_question(m)),
         message_ids=tuple(m.id or "" for m in messages),
-        checkpoints=tuple(change.branch["checkpoints"]),
+        checkpoints=tuple(map(Checkpoint.of, change.branch["checkpoints"])),
         tool_calls=tuple(call.name for m in messages for call in calls_of(m)),
         compensations=tuple(compensations_of(change, thread.services)),
         tokens=tokens_of(removed),

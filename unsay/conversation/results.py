@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
@@ -10,11 +10,12 @@ from unsay.history.compensations import Compensation, Report
 from unsay.history.token_usage import Tokens
 from unsay.messages.annotations import annotation_of, is_notice
 from unsay.messages.content import language_of, preview, text_of
-from unsay.operations.commands import checkpoints_text, score_text
+from unsay.operations.commands import score_text
 from unsay.operations.compensate import report_text, stays_in_effect
 from unsay.operations.rollback import Moved
 from unsay.prompts.catalogue import ENGLISH, JAPANESE, StepChange
-from unsay.types import Checkpoint, Printed, TopicChange
+from unsay.types import Checkpoint as StoredCheckpoint
+from unsay.types import CheckpointReason, Printed, TopicChange
 
 T = TypeVar("T")
 
@@ -51,6 +52,51 @@ EventKind = Literal[
     "decision",
     "reply",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Printed):
+    """A good point in the transcript; verbs take it wherever they take its name or id.
+
+    Attributes:
+        name: `None` for one that unsay saved.
+        message_id: Id of the last message before it; `None` is the beginning.
+        turn: How many answered turns are before it.
+        score: The answer's, from 0 to 1; `None` for unscored.
+        topic: Label of the topic; empty if it has none.
+        reason: Why it was saved.
+        created_at: ISO 8601, UTC.
+        in_turn: Whether it is at a tool step, before the turn's question is answered.
+    """
+
+    id: str
+    name: str | None
+    message_id: str | None
+    turn: int
+    score: float | None
+    topic: str
+    reason: CheckpointReason
+    created_at: str
+    in_turn: bool = False
+
+    @classmethod
+    def of(cls, stored: StoredCheckpoint) -> "Checkpoint":
+        """Return a checkpoint of the state; where its messages are stored is left out."""
+        own: Any = {name: value for name, value in stored.items() if name in cls.__slots__}
+        return cls(**own)
+
+    def __getitem__(self, field: str) -> Any:
+        return getattr(self, field)
+
+    def __str__(self) -> str:
+        topic = f", topic {self.topic}" if self.topic else ""
+        score = score_text(self.score)
+        return f"{self.id}  {self.name or '-'}  after turn {self.turn}, score {score}{topic}"
+
+
+def id_of(value: T | Checkpoint) -> T | str:
+    """Return the id of a checkpoint, or another value unchanged."""
+    return value.id if isinstance(value, Checkpoint) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +221,7 @@ class Preview(Printed):
     tokens: Tokens
 
     def __str__(self) -> str:
-        names = (checkpoint["name"] or checkpoint["id"] for checkpoint in self.checkpoints)
+        names = (checkpoint.name or checkpoint.id for checkpoint in self.checkpoints)
         texts = (
             ", ".join(names),
             ", ".join(self.tool_calls),
@@ -218,8 +264,6 @@ class Rows(tuple[T, ...]):
 def _row(item: Any) -> str:
     if not isinstance(item, Mapping):
         return str(item)
-    if {"id", "turn", "score"} <= item.keys():  # a checkpoint
-        return checkpoints_text([cast("Checkpoint", item)], ENGLISH)
     if "label" in item and "turn" in item:  # a rating
         score, asked = score_text(item["score"]), preview(item["question"])
         cells = (f"{item['turn']}.", score, item["label"], asked, item["note"])
@@ -314,7 +358,7 @@ def reply_of(state: Mapping[str, Any], interrupts: tuple[Any, ...]) -> Reply:
     )
 
 
-def reply_to(answer: AnyMessage, checkpoints: Sequence[Checkpoint]) -> Reply:
+def reply_to(answer: AnyMessage, checkpoints: Sequence[StoredCheckpoint]) -> Reply:
     """Return the reply of the turn that ended with this answer or notice.
 
     If one of the `checkpoints` is at the answer, the reply has its id.

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 from unsay.conversation import audit, judgements, memory, navigation, topic_summaries
 from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
 from unsay.conversation.judgements import Bisection, JudgedTurn
+from unsay.conversation.results import Checkpoint
 from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary
 from unsay.effects import drive
 from unsay.history.runs import RunFilters, RunPage
@@ -13,7 +14,7 @@ from unsay.history.threads import ThreadInfo
 from unsay.operations.lessons import Lesson, Rating
 from unsay.operations.usage_report import Status
 from unsay.storage.base import Purged
-from unsay.types import Checkpoint, Event, Forgotten, Pin
+from unsay.types import Event, Forgotten, Pin
 
 
 @checks_arguments

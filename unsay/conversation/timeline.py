@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
 from unsay.context.topics import by_topic
-from unsay.conversation.results import judged_fields
+from unsay.conversation.results import Checkpoint, judged_fields
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline_data import (
@@ -262,7 +262,7 @@ def timeline_of(thread: ThreadHandle, state: Mapping[str, Any]) -> Timeline:
     return Timeline(
         thread_id=thread.thread_id,
         turns=tuple(_turns_of(state)),
-        checkpoints=tuple(state.get("checkpoints", [])),
+        checkpoints=tuple(map(Checkpoint.of, state.get("checkpoints", []))),
         branches=tuple(refs),  # type: ignore[arg-type]
         topics=tuple(topics),
         current_topic=state.get("current_topic", ""),

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unsay.conversation.results import Removed
-from unsay.types import BranchRef, Checkpoint, Forgotten, Language, Pin, TopicChange
+from unsay.conversation.results import Checkpoint, Removed
+from unsay.types import BranchRef, Forgotten, Language, Pin, TopicChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from itertools import accumulate
 
 from wcwidth import iter_graphemes
 
-from unsay.conversation.results import counted
+from unsay.conversation.results import Checkpoint, counted
 from unsay.conversation.timeline_data import TimelineData, TimelineTurn
 from unsay.messages.content import cells_of, preview
 from unsay.operations.commands import score_text
 from unsay.prompts.catalogue import ENGLISH, JAPANESE, Texts
-from unsay.types import BranchRef, Checkpoint, Forgotten
+from unsay.types import BranchRef, Forgotten
 
 SHOWN_TURNS = 60
 SHOWN_BRANCHES = 12  # in one place; the newest
@@ -83,7 +83,7 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
         left_out += words["at_them"].format(branches=counted_in(texts, branches, "branch"))
     return Outline(
         at_start=_branches_at(kept, None),
-        checkpoints_at_start=tuple(_label(c) for c in marks if c["message_id"] is None),
+        checkpoints_at_start=tuple(_label(c) for c in marks if c.message_id is None),
         left_out=left_out,
         rows=tuple(
             TurnRow(
@@ -106,23 +106,21 @@ def _checkpoints_at(
     return tuple(
         _label(checkpoint)
         for checkpoint in checkpoints
-        if not checkpoint.get("in_turn")
+        if not checkpoint.in_turn
         and (
-            checkpoint["message_id"] == turn.message_id
-            or (checkpoint["message_id"] not in placed and checkpoint["turn"] == turn.number)
+            checkpoint.message_id == turn.message_id
+            or (checkpoint.message_id not in placed and checkpoint.turn == turn.number)
         )
     )
 
 
 def _step_checkpoints_at(checkpoints: Sequence[Checkpoint], turn: TimelineTurn) -> tuple[str, ...]:
     names = _names(turn)
-    return tuple(
-        _label(each) for each in checkpoints if each.get("in_turn") and each["message_id"] in names
-    )
+    return tuple(_label(each) for each in checkpoints if each.in_turn and each.message_id in names)
 
 
 def _label(checkpoint: Checkpoint) -> str:
-    return one_line(checkpoint["name"] or checkpoint["id"], _NAME_CELLS)
+    return one_line(checkpoint.name or checkpoint.id, _NAME_CELLS)
 
 
 def _names(turn: TimelineTurn) -> tuple[str | None, ...]:

@@ -29,8 +29,9 @@ from unsay.generation.tool_loop import build_tool_loop
 from unsay.graph.compiled import HostGraph
 from unsay.graph.parent_graph import watch_of
 from unsay.graph.single_writer import inside
+from unsay.judging.metrics import with_messages
 from unsay.judging.topic_detector import LexicalDetector, check_detector
-from unsay.model_factory import ModelLike, check_model, is_chat_model, refuse_class
+from unsay.model_factory import JudgeLike, ModelLike, check_model, is_chat_model, refuse_class
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
@@ -137,7 +138,7 @@ NODES: dict[str, Node] = {
 class GraphOptions(TypedDict, total=False):
     """Options of `build_graph` that `Conversation.open` takes as well."""
 
-    judge: ModelLike | None
+    judge: JudgeLike | None
     summarizer: ModelLike | None
     tools: Sequence[BaseTool | Callable[..., Any]]
     detector: TopicDetector | None
@@ -153,7 +154,7 @@ class GraphOptions(TypedDict, total=False):
 def build_graph(
     model: ModelLike | None = None,
     *,
-    judge: ModelLike | None = None,
+    judge: JudgeLike | None = None,
     summarizer: ModelLike | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     detector: TopicDetector | None = None,
@@ -174,8 +175,9 @@ def build_graph(
         model: Answers the questions: a LangChain chat model, a name such as `gpt-4.1-mini` or
             `anthropic:claude-sonnet-4-5`, or a Runnable from messages to messages, such as a graph.
             `None` reads `UNSAY_MODEL` at the first question.
-        judge: Scores the answers: a chat model, a name, or a function from messages to a score.
-            `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model is the judge.
+        judge: Scores the answers: a chat model, a name, or a function from messages, or from question
+            and answer, to a score. `None` reads `UNSAY_JUDGE_MODEL`; without it the answering model
+            is the judge.
         summarizer: Summarizes what contexts leave out. `None` reads `UNSAY_SUMMARIZER_MODEL`;
             without it the answering model summarizes, if it is a chat model.
         tools: Tools that the model may call. The setting `memory_tools` adds tools of our own.
@@ -251,11 +253,12 @@ def make_services(
         settings = settings.for_run(Context(commands=allowed))
     kit = with_memory_tools(given, settings)
     strategy, detector = options.get("strategy"), options.get("detector")
+    judge = with_messages(options.get("judge"))
     if strategy is not None:
         check_strategy(strategy)
     if detector is not None:
         check_detector(detector)
-    models = {"model": model, "judge": options.get("judge"), "title": title}
+    models = {"model": model, "judge": judge, "title": title}
     for name, each in {**models, "summarizer": options.get("summarizer")}.items():
         check_model(each, name)
     report_unkept(model, "model")
@@ -266,7 +269,7 @@ def make_services(
     services = Services(
         settings=settings,
         model_like=model,
-        judge_like=options.get("judge"),
+        judge_like=judge,
         summarizer_like=options.get("summarizer"),
         title_like=title,
         detector=detector or LexicalDetector(threshold=settings.topic_change_threshold),

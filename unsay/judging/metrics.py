@@ -5,14 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage
+from langchain_core.runnables import Runnable
 
-from unsay.arguments import configured, inner_function, shown
+from unsay.arguments import arity_problem, configured, inner_function, shown
+from unsay.effects import is_async
 from unsay.errors import ConfigurationError
 from unsay.judging.verdict import judged_parts
 
-GIVEN = ("inputs", "outputs", "context")
-"""Names of the arguments that a metric can have."""
+GIVEN = ("inputs", "outputs", "context", "question", "answer")
+"""Names of the arguments that a metric can have; the last two are others for the first two."""
 _REASONS = ("reason", "comment", "explanation")
+_ANSWERS_ONLY = {"reason": "the metric scores answers only"}
 
 
 @configured
@@ -22,7 +25,7 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     Args:
         metric: A sync function with any of the parameters `inputs` (the question), `outputs` (the
             answer) and `context` (the earlier conversation and the tool results), as evaluators of
-            openevals have them; other parameters need a default. It returns a number from 0 to 1,
+            openevals have them, or `question` and `answer`; other parameters need a default. It returns a number from 0 to 1,
             `True` or `False`, a mapping with `score` and perhaps `comment` or `reason`, or an
             object with these attributes.
 
@@ -47,13 +50,37 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
     def judge(messages: Sequence[AnyMessage]) -> Any:
         parts = judged_parts(messages)
         if "answer" not in parts:
-            return {"reason": "the metric scores answers only"}
+            return _ANSWERS_ONLY
         context = [parts[name] for name in ("earlier", "tools") if name in parts]
         values = {"inputs": parts.get("question", ""), "outputs": parts["answer"]}
         given = {**values, "context": "\n".join(context)}
-        return _verdict(metric(**{n: v for n, v in given.items() if takes_all or n in names}))
+        own = {name: parts.get(name, "") for name in ("question", "answer") if name in names}
+        given = {name: value for name, value in given.items() if takes_all or name in names}
+        return _verdict(metric(**given, **own))
 
     return judge
+
+
+def with_messages(judge: Any) -> Any:
+    """Return a judge that is called with messages, also for a function of question and answer.
+
+    Such a function has two positional parameters. It scores answers only: documents and summaries
+    stay unscored. Everything else is returned unchanged.
+    """
+    is_function = callable(judge) and not isinstance(judge, type | Runnable)
+    if not is_function or not arity_problem(judge, 1) or arity_problem(judge, 2):
+        return judge
+
+    def score(messages: Sequence[AnyMessage]) -> Any:
+        parts = judged_parts(messages)
+        is_answer = "answer" in parts
+        return judge(parts.get("question", ""), parts["answer"]) if is_answer else _ANSWERS_ONLY
+
+    async def score_on_loop(messages: Sequence[AnyMessage]) -> Any:
+        reply = score(messages)
+        return reply if reply is _ANSWERS_ONLY else await reply
+
+    return score_on_loop if is_async(judge) else score
 
 
 def _parameters(metric: Callable[..., Any]) -> list[inspect.Parameter]:
