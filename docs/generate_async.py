@@ -11,9 +11,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "unsay" / "conversation"
 PAGE = str(FOLDER / "async.py")  # tells ruff which settings apply
-SOURCES = ("conversation", "side_verbs", "registry")
+SOURCES = ("conversation", "collections", "side_verbs", "registry")
 NAMES = {
-    **{name: f"Async{name}" for name in ("Conversation", "SideVerbs", "Registry")},
+    **{
+        name: f"Async{name}"
+        for name in ("Conversation", "SideVerbs", "Registry", "Pins", "Lessons", "Ratings")
+    },
     **{f"unsay.conversation.{name}": f"unsay.conversation.async_{name}" for name in SOURCES},
     "Blocking": "OnLoop",
     "Generator": "AsyncGenerator",

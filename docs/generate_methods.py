@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unsay import Conversation, Registry
+from unsay.conversation.collections import Lessons, Pins, Ratings
 
 PAGE = Path(__file__).with_name("api.md")
 
@@ -41,7 +42,10 @@ def arguments(member: Any) -> str:
 def page() -> str:
     """Return `docs/api.md` with fresh tables; the text around them stays."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    tables = "\n".join(f"### `{cls.__name__}`\n\n{table(cls)}" for cls in (Conversation, Registry))
+    tables = "\n".join(
+        f"### `{cls.__name__}`\n\n{table(cls)}"
+        for cls in (Conversation, Pins, Lessons, Ratings, Registry)
+    )
     return f"{before}{START}\n\n{tables}\n{END}{rest.partition(END)[2]}"
 
 

@@ -382,13 +382,15 @@ class Stage(Ways):
     @step(place=st.integers(-1, 9))
     def pin(self, place: int) -> None:
         """Somebody pins a message, or the newest turn."""
-        self._beside(lambda: self.conversation.pin(None if place < 0 else self._message(place).id))
+        self._beside(
+            lambda: self.conversation.pins.add(None if place < 0 else self._message(place).id)
+        )
 
     @step(place=st.integers(-1, 9))
     def unpin(self, place: int) -> None:
         """Somebody takes a pin off."""
         self._beside(
-            lambda: self.conversation.unpin(None if place < 0 else self._message(place).id)
+            lambda: self.conversation.pins.remove(None if place < 0 else self._message(place).id)
         )
 
     @step(2, place=st.integers(0, 9), through=st.integers(-1, 9))
@@ -406,7 +408,7 @@ class Stage(Ways):
     @step(below=st.sampled_from((0.3, 1.0)))
     def forget_results(self, below: float) -> None:
         """Somebody forgets the results of tools that bear on nothing."""
-        self._beside(lambda: self.conversation.forget_tool_results(below))
+        self._beside(lambda: self.conversation.forget(tool_results_below=below))
 
     @step(place=st.integers(0, 3))
     def remember(self, place: int) -> None:

@@ -409,7 +409,7 @@ def test_a_conversation_shows_the_budget_of_its_agent() -> None:
         (gauge,) = conversation.tokens().gauges
         assert (gauge.used, (gauge,)) == (
             conversation.tokens().spent.total.total,
-            conversation.status().gauges,
+            conversation.tokens(spent=False).gauges,
         )
         assert gauge.used > 0
 
@@ -581,7 +581,7 @@ def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> Non
         tokens, cost = second.tokens().gauges
         assert (first, None, 0) == (tokens, cost.since, cost.used)
         second.say("神戸には何泊しますか?")
-        tokens, cost = second.status().gauges
+        tokens, cost = second.tokens(spent=False).gauges
         assert first.since == tokens.since < (cost.since or "")
         for shown in (str(second.tokens()), second.say("/tokens").text):
             assert f"{moment}以降に予算付きで行った呼び出し" in shown

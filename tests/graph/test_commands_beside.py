@@ -104,7 +104,7 @@ def test_commands_do_what_the_verbs_do(database: Database) -> None:
     conversation.say("/checkpoint tea")
     assert "tea" in conversation.say("/checkpoints").text
     conversation.say("/pin 1")
-    assert 2 == len(conversation.pins())
+    assert 2 == len(conversation.pins.list())
     conversation.say("/forget 2")
     assert 1 == len(conversation.forgotten())
     conversation.say("/undo")

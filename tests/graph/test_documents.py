@@ -145,8 +145,8 @@ def test_a_pin_on_an_irrelevant_document_is_refused(language: str) -> None:
     talk.say(asked, documents=[RECIPE, CAPITAL])
     recipe, capital, _, answer = (m.id for m in talk.messages())
     with pytest.raises(ConflictError, match="was judged irrelevant"):
-        talk.pin(recipe)
-    assert [capital, answer] == [each["message_id"] for each in talk.pin(turn=1)]
+        talk.pins.add(recipe)
+    assert [capital, answer] == [each["message_id"] for each in talk.pins.add(turn=1)]
 
     graph = make(ScriptedChat(default=GOOD), judge)
     found = [HumanMessage(RECIPE, name="document", id="d1"), HumanMessage(asked, id="q1")]

@@ -171,7 +171,7 @@ def test_results_that_bear_on_no_question(opened: Opening, below: float, gone: s
     conversation.say("How large is alpha, and who discovered it?")
     conversation.say("Tell me more.")
     transcript = conversation.messages()
-    entry = conversation.forget_tool_results(below)
+    entry = conversation.forget(tool_results_below=below)
     conversation.say("Go on.")
 
     shown = [text_of(m) for m in model.calls[-2] if isinstance(m, ToolMessage)]
@@ -189,7 +189,7 @@ def test_the_judge_weighs_results(opened: Opening) -> None:
     conversation = opened(model, judge, tools=[looks("Alpha", "Beta")])
     conversation.say("q1")
     conversation.say("q2")
-    entry = conversation.forget_tool_results(0.5)
+    entry = conversation.forget(tool_results_below=0.5)
 
     results = [m.id for m in conversation.messages() if isinstance(m, ToolMessage)]
     assert entry is not None
@@ -200,9 +200,9 @@ def test_pinned_results_are_kept(opened: Opening) -> None:
     """A result that a pin holds is not forgotten."""
     conversation = opened(caller(), tools=[looks("Alpha")], settings={"judging": "off"})
     conversation.say("q1")
-    conversation.pin()
+    conversation.pins.add()
 
-    assert conversation.forget_tool_results(1.0) is None
+    assert [] == conversation.forget(tool_results_below=1.0)["message_ids"]
 
 
 def topics(opened: Opening, **options: Any) -> Conversation:
@@ -409,13 +409,13 @@ def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
     conversation.forget("topic-1")
     if asked == "call":
         with pytest.raises(ConflictError, match="restore it first"):
-            conversation.pin(name)
+            conversation.pins.add(name)
         conversation.restore(name)
     else:
         conversation.say(f"/restore {name}")
 
     assert () == conversation.forgotten()
-    conversation.pin(name)
+    conversation.pins.add(name)
 
 
 def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) -> None:
@@ -446,20 +446,20 @@ def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
     conversation = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
     conversation.say("The answer is 42, remember?")
     name = ids(conversation)[0]
-    conversation.pin(name)
+    conversation.pins.add(name)
     for number in range(8):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
         model: Any = conversation._handle.services.model_like
         assert "The answer is 42" in "\n".join(text_of(m) for m in model.inputs[-1])
-    (pin,) = conversation.pins()
+    (pin,) = conversation.pins.list()
     assert "page" in pin
     conversation.rollback(turns=9)
-    assert ({"message_id": name},) == conversation.pins()
+    assert ({"message_id": name},) == conversation.pins.list()
     conversation.undo()
     assert "The answer is 42" in sent(conversation, "NEW and now?")
-    conversation.unpin(name)
+    conversation.pins.remove(name)
     assert 1 >= sent(conversation).count("The answer is 42")
-    assert () == conversation.pins()
+    assert () == conversation.pins.list()
 
 
 def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
@@ -477,7 +477,7 @@ def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
     result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
     before = state(conversation)["messages"]
     assert result.id not in {m.id for m in before}
-    (pin,) = conversation.pin(result.id)
+    (pin,) = conversation.pins.add(result.id)
     assert before == state(conversation)["messages"]
     assert "page" in pin
     conversation.say("NEW and now?")
@@ -492,27 +492,27 @@ def test_a_pin_goes_quiet_and_returns(opened: Opening) -> None:
     """A rollback takes the pinned message away; when it returns, so does the pin."""
     conversation = topics(opened)
     name = ids(conversation)[2]
-    conversation.pin(name)
+    conversation.pins.add(name)
     conversation.rollback(turns=3)
     assert "apples two" not in sent(conversation)
     conversation.undo()
 
     assert "apples two" in sent(conversation, "NEW plums")
-    assert ({"message_id": name},) == conversation.pins()
+    assert ({"message_id": name},) == conversation.pins.list()
 
 
 def test_forgetting_takes_the_pin_off(opened: Opening) -> None:
     """Who forgets a pinned message unpins it; undo sets the pin again."""
     conversation = three(opened)
     name = ids(conversation)[0]
-    pins = conversation.pin(name)
+    pins = conversation.pins.add(name)
     conversation.forget(name)
 
-    assert () == conversation.pins()
+    assert () == conversation.pins.list()
     with pytest.raises(ConflictError, match="restore it first"):
-        conversation.pin(name)
+        conversation.pins.add(name)
     conversation.undo()
-    assert pins == conversation.pins()
+    assert pins == conversation.pins.list()
 
 
 def test_a_turn_is_pinned_by_its_number(opened: Opening) -> None:
@@ -520,9 +520,11 @@ def test_a_turn_is_pinned_by_its_number(opened: Opening) -> None:
     conversation = three(opened)
     names = ids(conversation)
 
-    assert names[4:] == [each["message_id"] for each in conversation.pin()]
-    assert [*names[4:], *names[:2]] == [each["message_id"] for each in conversation.pin(turn=1)]
-    assert names[:2] == [each["message_id"] for each in conversation.unpin()]
+    assert names[4:] == [each["message_id"] for each in conversation.pins.add()]
+    assert [*names[4:], *names[:2]] == [
+        each["message_id"] for each in conversation.pins.add(turn=1)
+    ]
+    assert names[:2] == [each["message_id"] for each in conversation.pins.remove()]
     assert [True, False, False] == [turn.pinned for turn in conversation.timeline().turns]
 
 
@@ -532,8 +534,10 @@ def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None
     conversation.say("Where?")
     question, call, result, answer = ids(conversation)
 
-    assert [question, call, answer] == [each["message_id"] for each in conversation.pin(turn=1)]
-    assert result not in {each["message_id"] for each in conversation.pins()}
+    assert [question, call, answer] == [
+        each["message_id"] for each in conversation.pins.add(turn=1)
+    ]
+    assert result not in {each["message_id"] for each in conversation.pins.list()}
 
 
 def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
@@ -542,19 +546,19 @@ def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
     conversation.graph.invoke({"messages": [("user", "/help")]}, conversation._handle.config)
     for message_id in ids(conversation)[-2:]:
         with pytest.raises(InputError, match=message_id):
-            conversation.pin(message_id)
+            conversation.pins.add(message_id)
 
-    assert () == conversation.pins()
+    assert () == conversation.pins.list()
 
 
 def test_a_fork_has_the_pins_and_what_is_forgotten(opened: Opening) -> None:
     """A fork begins with the same views."""
     conversation = three(opened)
-    conversation.pin()
+    conversation.pins.add()
     conversation.forget(turns=1)
     other = conversation.fork()
 
-    assert conversation.pins() == other.pins()
+    assert conversation.pins.list() == other.pins.list()
     assert conversation.forgotten() == other.forgotten()
     assert probe(conversation) == probe(other)
 
@@ -580,9 +584,13 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
         pytest.param(
             lambda t: t.forget("a", turns=1), InputError, "exactly one of the two", id="both"
         ),
-        pytest.param(lambda t: t.forget_tool_results(2), InputError, "2", id="no score"),
-        pytest.param(lambda t: t.pin("nothing"), UnknownBranchError, "nothing", id="no message"),
-        pytest.param(lambda t: t.unpin("nothing"), UnknownBranchError, "nothing", id="no pin"),
+        pytest.param(lambda t: t.forget(tool_results_below=2), InputError, "2", id="no score"),
+        pytest.param(
+            lambda t: t.pins.add("nothing"), UnknownBranchError, "nothing", id="no message"
+        ),
+        pytest.param(
+            lambda t: t.pins.remove("nothing"), UnknownBranchError, "nothing", id="no pin"
+        ),
         pytest.param(lambda t: t.restore("forgot-x"), UnknownBranchError, "forgot-x", id="restore"),
     ],
 )
@@ -608,9 +616,9 @@ def test_twice(opened: Opening) -> None:
     """What is forgotten or pinned is not so again."""
     conversation = topics(opened)
     name = ids(conversation)[0]
-    conversation.pin(name)
+    conversation.pins.add(name)
     with pytest.raises(ConflictError, match="pinned already"):
-        conversation.pin(name)
+        conversation.pins.add(name)
     conversation.forget("topic-1")
     for what in ("topic-1", name):
         with pytest.raises(ConflictError, match="forgotten already"):
@@ -623,10 +631,10 @@ def test_pins_are_bounded(opened: Opening) -> None:
     conversation.add([(role, f"{role} {n}") for n in range(PINS) for role in ("user", "assistant")])
     names = ids(conversation)
     for name in names[:PINS]:
-        conversation.pin(name)
+        conversation.pins.add(name)
 
     with pytest.raises(ConflictError, match=str(PINS)):
-        conversation.pin(names[PINS])
+        conversation.pins.add(names[PINS])
 
 
 @pytest.mark.full
@@ -669,8 +677,8 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
             assert transcript == conversation.messages()
         for entry in conversation.forgotten():
             conversation.restore(entry["id"])
-        for pin in conversation.pins():
-            conversation.unpin(pin["message_id"])
+        for pin in conversation.pins.list():
+            conversation.pins.remove(pin["message_id"])
         assert before == probe(conversation)
         assert transcript == replay(conversation.events()).messages
 
@@ -694,8 +702,8 @@ def _do(conversation: Conversation, act: str, place: int) -> None:
             "topic": lambda: conversation.forget(f"topic-{1 + place % 2}"),
             "undo": conversation.undo,
             "redo": conversation.redo,
-            "pin": lambda: conversation.pin(names[place]),
-            "unpin": lambda: conversation.unpin(names[place]),
+            "pin": lambda: conversation.pins.add(names[place]),
+            "unpin": lambda: conversation.pins.remove(names[place]),
         }[act]()
 
 
@@ -744,7 +752,7 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     conversation = three(opened)
 
     assert conversation.say(order).text.endswith(". Nothing was changed.")
-    assert ((), ()) == (conversation.pins(), conversation.forgotten())
+    assert ((), ()) == (conversation.pins.list(), conversation.forgotten())
     assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
 
 
@@ -783,12 +791,12 @@ def test_async(tmp_path: Path) -> None:
             for number in (1, 2):
                 await conversation.say(f"q{number}")
             transcript = await conversation.messages()
-            assert 2 == len(await conversation.pin())
-            assert 1 == len(await conversation.unpin(transcript[2].id))
-            assert (await conversation.pins())[0]["message_id"] == transcript[3].id
+            assert 2 == len(await conversation.pins.add())
+            assert 1 == len(await conversation.pins.remove(transcript[2].id))
+            assert (await conversation.pins.list())[0]["message_id"] == transcript[3].id
             entry = await conversation.forget(turns=1)
             assert (entry,) == await conversation.forgotten()
-            assert await conversation.forget_tool_results() is None
+            assert [] == (await conversation.forget(tool_results_below=0.3))["message_ids"]
             await conversation.say("q3")
             assert "q1" not in model.texts()
             await conversation.restore(entry["id"])
@@ -803,7 +811,7 @@ def test_purge_takes_all_of_it(tmp_path: Path) -> None:
     path = tmp_path / "p.db"
     with Conversation.open(path, thread="p", model=Numbered(), judge=scores()) as conversation:
         conversation.say("A secret question?")
-        conversation.pin()
+        conversation.pins.add()
         conversation.forget(turns=1, reason="my secret reason")
         conversation.purge()
         assert {} == state(conversation)

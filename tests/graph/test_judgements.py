@@ -100,16 +100,16 @@ def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
         tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader()
     ) as conversation:
         copy = conversation.fork()
-        conversation.rate(1, "good")
-        conversation.rate(3, "bad", note="It is wrong.")
-        lines = conversation.ratings()
+        conversation.ratings.add(1, "good")
+        conversation.ratings.add(3, "bad", note="It is wrong.")
+        lines = conversation.ratings.list()
 
         assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]
         assert 2 == copy.import_ratings(lines)
-        given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings()]
+        given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings.list()]
         assert [("good", 1, ""), ("bad", 3, "It is wrong.")] == given
         with pytest.raises(InputError, match="'fine' is not a rating"):
-            conversation.rate(1, "fine")
+            conversation.ratings.add(1, "fine")
 
 
 def test_thumbs_in_the_chat(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_thumbs_in_the_chat(tmp_path: Path) -> None:
     ) as conversation:
         assert "Rated as good: “Question number 1?”." == conversation.say("/good 1").text
         conversation.say("/bad")
-        labels = [(each["turn"], each["label"]) for each in conversation.ratings()]
+        labels = [(each["turn"], each["label"]) for each in conversation.ratings.list()]
         assert [(1, "good"), (2, "bad")] == labels
         assert 2 == len(conversation.timeline().turns)
 
@@ -132,7 +132,7 @@ def test_no_verb_takes_a_turn_that_does_not_exist(tmp_path: Path, number: int) -
     with Conversation.open(tmp_path / "t.db", thread="t", model=Numbered()) as conversation:
         for verb in (
             lambda: conversation.remove(number),
-            lambda: conversation.rate(number, "good"),
+            lambda: conversation.ratings.add(number, "good"),
             lambda: conversation.edit(number, "Question?"),
             lambda: conversation.judge(turn=number),
             lambda: conversation.compact(number),

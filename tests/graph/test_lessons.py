@@ -42,7 +42,7 @@ def test_a_lesson_reaches_the_next_attempt_and_later_turns(tmp_path: Path) -> No
     with opened(tmp_path, model) as conversation:
         conversation.say("What is a list?")
         conversation.say("And a tuple?")
-        (lesson,) = conversation.lessons()
+        (lesson,) = conversation.lessons.list()
 
     assert REASON in model.texts(1)[-1]
     assert "Earlier answers in this conversation were rejected" in model.texts(2)[-1]
@@ -61,7 +61,7 @@ def test_a_lesson_is_kept_over_a_restart(tmp_path: Path) -> None:
     model = Numbered()
     with opened(tmp_path, model, judge=lambda _: 0.9) as again:
         again.say("And a tuple?")
-        assert [REASON] == [lesson["text"] for lesson in again.lessons()]
+        assert [REASON] == [lesson["text"] for lesson in again.lessons.list()]
     assert REASON in model.texts()[-1]
 
 
@@ -73,7 +73,7 @@ def test_a_lesson_leaves_with_its_turn_and_returns_with_it(tmp_path: Path) -> No
         conversation.undo()
         gone = conversation.messages()
         conversation.redo()
-        back = conversation.lessons()
+        back = conversation.lessons.list()
         conversation.undo()
         conversation.say("And a tuple?")
 
@@ -98,10 +98,10 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
     model = Numbered()
     with opened(tmp_path, model) as conversation:
         conversation.say("What is a list?")
-        conversation.edit_lesson(1, "Name a source.")
+        conversation.lessons.change(1, "Name a source.")
         conversation.say("And a tuple?")
         changed = model.texts()[-1]
-        conversation.remove_lesson(conversation.lessons()[0]["id"])
+        conversation.lessons.remove(conversation.lessons.list()[0]["id"])
         conversation.say("And a set?")
         stored = [annotation_of(m) for m in conversation.messages()]
         again = [annotation_of(m) for m in replay(conversation.events()).messages]
@@ -109,10 +109,10 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
         assert "Name a source." in changed
         assert REASON not in changed
         assert "Name a source." not in model.texts()[-1]
-        assert () == tuple(conversation.lessons())
+        assert () == tuple(conversation.lessons.list())
         assert stored == again
         with pytest.raises(NotFoundError, match="no lesson '1'"):
-            conversation.remove_lesson(1)
+            conversation.lessons.remove(1)
 
 
 def test_a_lesson_of_a_copied_answer_is_changed_in_the_copy(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_a_lesson_of_a_copied_answer_is_changed_in_the_copy(tmp_path: Path) -> N
         with conversation.fork(thread="other") as other:
             other.pick(picked, "t")
             other.remove(1)
-            other.edit_lesson(1, "Name a source.")
+            other.lessons.change(1, "Name a source.")
 
-            assert ["Name a source."] == [lesson["text"] for lesson in other.lessons()]
+            assert ["Name a source."] == [lesson["text"] for lesson in other.lessons.list()]
 
 
 def test_lessons_in_the_chat(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_lessons_in_the_chat(tmp_path: Path) -> None:
         assert f"1. {REASON}" in shown
         assert "1. Name a source." in renamed
         assert "Removed lesson 1." == removed
-        assert () == tuple(conversation.lessons())
+        assert () == tuple(conversation.lessons.list())
         assert 1 == len(conversation.timeline().turns)
 
 
@@ -152,11 +152,11 @@ def test_a_bad_rating_with_a_reason_is_a_lesson(tmp_path: Path) -> None:
         conversation.say("/bad 1 too long")
         conversation.say("And a tuple?")
         sent = model.texts()[-1]
-        conversation.rate(1, "good")
+        conversation.ratings.add(1, "good")
 
         assert "too long" in sent
-        assert () == tuple(conversation.lessons())
-        (rated,) = conversation.ratings()
+        assert () == tuple(conversation.lessons.list())
+        (rated,) = conversation.ratings.list()
         assert ("good", 1) == (rated["label"], rated["turn"])
 
 

@@ -586,7 +586,7 @@ def test_an_order_goes_back_to_an_offloaded_checkpoint(opened: Opening) -> None:
     """Also where the state has only the checkpoint at the start of the thread."""
     settings = {**SMALL, "checkpoint_threshold": 0.95}
     conversation = opened(settings=settings, detector=SHIFTS, judge=scores(*[0.8] * 12))
-    conversation.start_task("trip")
+    conversation.checkpoint("trip", task=True)
     for number, question in enumerate(QUESTIONS, 1):
         conversation.say(question)
         if number == 2:
@@ -629,7 +629,7 @@ def test_a_command_about_offloaded_turns_loads_and_changes_at_once(opened: Openi
     before = conversation.messages()
     conversation.say("/pin 1")
     assert before == conversation.messages()
-    assert {before[0].id, before[1].id} == {each["message_id"] for each in conversation.pins()}
+    assert {before[0].id, before[1].id} == {each["message_id"] for each in conversation.pins.list()}
     conversation.say("/forget 1")
     assert before == conversation.messages() == replay(conversation.events()).messages
     conversation.say("next")

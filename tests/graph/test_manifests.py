@@ -179,7 +179,7 @@ def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(opened:
     for number in range(8):
         conversation.say(f"NEW: question {number}")
     assert state(conversation)["offloaded"]
-    status, whole = conversation.status().window, conversation.tokens().window
+    status, whole = conversation.tokens(spent=False).window, conversation.tokens().window
     assert status is not None
     assert whole is not None
     assert (True, True) == (status.fits, whole.fits)
@@ -217,12 +217,12 @@ def test_a_manifest_that_a_host_changed_is_not_believed(opened: Opening, changed
     manifest = manifest_in(answer)
     assert manifest is not None
     text = changed if isinstance(changed, str) else json.dumps({**manifest, **changed})
-    readers = (conversation.status, conversation.tokens, conversation.context)
+    readers = (conversation.tokens, conversation.context)
     before = [read() for read in readers]
     conversation.add([annotate(answer, manifest=text)])
     assert before == [read() for read in readers]
     conversation.say("q2")
-    assert conversation.status().window is not None
+    assert conversation.tokens(spent=False).window is not None
 
 
 def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:

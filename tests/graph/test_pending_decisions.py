@@ -14,6 +14,7 @@ from langgraph.types import Command, interrupt
 
 from tests.graph.kit import Numbered, config, scores
 from unsay import AsyncConversation, Conversation
+from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import ConflictError
 from unsay.graph import build_graph
 from unsay.messages.annotations import DOCUMENT
@@ -26,23 +27,23 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "command": lambda conversation: conversation.say("/pin"),
     "add": lambda conversation: conversation.add([("ai", "Added.")]),
     "checkpoint": lambda conversation: conversation.checkpoint("here"),
-    "start_task": lambda conversation: conversation.start_task("a task"),
+    "task": lambda conversation: conversation.checkpoint("a task", task=True),
     "edit": lambda conversation: conversation.edit(1, "another"),
     "remove": lambda conversation: conversation.remove(1),
     "compact": lambda conversation: conversation.compact(),
-    "rate": lambda conversation: conversation.rate(1, "good"),
-    "edit_lesson": lambda conversation: conversation.edit_lesson("a", "b"),
-    "remove_lesson": lambda conversation: conversation.remove_lesson("a"),
+    "ratings.add": lambda conversation: conversation.ratings.add(1, "good"),
+    "lessons.change": lambda conversation: conversation.lessons.change("a", "b"),
+    "lessons.remove": lambda conversation: conversation.lessons.remove("a"),
     "rollback": lambda conversation: conversation.rollback(),
     "undo": lambda conversation: conversation.undo(),
     "redo": lambda conversation: conversation.redo(),
     "retry": lambda conversation: conversation.retry(),
     "restore": lambda conversation: conversation.restore("topic-1"),
     "pick": lambda conversation: conversation.pick(["x"], "branch-1"),
-    "pin": lambda conversation: conversation.pin(),
-    "unpin": lambda conversation: conversation.unpin(),
+    "pins.add": lambda conversation: conversation.pins.add(),
+    "pins.remove": lambda conversation: conversation.pins.remove(),
     "forget": lambda conversation: conversation.forget(turns=1),
-    "forget_tool_results": lambda conversation: conversation.forget_tool_results(),
+    "forget results": lambda conversation: conversation.forget(tool_results_below=0.3),
     "same_topic": lambda conversation: conversation.same_topic(),
     "recall": lambda conversation: conversation.recall("first"),
     "note": lambda conversation: conversation.note("A remark."),
@@ -98,14 +99,14 @@ def test_a_verb_beside_the_transcript_leaves_the_decision(tmp_path: Path, verb: 
 
 def test_every_verb_that_writes_is_one_of_these() -> None:
     """A new verb joins a list above."""
+    parts = {"": Conversation, "pins.": Pins, "lessons.": Lessons, "ratings.": Ratings}
     writing = {
-        name
-        for name, method in inspect.getmembers(Conversation, inspect.isfunction)
-        if "_handle" in (source := inspect.getsource(method)) and ".reading(" not in source
+        f"{part}{name}"
+        for part, cls in parts.items()
+        for name, method in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_") and ".reading(" not in inspect.getsource(method)
     }
-    assert {"purge", "stream", "stream_resumed"} == {
-        name for name in writing - set(VERBS) - set(BESIDE) if not name.startswith("_")
-    }
+    assert {"close", "purge", "stream"} == writing - set(VERBS) - set(BESIDE)
 
 
 async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
         conversation.judge_summaries()
         conversation.preview()
         conversation.fork()
-        assert conversation.pins() == conversation.forgotten() == ()
+        assert conversation.pins.list() == conversation.forgotten() == ()
 
         assert waiting.text == conversation.resume("approve").text
 

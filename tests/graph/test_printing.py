@@ -214,7 +214,7 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
 
 def test_a_status_and_a_summary_print(conversation: Conversation) -> None:
     """The status as the bottom line of the chat, and what was summarized with its summary."""
-    assert str(conversation.status()).splitlines()[-1].startswith("Context: ")
+    assert str(conversation.tokens(spent=False)).splitlines()[-1].startswith("Context: ")
     done = Omission(why="order", message_ids=("a", "b"), summary="They met.")
     assert str(done) == "2 messages (order): They met."
     assert str(Omission(why="topic", message_ids=("a",))) == "1 message (topic)"
@@ -228,7 +228,7 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
         ":memory:", model=model, judge=ScriptedJudge(), settings=settings
     ) as opened:
         opened.say("京都には何日いればいいですか。")
-        tokens, status = str(opened.tokens()), str(opened.status())
+        tokens, status = str(opened.tokens()), str(opened.tokens(spent=False))
     assert status.startswith("話題: ")
     for text in (tokens, status):
         assert re.search(r"^コンテキスト", text, re.MULTILINE)
@@ -239,7 +239,7 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
     "result",
     [
         pytest.param(lambda opened: opened.tokens(), id="tokens"),
-        pytest.param(lambda opened: opened.status(), id="status"),
+        pytest.param(lambda opened: opened.tokens(spent=False), id="status"),
         pytest.param(lambda opened: opened.preview("start"), id="preview"),
         pytest.param(lambda opened: opened.rollback("start"), id="rollback"),
         pytest.param(lambda opened: opened.branches(), id="branches"),
@@ -296,13 +296,13 @@ def test_a_checkpoint_is_accepted_wherever_its_name_is(conversation: Conversatio
 
 def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
     """Checkpoints, branches, pins and matches are tuples that read like a table."""
-    conversation.pin(turn=1)
+    conversation.pins.add(turn=1)
     conversation.forget(turns=2)
     conversation.rollback("start")
     lists = (
         conversation.checkpoints(),
         conversation.branches(),
-        conversation.pins(),
+        conversation.pins.list(),
         conversation.recall("capital France"),
     )
     for each in (*lists, conversation.undo() and conversation.forgotten()):
@@ -310,8 +310,8 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
         assert len(each) == len(str(each).splitlines())
         assert not {"{", "Branch(", "Find("} & set(str(each).split("'"))
         assert "content=" not in str(each)
-    conversation.rate(2, "bad", note="too short")
-    assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings())
+    conversation.ratings.add(2, "bad", note="too short")
+    assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings.list())
     judged = str(conversation.judge(turn=2))
     assert "2. 0.90  passed  Trains to Paris?\n   scripted by default" == judged
     assert "turn 1" in str(lists[0])

@@ -142,7 +142,7 @@ def test_a_stopped_turn_streams_the_call_that_runs_again() -> None:
         ":memory:", model=model, judge=ScriptedJudge(), tools=[seat]
     ) as conversation:
         asked = [event.data for event in conversation.stream("4A, please.") if named(event)]
-        resumed = [event.data for event in conversation.stream_resumed("yes") if named(event)]
+        resumed = [event.data for event in conversation.stream(decision="yes") if named(event)]
     assert [("seat", {"number": "4A"})] == [(each["name"], each["args"]) for each in asked]
     assert asked == resumed
 

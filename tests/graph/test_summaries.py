@@ -326,7 +326,7 @@ def test_pins_over_the_window_are_warned_of_once(settings: dict[str, Any]) -> No
     """In the stream of the turn in which they no longer fit, and in the log."""
     conversation = spoken(model(), 15, settings={**PLAIN, **settings})
     for turn in range(1, 15):
-        conversation.pin(turn=turn)
+        conversation.pins.add(turn=turn)
     seen = [
         event.data["text"]
         for number in range(3)

@@ -133,7 +133,7 @@ def do(conversation: Conversation, verb: str, value: Any) -> None:
         "remove": lambda: conversation.remove(value),
         "edit": lambda: conversation.edit(value, "Please move the chair, edited."),
         "checkpoint": lambda: conversation.checkpoint(f"name {value}"),
-        "task": lambda: conversation.start_task(f"task {value}"),
+        "task": lambda: conversation.checkpoint(f"task {value}", task=True),
         "undo": conversation.undo,
         "redo": conversation.redo,
         "retry": conversation.retry,

@@ -42,7 +42,7 @@ def kept(conversation: Conversation) -> tuple[Any, ...]:
     """All that these verbs change."""
     return (
         conversation.messages(),
-        conversation.pins(),
+        conversation.pins.list(),
         conversation.forgotten(),
         conversation.checkpoints(),
         labels(conversation),
@@ -52,11 +52,11 @@ def kept(conversation: Conversation) -> tuple[Any, ...]:
 DEEDS = {
     "say": lambda c: c.say("What is a set?"),
     "rollback": lambda c: c.rollback(turns=1),
-    "pin": lambda c: c.pin(),
-    "unpin": lambda c: c.unpin(turn=1),
+    "pin": lambda c: c.pins.add(),
+    "unpin": lambda c: c.pins.remove(turn=1),
     "forget": lambda c: c.forget(turns=1),
     "checkpoint": lambda c: c.checkpoint("here"),
-    "start_task": lambda c: c.start_task("the move"),
+    "start_task": lambda c: c.checkpoint("the move", task=True),
     "label": lambda c: c.label(project="other", owner="me"),
     "retry": lambda c: c.retry(),
     "remove": lambda c: c.remove(1),
@@ -68,7 +68,7 @@ DEEDS = {
 def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
     conversation = opened()
-    conversation.pin(turn=1)
+    conversation.pins.add(turn=1)
     conversation.label(project="one")
     before = kept(conversation)
     DEEDS[deed](conversation)
@@ -86,7 +86,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
 def test_the_metadata_are_of_the_newest_checkpoint(deed: str) -> None:
     """After each deed, its undo and its redo `checkpoint_metadata` describes the newest one."""
     conversation = opened()
-    conversation.pin(turn=1)
+    conversation.pins.add(turn=1)
     DEEDS[deed](conversation)
     assert_metadata(conversation)
     for step in (conversation.undo, conversation.redo, conversation.undo):
@@ -97,7 +97,7 @@ def test_the_metadata_are_of_the_newest_checkpoint(deed: str) -> None:
 def test_the_metadata_are_empty_again_without_a_checkpoint() -> None:
     """An undo of the only checkpoint leaves no description of it, a redo gives it back."""
     conversation = Conversation.open(":memory:", model=Numbered(), judge=scores())
-    conversation.start_task("the move")
+    conversation.checkpoint("the move", task=True)
     assert_metadata(conversation)
     conversation.undo()
     assert {} == stored(conversation)["checkpoint_metadata"]
@@ -222,10 +222,10 @@ def test_a_range_of_turns_is_not_removed() -> None:
 def test_the_first_task_starts_at_the_beginning() -> None:
     """A thread without an answer can go back to the start of its first task."""
     conversation = Conversation.open(":memory:", thread="t", model=Numbered(), judge=scores())
-    made = conversation.start_task("one")
+    made = conversation.checkpoint("one", task=True)
     assert (None, 0, "task_start") == (made["message_id"], made["turn"], made["reason"])
     conversation.say("What is a list?")
-    conversation.start_task("two")
+    conversation.checkpoint("two", task=True)
     conversation.say("What is a dictionary?")
     conversation.rollback("two")
     assert 1 == len(turns(conversation))
@@ -324,7 +324,7 @@ def test_a_compaction_by_hand_reaches_up_to_its_place(up_to: int | str) -> None:
 def test_without_a_place_all_is_summarized_but_pins() -> None:
     """The newest answer is the default; a pinned turn is still sent in full."""
     conversation, model, _ = compacted()
-    conversation.pin(turn=1)
+    conversation.pins.add(turn=1)
     made = conversation.compact()
     assert [m.id for m in conversation.messages()[2:]] == list(made.message_ids)
     conversation.say("What is a set?")

@@ -4,12 +4,14 @@ import asyncio
 import inspect
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, UnsayError
+from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import ConfigurationError, InputError
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -59,6 +61,14 @@ def methods(cls: type) -> list[str]:
     return [name for name, _ in found if not name.startswith("_") and name != "close"]
 
 
+VERBS = sorted(
+    {*methods(Conversation)} - {"purge"}
+    | {f"pins.{name}" for name in methods(Pins)}
+    | {f"lessons.{name}" for name in methods(Lessons)}
+    | {f"ratings.{name}" for name in methods(Ratings)}
+)
+
+
 def calls(method: Any) -> Iterator[dict[str, Any]]:
     """Keyword arguments with one wrong value each, once for each parameter."""
     parameters = inspect.signature(method).parameters.values()
@@ -79,7 +89,7 @@ def model() -> ScriptedChat:
     return ScriptedChat(default="Take the train to Kyoto.")
 
 
-@pytest.mark.parametrize("name", sorted({*methods(Conversation)} - {"purge"}))
+@pytest.mark.parametrize("name", VERBS)
 def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) -> None:
     """A wrong argument of any type raises an `UnsayError`, and an error changes nothing."""
     with Conversation.open(
@@ -87,17 +97,18 @@ def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) ->
     ) as conversation:
         for words in ("How do I travel?", "How long?"):
             conversation.say(words)
-        for arguments in calls(getattr(conversation, name)):
-            before = conversation.timeline(), conversation.messages(), conversation.pins()
+        verb = attrgetter(name)(conversation)
+        for arguments in calls(verb):
+            before = conversation.timeline(), conversation.messages(), conversation.pins.list()
             try:
-                result = getattr(conversation, name)(**arguments)
+                result = verb(**arguments)
                 if name.startswith("stream"):
                     list(result)
             except UnsayError:
                 assert before == (
                     conversation.timeline(),
                     conversation.messages(),
-                    conversation.pins(),
+                    conversation.pins.list(),
                 )
 
 
@@ -123,8 +134,8 @@ def test_only_our_errors_leave_the_async_classes(model: ScriptedChat) -> None:
             ):
                 with pytest.raises(InputError, match="must be str"):
                     await verb(*([wrong] * (2 if verb == registry.run else 1)))  # type: ignore[operator]
-            with pytest.raises(InputError, match=r"stream_resumed: .*'decison'"):
-                conversation.stream_resumed(decison="approve")  # type: ignore[call-arg]
+            with pytest.raises(InputError, match=r"stream: .*'decison'"):
+                conversation.stream(decison="approve")  # type: ignore[call-arg]
 
     with closing(open_database(":memory:")) as database:
         asyncio.run(main())

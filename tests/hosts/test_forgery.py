@@ -315,7 +315,7 @@ READERS: list[Callable[[Conversation], Any]] = [
     lambda talk: talk.branches(),
     lambda talk: talk.checkpoints(),
     lambda talk: talk.tokens(),
-    lambda talk: talk.lessons(),
+    lambda talk: talk.lessons.list(),
     lambda talk: [
         talk.say(f"/{verb}").text for verb in ("timeline", "branches", "lessons", "tokens")
     ],

@@ -250,7 +250,7 @@ def test_a_call_whose_message_is_offloaded_stays(
 
 
 LOADS: dict[str, Callable[[Conversation], Any]] = {
-    "pin": lambda conversation: conversation.pin(turn=1),
+    "pin": lambda conversation: conversation.pins.add(turn=1),
     "forget": lambda conversation: conversation.forget(turns=1),
     "remove": lambda conversation: conversation.remove(3),
     "rollback": lambda conversation: conversation.rollback(turns=6),

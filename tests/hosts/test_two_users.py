@@ -116,7 +116,7 @@ def anns(host: Host) -> dict[str, str]:
             lambda bob, ids: bob.restore(ids["branch"]),
             lambda bob, ids: bob.pick([ids["message"]], from_=ids["branch"]),
             lambda bob, ids: bob.diff(ids["branch"]),
-            lambda bob, ids: bob.pin(ids["message"]),
+            lambda bob, ids: bob.pins.add(ids["message"]),
             lambda bob, ids: bob.forget(ids["message"]),
             lambda bob, ids: bob.replay(run_id=ids["run"]),
         ],

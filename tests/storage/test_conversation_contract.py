@@ -213,9 +213,9 @@ def test_pins_and_forgotten_messages_are_kept(talks: Talks) -> None:
     """Both can be undone by another opening."""
     conversation = asked(talks, "q1", "q2", "q3")
     names = [message.id or "" for message in conversation.messages()]
-    conversation.pin(names[0])
+    conversation.pins.add(names[0])
     conversation.forget(names[2])
-    pinned, forgotten = talks().pins(), talks().forgotten()
+    pinned, forgotten = talks().pins.list(), talks().forgotten()
     talks().undo()
 
     assert [names[0]] == [pin["message_id"] for pin in pinned]
@@ -465,6 +465,6 @@ def test_a_decision_that_an_agent_cannot_read_may_be_taken_again(talks: Talks) -
     assert "Sent." == conversation.resume({"send": True}).text
     assert "decision" == conversation.say("And again.").kind
     with pytest.raises(TypeError):
-        list(conversation.stream_resumed("maybe"))
-    assert "Kept." == list(conversation.stream_resumed({"send": False}))[-1].text
+        list(conversation.stream(decision="maybe"))
+    assert "Kept." == list(conversation.stream(decision={"send": False}))[-1].text
     assert ["Send it.", "And again."] == words(talks())

@@ -95,8 +95,8 @@ def test_a_rating_is_of_the_answer_that_the_timeline_shows(tmp_path: Path) -> No
         conversation.say("And in Osaka?")
 
         for turn in (1, 2):
-            conversation.rate(turn, "good")
-        rated = conversation.ratings()
+            conversation.ratings.add(turn, "good")
+        rated = conversation.ratings.list()
         assert [1, 2] == [row["turn"] for row in rated]
         assert ["Two days are enough."] * 2 == [row["answer"] for row in rated]
         assert [0.9, 0.9] == [row["score"] for row in rated]

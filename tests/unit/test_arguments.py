@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -310,7 +311,7 @@ def opened() -> Conversation:
             id="a whole checkpoint for its id",
         ),
         pytest.param(
-            lambda: opened().pin(AIMessage("Hello!", id="7")),  # type: ignore[arg-type]
+            lambda: opened().pins.add(AIMessage("Hello!", id="7")),  # type: ignore[arg-type]
             r"give its id: message_id='7'",
             id="a whole message for its id",
         ),
@@ -348,12 +349,12 @@ def test_says_what_to_pass(call: Callable[[], Any], message: str) -> None:
 
 
 @pytest.mark.usefixtures("closes_databases")
-@pytest.mark.parametrize(("verb", "option"), [("forget", "turns"), ("pin", "turn")])
+@pytest.mark.parametrize(("verb", "option"), [("forget", "turns"), ("pins.add", "turn")])
 def test_a_turn_in_place_of_an_id(verb: str, option: str) -> None:
     """The error names the argument that takes a turn."""
     conversation = opened()
     with pytest.raises(UnknownBranchError, match=f"A turn is given with the option `{option}`$"):
-        getattr(conversation, verb)("9")
+        attrgetter(verb)(conversation)("9")
 
 
 def booking(day: str) -> str:

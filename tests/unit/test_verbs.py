@@ -11,6 +11,8 @@ import jedi
 import pytest
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
+from unsay.conversation.async_collections import AsyncLessons, AsyncPins, AsyncRatings
+from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +20,13 @@ GENERATOR = runpy.run_path(str(ROOT / "docs" / "generate_async.py"))
 
 PAIRS = [
     pytest.param(sync, on_loop, name, id=f"{sync.__name__}.{name}")
-    for sync, on_loop in ((Conversation, AsyncConversation), (Registry, AsyncRegistry))
+    for sync, on_loop in (
+        (Conversation, AsyncConversation),
+        (Registry, AsyncRegistry),
+        (Pins, AsyncPins),
+        (Lessons, AsyncLessons),
+        (Ratings, AsyncRatings),
+    )
     for name, member in inspect.getmembers(sync, inspect.isfunction)
     if not name.startswith("_")
 ]
@@ -27,7 +35,7 @@ CALLS = """
 from typing import assert_type
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
-from unsay.conversation.results import RollbackResult, Reply
+from unsay.conversation.results import Checkpoint, RollbackResult, Reply
 from unsay.history.runs import Run
 from unsay.history.threads import SessionPage
 from unsay.types import Pin
@@ -38,7 +46,8 @@ def blocking(conversation: Conversation, registry: Registry) -> None:
     assert_type(conversation.rollback(), RollbackResult)
     assert_type(conversation.rollback(turns=1), RollbackResult)
     assert_type(conversation.fork("a"), Conversation)
-    assert_type(conversation.pins(), tuple[Pin, ...])
+    assert_type(conversation.pins.list(), tuple[Pin, ...])
+    assert_type(conversation.checkpoint("a", task=True), Checkpoint)
     assert_type(registry.sessions(status="active", limit=3), SessionPage)
     assert_type(Conversation("a.db", thread="t"), Conversation)
     assert_type(Conversation.open("a.db", thread="t"), Conversation)
@@ -51,6 +60,7 @@ async def on_loop(conversation: AsyncConversation, registry: AsyncRegistry) -> N
     assert_type(await conversation.rollback(turns=1), RollbackResult)
     assert_type(await conversation.fork("a"), AsyncConversation)
     assert_type(await registry.run("thread", "run"), Run)
+    assert_type(await conversation.pins.list(), tuple[Pin, ...])
     await conversation.rollback(turn=1)  # type: ignore[call-arg]
 """
 

@@ -52,7 +52,7 @@ def status_of(conversation: Conversation, words: Texts) -> str:
     without answers, or one that cannot be read, the line is the thread's id.
     """
     try:
-        status = conversation.status()
+        status = conversation.tokens(spent=False)
     except UnsayError:
         return conversation.thread_id
     if status.window is None:

@@ -91,7 +91,7 @@ def checkpoint(opened: Opened, *, name: str | None) -> None:
 
 @on_thread()
 def task(opened: Opened, *, name: str) -> None:
-    made = opened.conversation.start_task(name)
+    made = opened.conversation.checkpoint(name, task=True)
     opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(made))
 
 
@@ -276,16 +276,16 @@ def _check_pin(*, message_id: str | None, turn: int | None) -> None:
 
 @on_thread(_check_pin)
 def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    before = opened.conversation.pins()
-    pins = opened.conversation.pin(message_id, turn=turn)
+    before = opened.conversation.pins.list()
+    pins = opened.conversation.pins.add(message_id, turn=turn)
     new = [each for each in pins if each not in before]
     opened.show(lambda: opened.labels.say("pinned", words=_words(opened, new)), pins=pins)
 
 
 @on_thread(_check_pin)
 def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    before = opened.conversation.pins()
-    pins = opened.conversation.unpin(message_id, turn=turn)
+    before = opened.conversation.pins.list()
+    pins = opened.conversation.pins.remove(message_id, turn=turn)
     names = {each["message_id"] for each in pins}
     off = [each for each in before if each["message_id"] not in names]
     opened.show(lambda: opened.labels.say("unpinned", words=_words(opened, off)), pins=pins)
@@ -315,11 +315,10 @@ def forget(
     reason: str,
 ) -> None:
     conversation = opened.conversation
-    if results_below is None:
-        entry: Forgotten | None = conversation.forget(what, through, turns=turn, reason=reason)
-    else:
-        entry = conversation.forget_tool_results(results_below, reason=reason)
-    _show_forgotten(opened, [entry] if entry else [])
+    entry = conversation.forget(
+        what, through, turns=turn, tool_results_below=results_below, reason=reason
+    )
+    _show_forgotten(opened, [entry] if entry["message_ids"] else [])
 
 
 @on_thread()

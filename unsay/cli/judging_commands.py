@@ -44,26 +44,26 @@ SETTINGS_FILE = Path("unsay.toml")
 
 @on_thread()
 def lessons(opened: Opened) -> None:
-    listed = opened.conversation.lessons()
+    listed = opened.conversation.lessons.list()
     opened.show(lambda: click.echo(lessons_text(listed, opened.labels)), lessons=list(listed))
 
 
 @on_thread()
 def lesson(opened: Opened, *, number: int, text: str) -> None:
-    made = opened.conversation.edit_lesson(number, text)
+    made = opened.conversation.lessons.change(number, text)
     text = made["text"]
     opened.show(lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=made)
 
 
 @on_thread()
 def unlearn(opened: Opened, *, number: int) -> None:
-    removed = opened.conversation.remove_lesson(number)
+    removed = opened.conversation.lessons.remove(number)
     opened.show(lambda: opened.labels.say("lesson_removed", number=number), lesson=removed)
 
 
 @on_thread()
 def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
-    made = opened.conversation.rate(turn, label, note=reason)
+    made = opened.conversation.ratings.add(turn, label, note=reason)
     question = opened.conversation.timeline().turns[turn - 1].question
     opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=made)
 
@@ -99,7 +99,7 @@ def _thread_ids(database: Database) -> list[str]:
 
 
 def _print_ratings(conversation: Conversation) -> None:
-    for row in conversation.ratings():
+    for row in conversation.ratings.list():
         print_json(row)
 
 

@@ -88,7 +88,7 @@ class Speaker:
         The errors are those of `Conversation.resume`. `decision` is a person's decision as
         `decision_of` returns it, or `None` if none is due.
         """
-        self._run(_shown(self.twin.stream_resumed(decision), show))
+        self._run(_shown(self.twin.stream(decision=decision), show))
 
     def retry(self, show: Show) -> None:
         """Ask the last question again, and call `show` once, with the reply.

@@ -16,15 +16,25 @@ from unsay.conversation import (
     timeline,
     turn_lifecycle,
 )
+from unsay.conversation.async_collections import AsyncLessons, AsyncPins, AsyncRatings
 from unsay.conversation.async_side_verbs import AsyncSideVerbs
 from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.facade import checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import Checkpoint, Event, Preview, Reply, RollbackResult, id_of
+from unsay.conversation.results import (
+    Checkpoint,
+    Event,
+    Preview,
+    Reply,
+    RollbackResult,
+    Target,
+    id_of,
+)
 from unsay.conversation.streaming import astreamed
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline
 from unsay.effects import adrive
+from unsay.errors import InputError
 from unsay.model_factory import ModelLike
 from unsay.operations.recall import Find
 from unsay.operations.usage_report import Usage
@@ -60,25 +70,22 @@ class AsyncConversation(AsyncSideVerbs):
 
     def stream(
         self,
-        text: str,
+        text: str | None = None,
         *,
         documents: Sequence[str] = (),
         images: Sequence[str] = (),
         turn_id: str | None = None,
         answer: str | None = None,
+        decision: Any = None,
     ) -> AsyncGenerator[Event, None]:
         """As `Conversation.stream`."""
         return astreamed(
             self._handle,
-            lambda thread: turn_lifecycle.open_turn(
-                thread, text, documents, turn_id, answer, images
+            lambda thread: turn_lifecycle.open_stream(
+                thread, text, decision, documents, turn_id, answer, images
             ),
             turn_id,
         )
-
-    def stream_resumed(self, decision: Any = None) -> AsyncGenerator[Event, None]:
-        """As `Conversation.stream_resumed`."""
-        return astreamed(self._handle, lambda thread: turn_lifecycle.open_resumed(thread, decision))
 
     async def resume(self, decision: Any = None) -> Reply:
         """As `Conversation.resume`."""
@@ -92,12 +99,13 @@ class AsyncConversation(AsyncSideVerbs):
         """As `Conversation.messages`."""
         return await adrive(self._handle.reading(ThreadHandle.transcript))
 
-    async def checkpoint(self, name: str | None = None) -> Checkpoint:
+    async def checkpoint(self, name: str | None = None, *, task: bool = False) -> Checkpoint:
         """As `Conversation.checkpoint`."""
-        return await adrive(self._handle.alone(navigation.checkpoint(self._handle, name)))
+        make = navigation.start_task if task else navigation.checkpoint
+        return await adrive(self._handle.alone(make(self._handle, name)))
 
     async def checkpoints(
-        self, *, limit: int | None = None, start_after: str | Checkpoint | None = None
+        self, *, limit: int | None = None, start_after: Target | None = None
     ) -> tuple[Checkpoint, ...]:
         """As `Conversation.checkpoints`."""
         return await adrive(
@@ -107,11 +115,7 @@ class AsyncConversation(AsyncSideVerbs):
         )
 
     async def rollback(
-        self,
-        to: str | Checkpoint | None = None,
-        *,
-        turns: int | None = None,
-        confirm: Confirm | None = None,
+        self, to: Target | None = None, *, turns: int | None = None, confirm: Confirm | None = None
     ) -> RollbackResult:
         """As `Conversation.rollback`."""
         return await adrive(
@@ -120,9 +124,7 @@ class AsyncConversation(AsyncSideVerbs):
             )
         )
 
-    async def preview(
-        self, to: str | Checkpoint | None = None, *, turns: int | None = None
-    ) -> Preview:
+    async def preview(self, to: Target | None = None, *, turns: int | None = None) -> Preview:
         """As `Conversation.preview`."""
         return await adrive(self._handle.reading(navigation.preview, id_of(to), turns=turns))
 
@@ -160,7 +162,7 @@ class AsyncConversation(AsyncSideVerbs):
         """As `Conversation.branches`."""
         return await adrive(self._handle.reading(branching.branches))
 
-    async def diff(self, a: str | Checkpoint, b: str | Checkpoint = LIVE) -> Diff:
+    async def diff(self, a: Target, b: Target = LIVE) -> Diff:
         """As `Conversation.diff`."""
         return await adrive(self._handle.reading(branching.diff, id_of(a), id_of(b)))
 
@@ -169,16 +171,27 @@ class AsyncConversation(AsyncSideVerbs):
         return await adrive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
 
     async def fork(
-        self,
-        at: str | Checkpoint | None = None,
-        *,
-        turns: int | None = None,
-        thread: str | None = None,
+        self, at: Target | None = None, *, turns: int | None = None, thread: str | None = None
     ) -> Self:
         """As `Conversation.fork`."""
         return self._of(
             await adrive(branching.fork(self._handle, id_of(at), turns=turns, thread=thread))
         )
+
+    @property
+    def pins(self) -> AsyncPins:
+        """As `Conversation.pins`."""
+        return AsyncPins(self._handle)
+
+    @property
+    def lessons(self) -> AsyncLessons:
+        """As `Conversation.lessons`."""
+        return AsyncLessons(self._handle)
+
+    @property
+    def ratings(self) -> AsyncRatings:
+        """As `Conversation.ratings`."""
+        return AsyncRatings(self._handle)
 
     async def forget(
         self,
@@ -186,20 +199,26 @@ class AsyncConversation(AsyncSideVerbs):
         through: str | None = None,
         *,
         turns: str | int | None = None,
+        tool_results_below: float | None = None,
+        question: str | None = None,
         reason: str = "",
     ) -> Forgotten:
         """As `Conversation.forget`."""
-        return await adrive(
-            self._handle.alone(
-                memory.forget(self._handle, what, through, turns=turns, reason=reason)
+        if tool_results_below is None:
+            steps = memory.forget(self._handle, what, through, turns=turns, reason=reason)
+        elif what is None and turns is None:
+            steps = memory.forget_tool_results(
+                self._handle, tool_results_below, question=question, reason=reason
             )
-        )
+        else:
+            raise InputError("forget: tool_results_below=… goes without a message, topic or turns")
+        return await adrive(self._handle.alone(steps))
 
     async def forgotten(self) -> tuple[Forgotten, ...]:
         """As `Conversation.forgotten`."""
         return await adrive(self._handle.reading(memory.forgotten))
 
-    async def compact(self, up_to: int | str | Checkpoint | None = None) -> Omission:
+    async def compact(self, up_to: int | Target | None = None) -> Omission:
         """As `Conversation.compact`."""
         return await adrive(self._handle.alone(memory.compact(self._handle, id_of(up_to))))
 
@@ -238,6 +257,6 @@ class AsyncConversation(AsyncSideVerbs):
         """As `Conversation.tool_result`."""
         return await adrive(self._handle.reading(audit.tool_result, tool_call_id))
 
-    async def tokens(self) -> Usage:
+    async def tokens(self, *, spent: bool = True) -> Usage:
         """As `Conversation.tokens`."""
-        return await adrive(self._handle.reading(audit.tokens))
+        return await adrive(self._handle.reading(audit.tokens, spent=spent))

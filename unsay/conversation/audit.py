@@ -20,7 +20,7 @@ from unsay.messages.content import text_of
 from unsay.operations.record_events import EMPTY, unlogged_events
 from unsay.operations.reversal import label_step
 from unsay.operations.rollback import with_step
-from unsay.operations.usage_report import Status, Usage, status_of, usage_of
+from unsay.operations.usage_report import Usage, status_of, usage_of
 from unsay.settings import load_settings
 from unsay.state import State, Update
 from unsay.storage.base import Database, Purged
@@ -119,14 +119,11 @@ def tool_result(thread: ThreadHandle, tool_call_id: str) -> Steps[str]:
     )
 
 
-def status(thread: ThreadHandle) -> Steps[Status]:
-    """Return the topic, the newest call's context (`window`) and the budgets, for a status line."""
-    state: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
-    return (yield from status_of(state, thread.scope()))
-
-
-def tokens(thread: ThreadHandle) -> Steps[Usage]:
+def tokens(thread: ThreadHandle, *, spent: bool = True) -> Steps[Usage]:
     """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
+    if not spent:
+        known: State = (yield from thread.snapshot()).values  # type: ignore[assignment]
+        return (yield from status_of(known, thread.scope()))
     # Transcript and branches are added up on request: a total in the state would need a list of all
     # messages that it includes, which grows without bound. What a fork began with was paid for in
     # the thread that it came from.

@@ -17,16 +17,25 @@ from unsay.conversation import (
     turn_lifecycle,
 )
 from unsay.conversation.branching import LIVE, Branch, Diff
+from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.conversation.facade import checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import Checkpoint, Event, Preview, Reply, RollbackResult, id_of
+from unsay.conversation.results import (
+    Checkpoint,
+    Event,
+    Preview,
+    Reply,
+    RollbackResult,
+    Target,
+    id_of,
+)
 from unsay.conversation.side_verbs import SideVerbs
 from unsay.conversation.streaming import streamed
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline, timeline_of
 from unsay.effects import drive
-from unsay.errors import UnknownThreadError
+from unsay.errors import InputError, UnknownThreadError
 from unsay.model_factory import ModelLike
 from unsay.operations.recall import Find
 from unsay.operations.usage_report import Usage
@@ -37,9 +46,10 @@ from unsay.types import Forgotten
 class Conversation(SideVerbs):
     """A conversation for scripts and notebooks.
 
-    Verbs that need messages raise `UnknownThreadError` while the thread is empty. Every verb raises
-    `StorageError` if the database fails or stored data is damaged, and a verb that writes raises
-    `ThreadBusyError` if another writer has the thread for too long.
+    Verbs that need messages raise `UnknownThreadError` while the thread is empty, and those that take
+    a checkpoint `UnknownCheckpointError` if none matches, `AmbiguousCheckpointError` if several do.
+    Every verb raises `StorageError` if the database fails or stored data is damaged, and a verb that
+    writes raises `ThreadBusyError` if another writer has the thread for too long.
 
     Example:
         >>> from unsay.testing import ScriptedChat, ScriptedJudge
@@ -107,35 +117,30 @@ class Conversation(SideVerbs):
 
     def stream(
         self,
-        text: str,
+        text: str | None = None,
         *,
         documents: Sequence[str] = (),
         images: Sequence[str] = (),
         turn_id: str | None = None,
         answer: str | None = None,
+        decision: Any = None,
     ) -> Generator[Event, None, None]:
         """Stream a turn's events: tokens, verdicts, rollbacks, and at the end the reply.
 
-        The arguments are those of `say`, and so are the errors, which are raised when events are read;
-        only an `InputError` for an argument of the wrong type is raised by the call. Nothing happens
-        before the first event is read; then the thread is locked until the last. Closing the generator
-        early stops the turn, which `resume` can continue.
+        Without a text a stopped turn is resumed, as by `resume`, with the `decision` of a person. The
+        other arguments are those of `say`. The errors of both are raised when events are read; only an
+        `InputError` for an argument of the wrong type is raised by the call.
+
+        Nothing happens before the first event is read; then the thread is locked until the last.
+        Closing the generator early stops the turn, which `resume` can continue.
         """
         return streamed(
             self._handle,
-            lambda thread: turn_lifecycle.open_turn(
-                thread, text, documents, turn_id, answer, images
+            lambda thread: turn_lifecycle.open_stream(
+                thread, text, decision, documents, turn_id, answer, images
             ),
             turn_id,
         )
-
-    def stream_resumed(self, decision: Any = None) -> Generator[Event, None, None]:
-        """Resume a stopped turn, and stream its events; the last one is the reply.
-
-        `decision` is a person's, as for `resume`; `None` resumes a turn that waits for none. The errors
-        of `resume` are raised when events are read: `NothingToResumeError` if no turn was stopped.
-        """
-        return streamed(self._handle, lambda thread: turn_lifecycle.open_resumed(thread, decision))
 
     def resume(self, decision: Any = None) -> Reply:
         """Resume a turn that an error, a crash or a pending decision stopped, and return its reply.
@@ -151,9 +156,7 @@ class Conversation(SideVerbs):
             ConflictError: The turn waits for a decision and none is given, the thread was ended or is
                 used by another writer for too long, or a budget is used up.
             InputError: The decision is a mapping with a key that is not text, or cannot be stored.
-            ConfigurationError: There is no model; the question is kept.
-            ModelError: The model failed; the question is kept.
-            StorageError: The database failed; what was stored before is intact.
+            ConfigurationError, ModelError: As for `say`; the question is kept.
         """
         return drive(self._handle.alone(turn_lifecycle.resume(self._handle, decision)))
 
@@ -169,34 +172,37 @@ class Conversation(SideVerbs):
 
         Raises:
             InputError: LangChain cannot read them as messages, or a text cannot be stored.
-            ConflictError: The thread waits for a decision.
-            SessionEndedError: The thread was ended.
+            ConflictError: The thread waits for a decision, or was ended.
         """
         drive(self._handle.alone(self._handle.add(messages)))
 
     def messages(self) -> list[AnyMessage]:
-        """Return the transcript: the whole current branch, oldest first; empty for a new thread.
-
-        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
-        """
+        """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
         return drive(self._handle.reading(ThreadHandle.transcript))
 
-    def checkpoint(self, name: str | None = None) -> Checkpoint:
+    def checkpoint(self, name: str | None = None, *, task: bool = False) -> Checkpoint:
         """Make a checkpoint at the newest answer and return it; `undo` takes it back.
 
-        An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. `name` has 1 to 64 printable characters. If there are more unnamed checkpoints than
-        32, old ones are removed.
+        An unnamed checkpoint that is there already gets the `name`, or is returned for `None`. If there
+        are more unnamed checkpoints than 32, old ones are removed.
+
+        Args:
+            name: 1 to 64 printable characters.
+            task: Mark the start of a task, to which `rollback(name)` goes back: also at the beginning
+                of a thread without answers.
 
         Raises:
             CheckpointExistsError: Another checkpoint has this name.
             InvalidNameError: The name is not allowed.
+            InputError: A task has no name.
             UnknownCheckpointError: There is no answer yet.
             ConflictError: A decision is pending, or too many checkpoints have names.
         """
-        return drive(self._handle.alone(navigation.checkpoint(self._handle, name)))
+        make = navigation.start_task if task else navigation.checkpoint
+        return drive(self._handle.alone(make(self._handle, name)))
 
     def checkpoints(
-        self, *, limit: int | None = None, start_after: str | Checkpoint | None = None
+        self, *, limit: int | None = None, start_after: Target | None = None
     ) -> tuple[Checkpoint, ...]:
         """List the checkpoints of the current branch, oldest first.
 
@@ -207,8 +213,6 @@ class Conversation(SideVerbs):
 
         Raises:
             InputError: `limit` is negative.
-            UnknownCheckpointError: No checkpoint matches `start_after`.
-            AmbiguousCheckpointError: Several checkpoints match it.
         """
         return drive(
             self._handle.reading(
@@ -217,11 +221,7 @@ class Conversation(SideVerbs):
         )
 
     def rollback(
-        self,
-        to: str | Checkpoint | None = None,
-        *,
-        turns: int | None = None,
-        confirm: Confirm | None = None,
+        self, to: Target | None = None, *, turns: int | None = None, confirm: Confirm | None = None
     ) -> RollbackResult:
         """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it.
 
@@ -237,8 +237,6 @@ class Conversation(SideVerbs):
                 call stays in effect, and the rollback goes on.
 
         Raises:
-            UnknownCheckpointError: No checkpoint matches.
-            AmbiguousCheckpointError: Several checkpoints match.
             InputError: Both `to` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns, or no message is left in it.
             ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
@@ -250,12 +248,10 @@ class Conversation(SideVerbs):
             )
         )
 
-    def preview(self, to: str | Checkpoint | None = None, *, turns: int | None = None) -> Preview:
+    def preview(self, to: Target | None = None, *, turns: int | None = None) -> Preview:
         """Return what `rollback` with the same arguments would remove; nothing is written.
 
         Raises:
-            UnknownCheckpointError: No checkpoint matches.
-            AmbiguousCheckpointError: Several checkpoints match.
             InputError: Both `to` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns, or no message.
         """
@@ -296,9 +292,7 @@ class Conversation(SideVerbs):
         Raises:
             NothingToUndoError: The thread has no question.
             InputError: The question is empty or longer than the settings allow now.
-            ConfigurationError: There is no model; the question is kept.
-            ModelError: The model failed; the question is kept.
-            StorageError: The database failed; what was stored before is intact.
+            ConfigurationError, ModelError: As for `say`; the question is kept.
             ConflictError: The thread waits for a decision, was ended, or is used by another writer for
                 too long; or a budget is used up.
         """
@@ -316,9 +310,7 @@ class Conversation(SideVerbs):
         Raises:
             UnknownTurnError: No answered turn has this number.
             InputError: The text is empty or too long, or the turn has no question.
-            ConfigurationError: There is no model; the new question is kept.
-            ModelError: The model failed; the new question is kept, and `resume` asks it again.
-            StorageError: The database failed; what was stored before is intact.
+            ConfigurationError, ModelError: As for `say`; the question is kept.
             ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget
                 is used up.
         """
@@ -360,12 +352,11 @@ class Conversation(SideVerbs):
     def branches(self) -> tuple[Branch, ...]:
         """List the current branch, then the removed ones (newest first), then the forks.
 
-        A branch that was restored as a whole is left out. Raises `UnknownThreadError` without messages,
-        `DatabaseCorruptError` if an offloaded segment of the thread or of a fork is damaged.
+        A branch that was restored as a whole is left out.
         """
         return drive(self._handle.reading(branching.branches))
 
-    def diff(self, a: str | Checkpoint, b: str | Checkpoint = LIVE) -> Diff:
+    def diff(self, a: Target, b: Target = LIVE) -> Diff:
         """Compare two branches: messages in common, messages and topics of one alone, scores, tokens.
 
         Args:
@@ -395,11 +386,7 @@ class Conversation(SideVerbs):
         return drive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
 
     def fork(
-        self,
-        at: str | Checkpoint | None = None,
-        *,
-        turns: int | None = None,
-        thread: str | None = None,
+        self, at: Target | None = None, *, turns: int | None = None, thread: str | None = None
     ) -> Self:
         """Start a thread in this database with a copy of this transcript; return its conversation.
 
@@ -412,12 +399,25 @@ class Conversation(SideVerbs):
         Raises:
             ConflictError: A thread has this id already.
             InvalidNameError: The thread's id is not allowed.
-            UnknownCheckpointError: No checkpoint matches `at`.
-            AmbiguousCheckpointError: Several checkpoints match.
             InputError: Both `at` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns.
         """
         return self._of(drive(branching.fork(self._handle, id_of(at), turns=turns, thread=thread)))
+
+    @property
+    def pins(self) -> Pins:
+        """The pins: messages that are in every context; `add`, `remove`, `list`."""
+        return Pins(self._handle)
+
+    @property
+    def lessons(self) -> Lessons:
+        """Why drafts were rejected, which later turns are sent; `list`, `change`, `remove`."""
+        return Lessons(self._handle)
+
+    @property
+    def ratings(self) -> Ratings:
+        """Which answers a person found good or bad; `add`, `list`."""
+        return Ratings(self._handle)
 
     def forget(
         self,
@@ -425,6 +425,8 @@ class Conversation(SideVerbs):
         through: str | None = None,
         *,
         turns: str | int | None = None,
+        tool_results_below: float | None = None,
+        question: str | None = None,
         reason: str = "",
     ) -> Forgotten:
         """Forget messages: never send them to a model again; the transcript keeps them.
@@ -438,45 +440,52 @@ class Conversation(SideVerbs):
                 messages on the same subject are a new topic.
             through: Id of the last message of a span that begins at the message `what`.
             turns: A turn's number, or a range such as `"3-5"`, instead of `what`.
+            tool_results_below: Instead of `what`, the tool results of the current topic that score less
+                than this, from 0 to 1; contexts show a short line for each. With `judging="model"` the
+                judge scores them; otherwise the words do that result and question share: 0.2 for none.
+                Pinned results stay, and those that cannot be scored or that the state does not hold.
+            question: What the results are compared with; `None` takes the topic's questions, of which
+                the best counts.
             reason: In your words, for the list of what is forgotten.
 
         Returns:
-            The new entry in that list; `restore` takes its `id`.
+            The new entry in that list; `restore` takes its `id`. If no result scores less, nothing is
+            stored, and its `message_ids` are empty.
 
         Raises:
             UnknownBranchError: No message or topic has this id or label.
             UnknownTurnError: No answered turn has this number.
             InputError: The question that waits for its answer is meant, `turns` is not a number or a
-                range, or not exactly one of `what` and `turns` is given.
+                range, or not exactly one of `what`, `turns` and `tool_results_below` is given.
             ConflictError: It is forgotten already, a turn was stopped or waits for a decision, a label
                 is ambiguous, or 64 things or 1,000 messages are forgotten already.
         """
-        return drive(
-            self._handle.alone(
-                memory.forget(self._handle, what, through, turns=turns, reason=reason)
+        if tool_results_below is None:
+            steps = memory.forget(self._handle, what, through, turns=turns, reason=reason)
+        elif what is None and turns is None:
+            steps = memory.forget_tool_results(
+                self._handle, tool_results_below, question=question, reason=reason
             )
-        )
+        else:
+            raise InputError("forget: tool_results_below=… goes without a message, topic or turns")
+        return drive(self._handle.alone(steps))
 
     def forgotten(self) -> tuple[Forgotten, ...]:
         """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
         return drive(self._handle.reading(memory.forgotten))
 
-    def compact(self, up_to: int | str | Checkpoint | None = None) -> Omission:
+    def compact(self, up_to: int | Target | None = None) -> Omission:
         """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
 
         The transcript stays as it is, and pinned messages are still sent in full. The summarizer is the
         configured one; with `summaries="local"`, or without a model, the summary is made without one.
+        The result has the messages that the summary replaces, and the summary.
 
         Args:
             up_to: A turn's number, a checkpoint, its name or its id's beginning; `None` is the newest answer.
 
-        Returns:
-            The messages that the summary replaces, and the summary.
-
         Raises:
             UnknownTurnError: No answered turn in the state has this number.
-            UnknownCheckpointError: No checkpoint matches.
-            AmbiguousCheckpointError: Several checkpoints match.
             InputError: The context has no message up to there that a summary could replace.
             SummarizationError: The summarizer failed, or its summary is longer than the messages.
             ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
@@ -531,8 +540,6 @@ class Conversation(SideVerbs):
             UnknownTurnError: No turn has this number.
             UnknownContextError: The turn has no such attempt, or nothing is kept of it, because a host
                 or an older version answered.
-            StorageError: The database failed, or stored data is missing or damaged, also what is kept
-                of a call.
         """
         return drive(self._handle.reading(model_calls.context, turn, attempt=attempt))
 
@@ -572,20 +579,20 @@ class Conversation(SideVerbs):
     def tool_result(self, tool_call_id: str) -> str:
         """Return the whole text of a tool's result, also if contexts show it cut or not at all.
 
-        Raises:
-            UnknownToolResultError: No result in the transcript has this tool call's id.
+        Raises `UnknownToolResultError` if no result in the transcript has this tool call's id.
         """
         return drive(self._handle.reading(audit.tool_result, tool_call_id))
 
-    def tokens(self) -> Usage:
-        """Return how the context window is used, the tokens and cost of each purpose, and the budgets."""
-        return drive(self._handle.reading(audit.tokens))
+    def tokens(self, *, spent: bool = True) -> Usage:
+        """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
+
+        With `spent=False` no tokens are added up, so that the work does not grow with the thread, such
+        as for a status line: an unknown thread raises no error, and if the newest call was sent
+        offloaded messages, `window.fits` is false.
+        """
+        return drive(self._handle.reading(audit.tokens, spent=spent))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return scores and tree for a notebook, as a picture and as text; a new thread gives a hint.
-
-        Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
-        """
         del include, exclude
         try:
             return mimebundle(self.timeline())

@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 def checks_arguments(cls: type[T]) -> type[T]:
     """Decorate a class: wrong names or types of arguments of its public methods raise `InputError`."""
+    part = f"{cls.__name__.removeprefix('Async').lower()}." if issubclass(cls, Part) else ""
     for name, member in list(vars(cls).items()):
         if inspect.isfunction(member) and not name.startswith("_"):
-            setattr(cls, name, checked(member))
+            setattr(cls, name, checked(member, label=part + name))
     make = checked(cls.__init__, label=cls.__name__)
     cls.__init__ = make  # type: ignore[method-assign]
     return cls
@@ -68,6 +69,13 @@ class OnLoop:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+class Part:
+    """A base of what belongs to a conversation and has verbs of its own, such as its pins."""
+
+    def __init__(self, handle: ThreadHandle) -> None:
+        self._handle = handle
 
 
 class OpenOptions(GraphOptions, total=False):

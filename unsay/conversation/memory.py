@@ -132,11 +132,11 @@ def commit_step(
 
 
 def forget_tool_results(
-    thread: ThreadHandle, below: float = 0.3, *, question: str | None = None, reason: str = ""
-) -> Steps[Forgotten | None]:
+    thread: ThreadHandle, below: float, *, question: str | None = None, reason: str = ""
+) -> Steps[Forgotten]:
     """Replace irrelevant tool results in contexts by a short line; the transcript keeps them."""
     if not 0 <= below <= 1:
-        raise InputError(f"below={below!r} is not a score: give a number from 0 to 1")
+        raise InputError(f"tool_results_below={below!r} is not a score: give a number from 0 to 1")
     state, scope = (yield from thread.settled()), thread.scope()
     segments = state.get("segments", [])
     messages, topic = state["messages"], current_topic_id(segments) or ""
@@ -150,11 +150,10 @@ def forget_tool_results(
             score = yield from _score(questions, message, scope)
             if score is not None and score < below:
                 ids.append(message.id or "")
-    if not ids:
-        return None
     cause = Cause(reason=reason or f"scored below {below!r}", created_at=scope.now())
     entry = make_entry("tool_results", ids, cause)
-    yield from commit_step(thread, state, scope, forget_step(state, entry))
+    if ids:
+        yield from commit_step(thread, state, scope, forget_step(state, entry))
     return entry
 
 

@@ -51,8 +51,12 @@ def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoin
     return (yield from _add(thread, state, name, "order"))
 
 
-def start_task(thread: ThreadHandle, name: str) -> Steps[Checkpoint]:
+def start_task(thread: ThreadHandle, name: str | None) -> Steps[Checkpoint]:
     """Make a checkpoint before the first question of a task, and return it; `undo` takes it back."""
+    if name is None:
+        raise InputError(
+            "checkpoint: a task needs a name, such as checkpoint('booking', task=True)"
+        )
     snapshot = yield from thread.snapshot()
     refuse_undecided(snapshot)
     state = State(messages=[])

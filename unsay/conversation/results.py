@@ -94,6 +94,10 @@ class Checkpoint(Printed):
         return f"{self.id}  {self.name or '-'}  after turn {self.turn}, score {score}{topic}"
 
 
+Target = str | Checkpoint
+"""A checkpoint, or its name, its id or the beginning of its id."""
+
+
 def id_of(value: T | Checkpoint) -> T | str:
     """Return the id of a checkpoint, or another value unchanged."""
     return value.id if isinstance(value, Checkpoint) else value

@@ -3,139 +3,20 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from unsay.conversation import audit, judgements, memory, navigation, topic_summaries
+from unsay.conversation import audit, judgements, topic_summaries
 from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
 from unsay.conversation.judgements import Bisection, JudgedTurn
-from unsay.conversation.results import Checkpoint
 from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary
 from unsay.effects import drive
 from unsay.history.runs import RunFilters, RunPage
 from unsay.history.threads import ThreadInfo
-from unsay.operations.lessons import Lesson, Rating
-from unsay.operations.usage_report import Status
 from unsay.storage.base import Purged
-from unsay.types import Event, Forgotten, Pin
+from unsay.types import Event
 
 
 @checks_arguments
 class SideVerbs(OpenedThread, Blocking):
     """The verbs of a conversation beside its transcript."""
-
-    def start_task(self, name: str) -> Checkpoint:
-        """Make a checkpoint before the first question of a task, and return it; `undo` takes it back.
-
-        It is at the newest answer, or at the beginning of a thread without answers. `name` has 1 to 64
-        printable characters: `rollback(name)` goes back to where the task started.
-
-        Raises:
-            CheckpointExistsError: Another checkpoint has this name.
-            InvalidNameError: The name is not allowed.
-            ConflictError: The thread waits for a decision, or too many checkpoints have names.
-        """
-        return drive(self._handle.alone(navigation.start_task(self._handle, name)))
-
-    def pin(self, message_id: str | None = None, *, turn: int | None = None) -> tuple[Pin, ...]:
-        """Pin a message: always include it in the context, with its tool calls and results.
-
-        The pin has no effect while a rollback has the message removed. Of a whole turn, irrelevant
-        documents are not pinned.
-
-        Args:
-            message_id: Of any message of the conversation; `None` pins a whole turn.
-            turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
-
-        Returns:
-            All pins, the new ones last.
-
-        Raises:
-            UnknownBranchError: The message is not in the transcript.
-            UnknownTurnError: No answered turn has this number.
-            InputError: It is a command or a notice.
-            ConflictError: It is pinned already, it is forgotten, it is an irrelevant document or search
-                result, there are 64 pins, or a decision is pending.
-        """
-        return drive(self._handle.alone(memory.pin(self._handle, message_id, turn=turn)))
-
-    def unpin(self, message_id: str | None = None, *, turn: int | None = None) -> tuple[Pin, ...]:
-        """Remove a pin, or the pins of a whole turn.
-
-        Args:
-            message_id: Of the pinned message; `None` removes the pins of a turn.
-            turn: The turn's number, from 1; `None` is the newest. Not used with a `message_id`.
-
-        Returns:
-            The pins that are left.
-
-        Raises:
-            UnknownBranchError: The message is not pinned, or no message of the turn is.
-            UnknownTurnError: No answered turn has this number.
-            ConflictError: A decision is pending.
-        """
-        return drive(self._handle.alone(memory.unpin(self._handle, message_id, turn=turn)))
-
-    def pins(self) -> tuple[Pin, ...]:
-        """List the pins, oldest first.
-
-        A pin's `page` is the id of the offloaded segment with the message; a live message has none.
-        """
-        return drive(self._handle.reading(memory.pins))
-
-    def forget_tool_results(
-        self, below: float = 0.3, *, question: str | None = None, reason: str = ""
-    ) -> Forgotten | None:
-        """Replace irrelevant tool results in contexts by a short line; the transcript keeps them.
-
-        Only results of the current topic that the state holds are scored. Pinned and forgotten ones
-        stay. With `judging="model"` the judge scores each result. Otherwise the score is by the words
-        that result and question share: 0.2 for none, 0.5 and more for some. A result that cannot be
-        scored stays.
-
-        Args:
-            below: A result with a lower score is forgotten, from 0 to 1.
-            question: What the results are compared with; `None` takes the topic's questions, of which
-                the best counts.
-            reason: In your words, for the list of what is forgotten.
-
-        Returns:
-            What was forgotten; `None` if no result scored lower.
-
-        Raises:
-            InputError: `below` is not from 0 to 1.
-            ConflictError: A turn was stopped or waits for a decision, or over 64 things or 1,000
-                messages would be forgotten.
-        """
-        return drive(
-            self._handle.alone(
-                memory.forget_tool_results(self._handle, below, question=question, reason=reason)
-            )
-        )
-
-    def rate(self, turn: int, label: str, *, note: str = "") -> Rating:
-        """Rate the answer of a turn; ratings are labels for `unsay calibrate`.
-
-        Args:
-            turn: The turn's number, from 1.
-            label: `good` or `bad`.
-            note: Why. That of a bad answer is a lesson for later turns.
-
-        Returns:
-            The rating, which replaces an earlier one.
-
-        Raises:
-            UnknownTurnError: No answered turn has this number.
-            InputError: The label is another word.
-            ConflictError: A decision is pending.
-        """
-        return drive(self._handle.alone(judgements.rate(self._handle, turn, label, note=note)))
-
-    def ratings(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
-
-        Each has the question, the answer, the `earlier` exchanges, the language, the label with its
-        note, and the score of the stored verdict (`None` for an unscored one). Empty if no turn is
-        rated.
-        """
-        return drive(self._handle.reading(judgements.ratings))
 
     def import_ratings(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Give the ratings of rows that `ratings` returned to the turns of this thread.
@@ -148,39 +29,6 @@ class SideVerbs(OpenedThread, Blocking):
             ConflictError: A decision is pending.
         """
         return drive(self._handle.alone(judgements.import_ratings(self._handle, rows)))
-
-    def lessons(self) -> tuple[Lesson, ...]:
-        """List why drafts were rejected, oldest first; later turns on the same topic are sent this.
-
-        Lessons of offloaded answers are not listed.
-        """
-        return drive(self._handle.reading(judgements.lessons))
-
-    def edit_lesson(self, lesson: str | int, text: str) -> Lesson:
-        """Change the text of a lesson, and return the lesson.
-
-        Args:
-            lesson: Its id, or its number in the list, from 1.
-            text: At most 500 characters.
-
-        Raises:
-            NotFoundError: There is no such lesson.
-            InputError: The text is blank or too long.
-            ConflictError: A decision is pending.
-        """
-        return drive(self._handle.alone(judgements.edit_lesson(self._handle, lesson, text)))
-
-    def remove_lesson(self, lesson: str | int) -> Lesson:
-        """Remove a lesson, and return it; no later turn is sent it.
-
-        Args:
-            lesson: Its id, or its number in the list, from 1.
-
-        Raises:
-            NotFoundError: There is no such lesson.
-            ConflictError: A decision is pending.
-        """
-        return drive(self._handle.alone(judgements.remove_lesson(self._handle, lesson)))
 
     def judge(self, *, turn: int | None = None) -> tuple[JudgedTurn, ...]:
         """Score the answers of a thread again with the current judge, and return the verdicts.
@@ -208,16 +56,6 @@ class SideVerbs(OpenedThread, Blocking):
             UnknownTurnError: No turn is answered yet.
         """
         return drive(self._handle.alone(judgements.bisect(self._handle)))
-
-    def status(self) -> Status:
-        """Return the topic, the newest call's context (`window`) and the budgets, for a status line.
-
-        The topic is empty before the first question, and `window` is `None` until a model has answered;
-        an unknown thread raises no error.
-        Offloaded messages and branches are not loaded, so the work does not grow with the thread. If the
-        newest call was sent offloaded messages, `window.fits` is false; `tokens` and `context` tell it.
-        """
-        return drive(self._handle.reading(audit.status))
 
     def judge_summaries(
         self, sample: int | None = SAMPLE, *, seed: int = 0

@@ -334,6 +334,17 @@ def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     return (yield from run_turn(thread, (yield from open_resumed(thread, decision))))
 
 
+def open_stream(
+    thread: ThreadHandle, text: str | None, decision: Any, *given: Any
+) -> Steps[Reply | Command[Any] | dict[str, Any] | None]:
+    """Begin a turn as `open_turn` does, or without a text a resumed one; a decision needs no text."""
+    if text is None:
+        return (yield from open_resumed(thread, decision))
+    if decision is not None:
+        raise InputError("stream: a decision resumes a turn, so it goes without a text")
+    return (yield from open_turn(thread, text, *given))
+
+
 def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[Any] | None]:
     """Begin a resumed turn: return the graph's input, which is a decision or `None`.
 

@@ -65,7 +65,7 @@ def check_argument(verb: str, argument: str, language: Language) -> None:
 _ELSEWHERE = {"pins": "timeline", "sessions": "threads"}
 
 _NAMED = re.compile(
-    rf"`?(?<!-)\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|\(\)`?)"
+    rf"`?(?<!-)\b(?:unsay |Registry\.)?({'|'.join([*_BY_NAME, *_ELSEWHERE])})(?:`|(?:\.list)?\(\)`?)"
 )
 
 _OPTIONS = {

@@ -167,7 +167,7 @@ def lesson_named(state: State, name: str) -> Lesson:
     for number, lesson in enumerate(listed, 1):
         if name in (lesson["id"], str(number)):
             return lesson
-    raise NotFoundError(f"There is no lesson {name!r}; lessons() lists all lessons")
+    raise NotFoundError(f"There is no lesson {name!r}; lessons.list() lists all lessons")
 
 
 def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:

@@ -24,6 +24,7 @@ from unsay.tokens.pricing import MICROS, Amount, Tally, merged
 from unsay.types import Language, Printed
 
 _TEXTS = by_language()
+_NOT_COUNTED = Spent(live=Tokens(), abandoned=Tokens(), is_whole=False)
 
 # Percent from which a share is shown without a decimal.
 ROUND_FROM = 9.95
@@ -33,46 +34,33 @@ ROUND_FROM = 9.95
 class Usage(Printed):
     """A thread's newest context (`None` before a call), the tokens spent, and each budget's use.
 
-    It prints as text in the `language` of the thread.
+    It prints as text in the `language` of the thread. `topic` is its current one, empty without one.
     """
 
     window: CallContext | None
     spent: Spent
     gauges: tuple[Gauge, ...]
-    language: Language = "en"
-
-    def __str__(self) -> str:
-        return usage_text(self, _TEXTS[self.language])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status(Printed):
-    """A thread at a glance: its topic, its newest context (`None` before a call), its budgets.
-
-    It prints as text in the `language` of the thread.
-    """
-
-    topic: str
-    window: CallContext | None
-    gauges: tuple[Gauge, ...]
+    topic: str = ""
     language: Language = "en"
 
     def __str__(self) -> str:
         texts, label = _TEXTS[self.language], "話題" if self.language == "ja" else "Topic"
+        if self.spent != _NOT_COUNTED:
+            return usage_text(self, texts)
         topic = f"{label}: {self.topic}" if self.topic else ""
         budgets = _table([_gauge_row(gauge, texts) for gauge in self.gauges])
         return "\n".join(filter(None, (topic, window_head(self.window, texts), budgets)))
 
 
-def status_of(state: State, scope: Scope) -> Steps[Status]:
-    """Return a thread's status from its state; offloaded messages and branches are not loaded.
+def status_of(state: State, scope: Scope) -> Steps[Usage]:
+    """Return a thread's usage from its state; no spent tokens are added up, so nothing is loaded.
 
     If a budget is set, the usage account is read: `QueueFullError` if calls use it for too long,
     `DatabaseCorruptError` if it is damaged.
     """
     window, gauges = _newest_context(state), (yield from _gauges(state, scope))
     language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
-    return Status(topic=topic, window=window, gauges=gauges, language=language)
+    return Usage(window=window, spent=_NOT_COUNTED, gauges=gauges, topic=topic, language=language)
 
 
 def _newest_context(state: State) -> CallContext | None:
@@ -130,8 +118,8 @@ def usage_of(
         titles=tokens_in(tallies, "title"),
     )
     window, gauges = _newest_context(state), (yield from _gauges(state, scope))
-    language = scope.language(state.get("messages", []))
-    return Usage(window=window, spent=spent, gauges=gauges, language=language)
+    language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
+    return Usage(window=window, spent=spent, gauges=gauges, topic=topic, language=language)
 
 
 def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:

@@ -211,7 +211,7 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
                 if pins
                 else "nothing is pinned in this thread, "
             )
-            + "see pins()"
+            + "see pins.list()"
         )
     log_pins(scope, [], removed)
     kept = [pin for pin in pins if pin not in removed]
