@@ -23,6 +23,7 @@ from langgraph.store.sqlite import SqliteStore
 from traffic import Cast, Exchange, Speech
 
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.registry import Registry
 from unsay.graph.builder import build_graph
 
 THREAD = "benchmark"
@@ -61,7 +62,7 @@ def say(database: str, turns: int) -> dict[str, Any]:
         moves = {}
         if not Path(database).exists():
             moves["moves"] = list(_moves(talk, database, turns))
-            talk.purge()
+            Registry(talk._handle.database).purge(talk.thread_id)
     assert len(transcript) == 2 * turns
     raw = [{"role": ROLES[each.type], "content": each.content} for each in transcript]
     return {

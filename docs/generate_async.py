@@ -11,12 +11,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "unsay" / "conversation"
 PAGE = str(FOLDER / "async.py")  # tells ruff which settings apply
-SOURCES = ("conversation", "collections", "side_verbs", "registry")
+SOURCES = ("conversation", "collections", "registry")
 NAMES = {
-    **{
-        name: f"Async{name}"
-        for name in ("Conversation", "SideVerbs", "Registry", "Pins", "Lessons", "Ratings")
-    },
+    **{name: f"Async{name}" for name in ("Conversation", "Registry", "Pins", "Lessons", "Ratings")},
     **{f"unsay.conversation.{name}": f"unsay.conversation.async_{name}" for name in SOURCES},
     "Blocking": "OnLoop",
     "Generator": "AsyncGenerator",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from unsay.conversation.branching import Branch as Branch
     from unsay.conversation.branching import Diff as Diff
     from unsay.conversation.conversation import Conversation as Conversation
-    from unsay.conversation.judgements import Bisection as Bisection
-    from unsay.conversation.judgements import JudgedTurn as JudgedTurn
     from unsay.conversation.model_calls import Replay as Replay
     from unsay.conversation.model_calls import TurnCalls as TurnCalls
     from unsay.conversation.registry import Registry as Registry
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from unsay.conversation.results import Reply as Reply
     from unsay.conversation.results import RollbackResult as RollbackResult
     from unsay.conversation.timeline import Timeline as Timeline
-    from unsay.conversation.topic_summaries import JudgedSummary as JudgedSummary
     from unsay.events.stream_events import StreamEvent as StreamEvent
     from unsay.graph.builder import build_graph as build_graph
     from unsay.history.runs import Run as Run
@@ -62,11 +59,9 @@ _NAMES_BY_MODULE = {
     "conversation.async_registry": "AsyncRegistry",
     "conversation.conversation": "Conversation",
     "conversation.registry": "Registry",
-    "conversation.judgements": "Bisection JudgedTurn",
     "conversation.model_calls": "Replay TurnCalls",
     "conversation.results": "Checkpoint Event Preview Reply RollbackResult",
     "conversation.timeline": "Timeline",
-    "conversation.topic_summaries": "JudgedSummary",
     "errors": "UnsayError",
     "events.stream_events": "StreamEvent",
     "graph.builder": "build_graph",

@@ -14,6 +14,7 @@ from tests.cases.strategy_kit import STRATEGY_CLAIMS
 from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
+from tests.threads import recorded
 from unsay.errors import StorageError
 from unsay.history.threads import list_threads
 from unsay.messages.annotations import annotation_of, is_answer
@@ -79,7 +80,7 @@ def _is_gone(world: World, claim: Claim) -> bool:
     if value is None:
         raise NotBoundError("original_value_gone without a value")
     with world.open() as conversation:
-        stored = [*map(repr, conversation.messages()), *map(repr, conversation.events())]
+        stored = [*map(repr, conversation.messages()), *map(repr, recorded(conversation).events())]
     sent = [text_of(message) for call in world.model_inputs for message in call]
     requests = [*sent, *world.judge_inputs, *world.summarizer_inputs]
     files = [path.read_bytes() for path in world.folder.iterdir() if path.is_file()]

@@ -9,6 +9,7 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.history.branch import list_stored_branches
@@ -158,7 +159,7 @@ def partial_restore(case: Case, folder: Path) -> Seen:
     world = World(folder=folder, params={}, given=given)
     with world.open() as conversation:
         conversation.add(convert_to_messages(given["live"].get("messages", [])))
-        entry = conversation.label(**live["labels"]) if "labels" in live else None
+        entry = recorded(conversation).label(**live["labels"]) if "labels" in live else None
         fields = {**live, "messages": conversation.messages()}
         if entry is not None:
             fields["labels"] = dict(entry.labels)
@@ -220,7 +221,7 @@ def _points_to_nothing(world: World) -> bool:
 
 def _loads(world: World) -> bool:
     with world.open() as conversation:
-        return bool(conversation.say("q3").text) and bool(conversation.events())
+        return bool(conversation.say("q3").text) and bool(recorded(conversation).events())
 
 
 SNAPSHOT_CLAIMS: dict[str, Callable[[World, Case], bool]] = {

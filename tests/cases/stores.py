@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError, World
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.events.transcript_replay import replay
 from unsay.history.threads import list_threads
@@ -148,7 +149,7 @@ def _intact(world: World) -> bool:
 def _consistent(world: World) -> bool:
     """Whether the transcript is as before or with the new turn, and every account of it agrees."""
     with world.open() as conversation:
-        transcript, events = world.transcript(conversation), conversation.events()
+        transcript, events = world.transcript(conversation), recorded(conversation).events()
         told = [(message.id, text_of(message)) for message in replay(events).messages]
         turns = len(conversation.timeline().turns)
         (entry,) = list_threads(conversation.graph.store)  # type: ignore[arg-type]

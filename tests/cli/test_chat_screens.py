@@ -21,6 +21,7 @@ from tests.cli.scripted_conversation import (
 )
 from tests.cli.tmux import Tmux
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
+from tests.threads import recorded
 from unsay import Conversation
 
 pytestmark = pytest.mark.full
@@ -169,7 +170,9 @@ def test_ctrl_c_keeps_what_came(
         tmux.type("quit")
         assert 0 == tmux.code()
     with Conversation.open(home / "unsay.db", thread="t") as stopped:
-        (kept,) = [e["data"]["text"] for e in stopped.events() if e["type"] == "planner_note"]
+        (kept,) = [
+            e["data"]["text"] for e in recorded(stopped).events() if e["type"] == "planner_note"
+        ]
     assert f"Stopped answer to “{NESTED}”: {ON_NESTED[:24]}" in kept
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS
 from tests.cli.terminal import Terminal
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.storage.base import THREADS
 from unsay.storage.sqlite import open_database
@@ -25,7 +26,7 @@ def database(home: Path) -> Path:
         ) as conversation:
             conversation.say(question)
             if thread == "second":
-                conversation.label(project="unsay", person="花子")
+                recorded(conversation).label(project="unsay", person="花子")
     return path
 
 
@@ -202,7 +203,7 @@ def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve:
     with Terminal("chat", "--thread", "first", "--json") as terminal:
         terminal.expect("/help lists the commands")
         with Conversation.open(database, thread="first") as other:
-            other.end()
+            recorded(other).end()
         terminal.type(f"{LISTS}\r")
         terminal.expect('"SessionEndedError"')
         assert 4 == terminal.wait()

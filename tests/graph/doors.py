@@ -251,7 +251,7 @@ def _rollback(conversation: Conversation, argument: str) -> None:
 def _rate(label: str) -> Method:
     def rate(conversation: Conversation, argument: str) -> None:
         number, _, note = argument.partition(" ")
-        conversation.rate(int(number), label, note=note)
+        conversation.ratings.add(int(number), label, note=note)
 
     return rate
 
@@ -270,9 +270,9 @@ METHODS: dict[str, Method] = {
     "retry": lambda c, _: c.retry(),
     "edit": _edit,
     "checkpoint": lambda c, argument: c.checkpoint(argument or None),
-    "task": lambda c, argument: c.start_task(argument),
-    "pin": lambda c, argument: c.pin(turn=_number(argument)),
-    "unpin": lambda c, argument: c.unpin(turn=_number(argument)),
+    "task": lambda c, argument: c.checkpoint(argument, task=True),
+    "pin": lambda c, argument: c.pins.add(turn=_number(argument)),
+    "unpin": lambda c, argument: c.pins.remove(turn=_number(argument)),
     "forget": lambda c, argument: c.forget(turns=argument),
     "same": lambda c, _: c.same_topic(),
     "compact": lambda c, argument: c.compact(argument or None),

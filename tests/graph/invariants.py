@@ -9,6 +9,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import StateSnapshot
 
 from tests.graph.scripted_parts import KNOWN, Crash
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
@@ -92,7 +93,7 @@ class Invariants:
     ) -> None:
         """The event log only grows, and gives the transcript byte for byte."""
         try:
-            events = conversation.events()
+            events = recorded(conversation).events()
         except UnknownThreadError:
             assert [] == transcript
             return
@@ -213,7 +214,7 @@ def settle(conversation: Conversation) -> None:
 
 def runs_of(conversation: Conversation) -> dict[str, Run]:
     """A thread's runs by name."""
-    return {run.run_id: run for run in conversation.runs(limit=100).runs}
+    return {run.run_id: run for run in recorded(conversation).runs(limit=100).runs}
 
 
 def as_bytes(messages: Sequence[BaseMessage]) -> list[bytes]:

@@ -18,6 +18,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.store.base import PutOp
 
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.messages.content import text_of
 from unsay.storage.sqlite import FileDatabase, open_database
@@ -187,7 +188,9 @@ def _newest_branch(conversation: Conversation) -> str:
 
 
 def _answer_of(conversation: Conversation, branch: str) -> str:
-    found = [event["data"] for event in conversation.events() if event["type"] == "rollback"]
+    found = [
+        event["data"] for event in recorded(conversation).events() if event["type"] == "rollback"
+    ]
     removed = next(data["removed"] for data in found if data["branch_id"] == branch)
     return str(removed[-1])
 

@@ -29,6 +29,7 @@ from tests.graph.machine_kit import (
     Script,
     told,
 )
+from tests.threads import recorded
 from unsay.budget.circuit_breaker import CircuitPolicy
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
@@ -336,7 +337,7 @@ class Differential(Script, RuleBasedStateMachine):
             }
             assert set() == line.lost() - kept
             if line.transcript:
-                assert line.told() == told(replay(conversation.events()).messages)
+                assert line.told() == told(replay(recorded(conversation).events()).messages)
 
     @rule()
     def restart(self) -> None:

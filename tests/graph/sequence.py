@@ -25,6 +25,7 @@ from tests.graph.scripted_parts import (
 )
 from tests.graph.steps import OFTEN, STEPS, Step, step
 from tests.graph.ways import Ways
+from tests.threads import recorded
 from tests.transcripts import wild_transcripts
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
@@ -329,7 +330,7 @@ class Stage(Ways):
         if self.memory is not None:
             raise NothingThereError
         self.invariants.forget()
-        self.conversation.purge()
+        recorded(self.conversation).purge()
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
     def add(self, messages: Sequence[AnyMessage]) -> None:
@@ -434,7 +435,7 @@ class Stage(Ways):
     @step(event_id=st.sampled_from((None, "mine", "yours")))
     def note(self, event_id: str | None) -> None:
         """A host writes a remark."""
-        self.conversation.note("A remark.", event_id=event_id)
+        recorded(self.conversation).note("A remark.", event_id=event_id)
 
     @step(2, settings=st.sampled_from(SETTINGS), kind=st.sampled_from(KINDS))
     def reopen(self, settings: dict[str, Any], kind: str) -> None:

@@ -18,6 +18,7 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
+from tests.threads import recorded
 from tests.unit.events_kit import as_stored
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
@@ -204,7 +205,9 @@ def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
     with pytest.raises(NothingToRedoError):
         conversation.redo()
     texts = {
-        text_of(m) for branch in replay(conversation.events()).branches.values() for m in branch
+        text_of(m)
+        for branch in replay(recorded(conversation).events()).branches.values()
+        for m in branch
     }
     assert "q3" in texts
     checked(conversation)
@@ -265,7 +268,7 @@ def test_a_preview_writes_nothing(opened: Opening) -> None:
     )
     for question in ("Is it far?", "When is the train?"):
         conversation.say(question)
-    before, events = state(conversation), conversation.events()
+    before, events = state(conversation), recorded(conversation).events()
 
     shown = conversation.preview(turns=2)
 
@@ -275,7 +278,7 @@ def test_a_preview_writes_nothing(opened: Opening) -> None:
     assert (2, conversation.checkpoints()) == (shown.turns, shown.checkpoints)
     assert shown.tokens == conversation.tokens().spent.live
     assert shown.tokens.total > 0
-    assert (before, events) == (state(conversation), conversation.events())
+    assert (before, events) == (state(conversation), recorded(conversation).events())
 
 
 def test_a_retry_and_its_undo(opened: Opening) -> None:

@@ -18,6 +18,7 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import checked
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import (
@@ -40,7 +41,7 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
         conversation.say(question)
     conversation.checkpoint("here")
     conversation.say("q4")
-    before, events = conversation.messages(), conversation.events()
+    before, events = conversation.messages(), recorded(conversation).events()
 
     fork = conversation.fork("here", thread="other")
     begun = (fork.messages(), fork.checkpoints(), fork.timeline().current_topic)
@@ -61,8 +62,8 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
     )
     assert entry(conversation).title == entry(fork).title
     assert (None, None) == (entry(conversation).forked_from, entry(conversation).forked_at)
-    assert "fork" == fork.events()[0]["type"]
-    assert (before, events) == (conversation.messages(), conversation.events())
+    assert "fork" == recorded(fork).events()[0]["type"]
+    assert (before, events) == (conversation.messages(), recorded(conversation).events())
     checked(fork)
     checked(conversation)
 
@@ -94,7 +95,7 @@ def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
 def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
     """An ended thread takes no more words; its fork does."""
     conversation = three(opened)
-    conversation.end()
+    recorded(conversation).end()
     with pytest.raises(SessionEndedError):
         conversation.retry()
 

@@ -10,6 +10,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 
 from tests.graph.kit import GOOD, Numbered, said, scores
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     AmbiguousCheckpointError,
@@ -212,12 +213,12 @@ def test_a_thread_that_does_not_exist(tmp_path: Path, verb: Any) -> None:
 def test_a_thread_that_has_only_labels_can_be_shown(tmp_path: Path) -> None:
     """A host can show a thread that it made for a user, whose commands it limits."""
     with opened(tmp_path, thread="new", commands=["undo"]) as conversation:
-        conversation.label(user="ann")
+        recorded(conversation).label(user="ann")
         assert ((), None) == (conversation.timeline().turns, conversation.timeline().pending)
-        assert ((), []) == (conversation.checkpoints(), conversation.events())
+        assert ((), []) == (conversation.checkpoints(), recorded(conversation).events())
         with pytest.raises(NothingToUndoError):
             conversation.undo()
-        assert {"user": "ann"} == conversation.label().labels
+        assert {"user": "ann"} == recorded(conversation).label().labels
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\x00b"])

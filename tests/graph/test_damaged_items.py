@@ -7,6 +7,7 @@ from langchain_core.messages import HumanMessage
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, last_text, make, say, transcript
+from tests.threads import recorded
 from unsay import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
@@ -77,7 +78,7 @@ def test_a_damaged_run_hides_no_other(
 ) -> None:
     """The three intact runs are listed, a warning names the damage, and the thread can be used."""
     damage(conversation, "unsay.runs.t")
-    assert len(conversation.runs().runs) == 3
+    assert len(recorded(conversation).runs().runs) == 3
     assert "a damaged item is left out" in caplog.text
     assert conversation.say("Question 4?").text
 
@@ -88,10 +89,10 @@ def test_a_row_that_is_not_json_hides_no_other(conversation: Conversation, kind:
     store: Any = conversation.graph.store
     namespace = ("unsay", kind, "t")
     broken = store.search(namespace)[0].key
-    listed = len(conversation.branches()) + len(conversation.runs().runs)
+    listed = len(conversation.branches()) + len(recorded(conversation).runs().runs)
     store.conn.execute("UPDATE store SET value = '{' WHERE key = ?", (broken,))
 
-    assert listed - 1 == len(conversation.branches()) + len(conversation.runs().runs)
+    assert listed - 1 == len(conversation.branches()) + len(recorded(conversation).runs().runs)
     with pytest.raises(DatabaseCorruptError, match="not a JSON object"):
         store.get(namespace, broken)
 
@@ -136,10 +137,14 @@ TIMES = "UPDATE store SET created_at = 'x', updated_at = 'y'"
 def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversation) -> None:
     """Its value has a checksum, and its times are not used: nothing is left out, the thread goes on."""
     store: Any = conversation.graph.store
-    before = (conversation.branches(), conversation.runs(), conversation.timeline())
+    before = (conversation.branches(), recorded(conversation).runs(), conversation.timeline())
     store.conn.execute(TIMES + where)
 
-    assert before == (conversation.branches(), conversation.runs(), conversation.timeline())
+    assert before == (
+        conversation.branches(),
+        recorded(conversation).runs(),
+        conversation.timeline(),
+    )
     assert conversation.say("Question 4?").text
 
 
@@ -149,7 +154,7 @@ def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
     """The ended sessions are listed, also if the line of another thread cannot be read."""
     store: Any = conversation.graph.store
     registry = Registry.open(store)
-    conversation.end()
+    recorded(conversation).end()
     opened(thread="u").say("Question 0?")
     store.conn.execute("UPDATE store SET value = '{' WHERE prefix = 'unsay.threads' AND key = 'u'")
 
@@ -191,7 +196,7 @@ def test_a_thread_goes_on_without_its_entry(
 def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversation) -> None:
     """What can be read of it still says so; a change keeps it ended, and a purge deletes it."""
     store: Any = conversation.graph.store
-    conversation.end()
+    recorded(conversation).end()
     store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
 
     with pytest.raises(SessionEndedError):
@@ -203,7 +208,7 @@ def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversatio
     with pytest.raises(SessionEndedError):
         conversation.say("Question 4?")
     store.conn.execute(ENTRY.format("'{'"))
-    conversation.purge()
+    recorded(conversation).purge()
     assert () == Registry.open(store).sessions().sessions
 
 
@@ -212,7 +217,7 @@ def test_a_thread_with_a_damaged_entry_can_be_ended(conversation: Conversation) 
     store: Any = conversation.graph.store
     store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
 
-    assert "ended" == conversation.end().status
+    assert "ended" == recorded(conversation).end().status
     assert "ended" == Registry.open(store).session("t").status
     with pytest.raises(SessionEndedError):
         conversation.say("Question 4?")

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from tests.graph.back_kit import SHIFTS, state
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
+from tests.threads import recorded
 from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Checkpoint
@@ -82,7 +83,7 @@ def pages(conversation: Conversation) -> int:
 
 def checked(conversation: Conversation) -> list[Event]:
     """The events, once they have made the transcript and the checkpoints again."""
-    events = conversation.events()
+    events = recorded(conversation).events()
     again = replay(events)
     assert as_stored(conversation.messages()) == as_stored(again.messages)
     assert list(conversation.checkpoints()) == list(map(Checkpoint.of, again.checkpoints))
@@ -114,7 +115,9 @@ def test_a_plain_turn_is_one_page(opened: Opening) -> None:
     events = checked(conversation)
     assert [1, 2, 3] == sizes
     assert TURN * 3 == types(events)
-    assert [run.run_id for run in conversation.runs().runs] == [e["run_id"] for e in events][::4]
+    assert [run.run_id for run in recorded(conversation).runs().runs] == [
+        e["run_id"] for e in events
+    ][::4]
     assert message_ids(conversation)[::2] == [e["turn_id"] for e in events][::4]
     assert {("t", "a", 4)} == {
         (e["thread_id"], e["labels"]["tenant"], [x["run_id"] for x in events].count(e["run_id"]))
@@ -283,7 +286,7 @@ def test_an_order_has_no_run(opened: Opening) -> None:
     conversation.say("q1")
     conversation.checkpoint("here")
     conversation.rollback("here")
-    conversation.note("looked at", labels={"by": "host"})
+    recorded(conversation).note("looked at", labels={"by": "host"})
 
     events = checked(conversation)[len(TURN) :]
     assert [None] * len(events) == [event["run_id"] for event in events]
@@ -308,10 +311,10 @@ def test_events_keep_their_ids(opened: Opening) -> None:
     conversation = opened()
     conversation.say("q1")
     conversation.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
-    waiting = [event["id"] for event in conversation.events()]
-    assert waiting == [event["id"] for event in conversation.events()]
+    waiting = [event["id"] for event in recorded(conversation).events()]
+    assert waiting == [event["id"] for event in recorded(conversation).events()]
     conversation.say("q2")
-    assert waiting == [event["id"] for event in conversation.events()][: len(waiting)]
+    assert waiting == [event["id"] for event in recorded(conversation).events()][: len(waiting)]
 
 
 def test_a_note_enters_once(opened: Opening) -> None:
@@ -319,9 +322,9 @@ def test_a_note_enters_once(opened: Opening) -> None:
     conversation = opened()
     conversation.say("q")
 
-    assert [True, False] == [conversation.note("seen", event_id="n1") for _ in range(2)]
+    assert [True, False] == [recorded(conversation).note("seen", event_id="n1") for _ in range(2)]
     with pytest.raises(EventConflictError, match="n1"):
-        conversation.note("heard", event_id="n1")
+        recorded(conversation).note("heard", event_id="n1")
     conversation.say("q2")
 
     events = checked(conversation)
@@ -339,10 +342,10 @@ def test_a_note_with_an_empty_name_is_refused(opened: Opening, wrong: Any) -> No
     """An id or a label's name that nobody can ask for is refused, and nothing is stored."""
     conversation = opened()
     conversation.say("q")
-    before = conversation.events()
+    before = recorded(conversation).events()
     with pytest.raises(InputError):
-        conversation.note("seen", **wrong)
-    assert before == conversation.events()
+        recorded(conversation).note("seen", **wrong)
+    assert before == recorded(conversation).events()
 
 
 def test_a_log_without_the_offloaded_messages_is_damaged(opened: Opening) -> None:
@@ -435,7 +438,7 @@ def test_a_host_that_replaces_or_removes_an_answer(
     conversation = opened(judge=scores(0.5, 0.5))
     conversation.say("q1")
     old = conversation.messages()[-1]
-    before = conversation.events()
+    before = recorded(conversation).events()
     changed = change(old)
     edit(conversation, changed)
 
@@ -534,7 +537,7 @@ def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> Non
     assert -signal.SIGKILL == killed.returncode, killed.stderr
     conversation = opened()
     left = pages(conversation)
-    assert [] == list(conversation.events())
+    assert [] == list(recorded(conversation).events())
     conversation.say("q1")
 
     assert 1 == left
@@ -597,7 +600,7 @@ def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], 
     fault(store, items[which])
 
     with pytest.raises(EventLogGapError, match="backup"):
-        conversation.events()
+        recorded(conversation).events()
 
 
 def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) -> None:
@@ -623,7 +626,8 @@ def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
 
     events = checked(conversation)
     ends = [
-        as_stored(replay(events, run_id=run.run_id).messages) for run in conversation.runs().runs
+        as_stored(replay(events, run_id=run.run_id).messages)
+        for run in recorded(conversation).runs().runs
     ]
     assert records == ends
 

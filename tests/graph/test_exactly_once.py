@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.kit import config, make, said, transcript
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.results import Reply
 from unsay.conversation.thread import ThreadHandle
@@ -140,7 +141,7 @@ def test_a_turn_that_died_goes_on_in_its_own_run(opens: Opens, model: Paid) -> N
     reply = conversation.say("Hello", turn_id="a")
 
     assert ["human: Hello", f"ai: {reply.text}"] == said(conversation.messages())
-    assert ["completed"] == [run.status for run in conversation.runs().runs]
+    assert ["completed"] == [run.status for run in recorded(conversation).runs().runs]
     assert ["Hello"] == model.asked
 
 
@@ -167,7 +168,7 @@ def test_a_turn_whose_process_died_in_the_model_goes_on(
     conversation = opens()
     conversation.say("Hello", turn_id=again)
 
-    (run,) = conversation.runs().runs
+    (run,) = recorded(conversation).runs().runs
     assert ("completed", 2, "a") == (run.status, run.attempt, run.turn_id)
     assert ["Hello"] == model.asked
 
@@ -186,7 +187,7 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
     conversation = opens()
     conversation.say("Something else", turn_id="b")
 
-    found = {run.turn_id: (run.status, run.error) for run in conversation.runs().runs}
+    found = {run.turn_id: (run.status, run.error) for run in recorded(conversation).runs().runs}
     assert ("canceled", "another message came before it ended") == found["a"]
     assert ("completed", None) == found["b"]
 
@@ -274,7 +275,7 @@ def test_a_question_that_was_set_aside_unanswered_is_answered(opens: Opens, mode
 
     assert ["Other", "Hello"] == model.asked
     assert reply == conversation.say("Hello", turn_id="a")
-    assert conversation.messages() == replay(conversation.events()).messages
+    assert conversation.messages() == replay(recorded(conversation).events()).messages
 
 
 def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
@@ -282,7 +283,7 @@ def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
     conversation = opens()
     conversation.say("Hello", turn_id="a")
     conversation.undo()
-    conversation.purge()
+    recorded(conversation).purge()
 
     conversation.say("Goodbye", turn_id="a")
 
@@ -293,7 +294,7 @@ def test_an_ended_thread_still_gives_its_answers(opens: Opens) -> None:
     """It can be read, and this is reading."""
     conversation = opens()
     first = conversation.say("Hello", turn_id="a")
-    conversation.end()
+    recorded(conversation).end()
 
     assert first == conversation.say("Hello", turn_id="a")
 
@@ -342,7 +343,7 @@ def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bo
     assert first == again
     assert ("/undo was carried out already." == first.text) is not noted
     assert ["a", "b"] == [m.id for m in conversation.messages() if m.type == "human"]
-    assert {"running"}.isdisjoint(run.status for run in conversation.runs().runs)
+    assert {"running"}.isdisjoint(run.status for run in recorded(conversation).runs().runs)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
 from tests.graph.kit import Numbered, scores
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
@@ -98,7 +99,7 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     assert () == conversation.forgotten()
     assert before == probe(conversation)
     assert transcript == conversation.messages()
-    assert transcript == replay(conversation.events()).messages
+    assert transcript == replay(recorded(conversation).events()).messages
 
 
 def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
@@ -433,7 +434,7 @@ def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) 
     conversation.restore(names[-1])
 
     assert [*names[:6], names[-1]] == ids(conversation)[:7]
-    assert conversation.messages() == replay(conversation.events()).messages
+    assert conversation.messages() == replay(recorded(conversation).events()).messages
     assert (entry,) == conversation.forgotten()
     kept = state(conversation)
     starts = [segment["start"] for segment in kept["segments"]]
@@ -680,7 +681,7 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
         for pin in conversation.pins.list():
             conversation.pins.remove(pin["message_id"])
         assert before == probe(conversation)
-        assert transcript == replay(conversation.events()).messages
+        assert transcript == replay(recorded(conversation).events()).messages
 
 
 def _do(conversation: Conversation, act: str, place: int) -> None:
@@ -732,7 +733,7 @@ def test_commands(opened: Opening, language: str) -> None:
     assert () == conversation.forgotten()
     conversation.say("/redo")
     assert (entry,) == conversation.forgotten()
-    assert conversation.messages() == replay(conversation.events()).messages
+    assert conversation.messages() == replay(recorded(conversation).events()).messages
 
 
 def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
@@ -753,7 +754,9 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
 
     assert conversation.say(order).text.endswith(". Nothing was changed.")
     assert ((), ()) == (conversation.pins.list(), conversation.forgotten())
-    assert {"pin", "unpin", "forget"}.isdisjoint(each["type"] for each in conversation.events())
+    assert {"pin", "unpin", "forget"}.isdisjoint(
+        each["type"] for each in recorded(conversation).events()
+    )
 
 
 def test_a_topic_that_a_rollback_removed_cannot_be_forgotten(opened: Opening) -> None:
@@ -813,7 +816,7 @@ def test_purge_takes_all_of_it(tmp_path: Path) -> None:
         conversation.say("A secret question?")
         conversation.pins.add()
         conversation.forget(turns=1, reason="my secret reason")
-        conversation.purge()
+        recorded(conversation).purge()
         assert {} == state(conversation)
     left = b"".join(each.read_bytes() for each in tmp_path.iterdir())
 

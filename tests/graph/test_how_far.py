@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.graph.kit import Numbered, config, make, said, say, scores, whole
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.results import Removed
 from unsay.events.transcript_replay import replay
@@ -54,7 +55,7 @@ def true(conversation: Conversation) -> None:
         )
     else:
         assert metadata == {}
-    again = replay(conversation.events())
+    again = replay(recorded(conversation).events())
     assert [m.id for m in messages] == [m.id for m in again.messages]
     # The log has all that were made; the state keeps fewer of the old ones.
     logged = {each["id"]: each for each in again.checkpoints}

@@ -9,10 +9,10 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from tests.graph.kit import scores
-from unsay import AsyncConversation, Conversation
+from unsay import AsyncConversation, Conversation, evaluation
 from unsay.context.three_stage import ThreeStage
-from unsay.conversation.topic_summaries import SAMPLE, JudgedSummary, summaries_of
 from unsay.errors import InputError, UnknownThreadError
+from unsay.evaluation.judged_summaries import SAMPLE, JudgedSummary, summaries_of
 from unsay.prompts.catalogue import Texts
 from unsay.state import State
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
@@ -64,7 +64,7 @@ def test_topics_that_were_left_are_judged_beside_their_words(tmp_path: Path) -> 
 
     with opened(tmp_path, judge=judge) as conversation:
         del asked[:]
-        judged = conversation.judge_summaries()
+        judged = evaluation.judge_summaries(conversation)
     assert [("topic", "topic-1", 0.9), ("topic", "topic-2", 0.3)] == told(judged)
     assert ["passed", "failed"] == [each.verdict.outcome for each in judged]
     assert "When goes the ferry?" in asked[0]
@@ -83,7 +83,7 @@ def test_summaries_are_judged_with_what_they_leave_out(tmp_path: Path) -> None:
         for number in range(30):
             conversation.say(f"What of ferry-{number}?")
         transcript = [message.id for message in conversation.messages()]
-        judged = conversation.judge_summaries(None)
+        judged = evaluation.judge_summaries(conversation, None)
     assert {"middle"} == {each.summary.why for each in judged}
     ids = [message.id for each in judged for message in each.summary.messages]
     assert len(set(ids)) == len(ids)
@@ -95,7 +95,7 @@ def test_nothing_of_the_thread_changes(tmp_path: Path) -> None:
     """The transcript, its verdicts and its checkpoints are as they were, and the turn can go on."""
     with opened(tmp_path) as conversation:
         before = (conversation.messages(), conversation.checkpoints(), conversation.branches())
-        conversation.judge_summaries()
+        evaluation.judge_summaries(conversation)
         assert before == (
             conversation.messages(),
             conversation.checkpoints(),
@@ -139,10 +139,12 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
         conversation.say("When goes the ferry?")
         for subject in SUBJECTS[1:]:
             conversation.say(f"Now of {subject}.")
-        every = told(conversation.judge_summaries(None))
-        drawn = {seed: told(conversation.judge_summaries(3, seed=seed)) for seed in range(6)}
-        again = told(conversation.judge_summaries(3, seed=2))
-        default = conversation.judge_summaries()
+        every = told(evaluation.judge_summaries(conversation, None))
+        drawn = {
+            seed: told(evaluation.judge_summaries(conversation, 3, seed=seed)) for seed in range(6)
+        }
+        again = told(evaluation.judge_summaries(conversation, 3, seed=2))
+        default = evaluation.judge_summaries(conversation)
     assert 8 == len(every)
     assert drawn[2] == again
     assert SAMPLE == len(default)
@@ -170,7 +172,7 @@ def test_a_judge_that_fails_leaves_a_summary_unscored(
 
     with opened(tmp_path, judge=judge) as conversation:
         judges.append(scores(*replies, 0.8))
-        first, second = conversation.judge_summaries()
+        first, second = evaluation.judge_summaries(conversation)
     assert ("unscored", None) == (first.verdict.outcome, first.verdict.score)
     assert reason in first.verdict.reason
     assert 0.8 == second.verdict.score
@@ -179,7 +181,7 @@ def test_a_judge_that_fails_leaves_a_summary_unscored(
 def test_without_a_model_judge_nothing_is_scored(tmp_path: Path) -> None:
     """Rules cannot tell whether a summary is true, and do not pretend to."""
     with opened(tmp_path, settings={"judging": "local"}) as conversation:
-        judged = conversation.judge_summaries()
+        judged = evaluation.judge_summaries(conversation)
     assert ["unscored", "unscored"] == [each.verdict.outcome for each in judged]
     assert "'local'" in judged[0].verdict.reason
 
@@ -197,7 +199,7 @@ def test_a_summary_that_begs_is_data(tmp_path: Path) -> None:
         conversation.say(f"When goes the ferry? {begging}")
         conversation.say("Now tell me of trains.")
         del asked[:]
-        conversation.judge_summaries()
+        evaluation.judge_summaries(conversation)
     assert 1 == asked[0].count("<conversation key=") == asked[0].count("</conversation key=")
     assert 1 == asked[0].count("<summary key=") == asked[0].count("</summary key=")
     assert "&lt;/summary>" in asked[0]
@@ -214,7 +216,7 @@ def test_what_is_forgotten_is_shown_to_no_judge(tmp_path: Path) -> None:
     with opened(tmp_path, judge=judge) as conversation:
         conversation.forget("topic-1")
         del asked[:]
-        judged = conversation.judge_summaries()
+        judged = evaluation.judge_summaries(conversation)
     assert ["topic-2"] == [each.summary.topic_id for each in judged]
     assert not any("goes the ferry" in each for each in asked)
 
@@ -223,7 +225,7 @@ def test_what_is_forgotten_is_shown_to_no_judge(tmp_path: Path) -> None:
 def test_an_impossible_sample_is_refused(tmp_path: Path, sample: int) -> None:
     """A sample of nothing is refused with what to write."""
     with opened(tmp_path) as conversation, pytest.raises(InputError, match="write 1 or more"):
-        conversation.judge_summaries(sample)
+        evaluation.judge_summaries(conversation, sample)
 
 
 def test_a_thread_that_does_not_exist_has_none(tmp_path: Path) -> None:
@@ -232,16 +234,16 @@ def test_a_thread_that_does_not_exist_has_none(tmp_path: Path) -> None:
         Conversation.open(tmp_path / "t.db", **options()) as conversation,
         pytest.raises(UnknownThreadError),
     ):
-        conversation.judge_summaries()
+        evaluation.judge_summaries(conversation)
 
 
 def test_async_code_gets_the_same(tmp_path: Path) -> None:
     """Both forms judge the same summaries alike."""
     with opened(tmp_path) as conversation:
-        expected = conversation.judge_summaries()
+        expected = evaluation.judge_summaries(conversation)
 
     async def judged() -> tuple[JudgedSummary, ...]:
         async with AsyncConversation.open(tmp_path / "t.db", **options()) as same:
-            return await same.judge_summaries()
+            return await evaluation.judge_summaries(same)
 
     assert expected == asyncio.run(judged())

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered
-from unsay import Conversation
+from unsay import Conversation, evaluation
 from unsay.errors import InputError, UnknownTurnError
 from unsay.messages.content import text_of
 
@@ -55,7 +55,7 @@ def test_bisect_finds_the_turn(
         tmp_path / "t.db", thread="t", model=Numbered(), judge=judge
     ) as conversation:
         before = conversation.messages()
-        found = conversation.bisect()
+        found = evaluation.bisect(conversation)
 
         assert turn == found.turn
         assert judge.asked == found.judgements <= most
@@ -70,7 +70,7 @@ def test_nothing_passes_that_no_judge_has_read(tmp_path: Path) -> None:
     """Without a judge it is not said that no turn fails: the reason is told."""
     long_talk(tmp_path / "t.db", 2)
     with Conversation.open(tmp_path / "t.db", thread="t") as conversation:
-        found = conversation.bisect()
+        found = evaluation.bisect(conversation)
 
         assert (None, False, 0) == (found.turn, found.confirmed, found.to_roll_back)
         assert "no model" in found.reason
@@ -84,13 +84,13 @@ def test_an_old_thread_is_scored(tmp_path: Path) -> None:
         tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader([2])
     ) as conversation:
         before = conversation.messages()
-        judged = conversation.judge()
+        judged = evaluation.judge(conversation)
 
         assert [0.9, 0.1, 0.9] == [each.verdict.score for each in judged]
         assert before == conversation.messages()
-        assert [2] == [each.turn for each in conversation.judge(turn=2)]
+        assert [2] == [each.turn for each in evaluation.judge(conversation, turn=2)]
         with pytest.raises(UnknownTurnError):
-            conversation.judge(turn=9)
+            evaluation.judge(conversation, turn=9)
 
 
 def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
         lines = conversation.ratings.list()
 
         assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]
-        assert 2 == copy.import_ratings(lines)
+        assert 2 == evaluation.import_ratings(copy, lines)
         given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings.list()]
         assert [("good", 1, ""), ("bad", 3, "It is wrong.")] == given
         with pytest.raises(InputError, match="'fine' is not a rating"):
@@ -134,7 +134,7 @@ def test_no_verb_takes_a_turn_that_does_not_exist(tmp_path: Path, number: int) -
             lambda: conversation.remove(number),
             lambda: conversation.ratings.add(number, "good"),
             lambda: conversation.edit(number, "Question?"),
-            lambda: conversation.judge(turn=number),
+            lambda: evaluation.judge(conversation, turn=number),
             lambda: conversation.compact(number),
         ):
             with pytest.raises(UnknownTurnError, match=f"There is no turn {number}: "):

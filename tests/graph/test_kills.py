@@ -15,6 +15,7 @@ import pytest
 
 from tests.graph.kill_child import OTHER, THREAD, Act, Parts, act
 from tests.graph.kit import said
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, InputError
@@ -391,12 +392,12 @@ class Aftermath:
                 database, **{**self.parts.options(tools=False), "thread": OTHER}
             )
         assert self.before == said(forked.messages())
-        assert forked.messages() == replay(forked.events()).messages
+        assert forked.messages() == replay(recorded(forked).events()).messages
 
     def _check_accounts(self, conversation: Conversation) -> None:
         """The event log contains each message of the transcript once."""
         transcript = conversation.messages()
-        assert transcript == replay(conversation.events()).messages
+        assert transcript == replay(recorded(conversation).events()).messages
         assert len(transcript) == len({message.id for message in transcript})
 
     def _check_next(self, conversation: Conversation) -> None:
@@ -404,7 +405,9 @@ class Aftermath:
         conversation.say(NEXT, turn_id="next")
         answer = f"ai: This answers {NEXT}, attempt 1."
         assert [*self.after, f"human: {NEXT}", answer] == said(conversation.messages())
-        assert set() == {run.run_id for run in conversation.runs().runs if run.status == "running"}
+        assert set() == {
+            run.run_id for run in recorded(conversation).runs().runs if run.status == "running"
+        }
         conversation.undo()
         assert self.after == said(conversation.messages())
 
@@ -427,7 +430,7 @@ class Aftermath:
 
     def _check_purge(self, conversation: Conversation) -> None:
         """A purge that was cut short is made again, and leaves nothing."""
-        conversation.purge()
+        recorded(conversation).purge()
         database = conversation._handle.database
         assert [] == conversation.messages()
         assert [] == database.store.search(("unsay",), limit=10)

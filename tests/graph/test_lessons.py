@@ -7,6 +7,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered
+from tests.threads import recorded
 from unsay import Conversation
 from unsay.errors import NotFoundError
 from unsay.events.transcript_replay import replay
@@ -104,7 +105,7 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
         conversation.lessons.remove(conversation.lessons.list()[0]["id"])
         conversation.say("And a set?")
         stored = [annotation_of(m) for m in conversation.messages()]
-        again = [annotation_of(m) for m in replay(conversation.events()).messages]
+        again = [annotation_of(m) for m in replay(recorded(conversation).events()).messages]
 
         assert "Name a source." in changed
         assert REASON not in changed

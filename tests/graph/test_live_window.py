@@ -17,6 +17,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from tests.graph.back_kit import SHIFTS, Opening, state, words
 from tests.graph.kit import Numbered, config, said, scores
+from tests.threads import recorded
 from tests.tiers import sampled
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
@@ -188,7 +189,7 @@ def test_the_event_log_has_everything(opened: Opening) -> None:
     conversation = opened(settings=SMALL, detector=SHIFTS)
     for number in range(30):
         conversation.say(f"Question {number}?")
-    assert replay(conversation.events()).messages == conversation.messages()
+    assert replay(recorded(conversation).events()).messages == conversation.messages()
     store = conversation.graph.store
     assert store is not None
     items = store.search(thread_namespace("event_log", "t"), limit=1_000)
@@ -255,7 +256,7 @@ def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
     conversation.add([first.model_copy(update={"content": "In other words?"})])
     conversation.add([RemoveMessage(id=second.id or "")])
     assert ["human: In other words?", *said(rest)] == said(conversation.messages())
-    assert replay(conversation.events()).messages == conversation.messages()
+    assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("through_the_graph", [False, True])
@@ -271,7 +272,7 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
     assert [] == conversation.messages()
     assert conversation.say("And now?").text
     assert ["And now?"] == words(conversation)
-    assert replay(conversation.events()).messages == conversation.messages()
+    assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("event_log", ["kept", "lost"])
@@ -320,7 +321,7 @@ def test_what_a_host_removed_does_not_return(
         order(conversation)
     conversation.say("And now?")
     assert [each for each in words(conversation) if "Question" in each] == []
-    assert replay(conversation.events()).messages == conversation.messages()
+    assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
 @pytest.mark.parametrize("through_the_graph", [False, True])
@@ -356,12 +357,12 @@ def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
     grown = []
     for settings in (SMALL, WIDE):
         conversation = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
-        before = len(conversation.events())
+        before = len(recorded(conversation).events())
         asked = HumanMessage("What else?", id="what-else-was-asked")
         sent = {"messages": [*conversation.messages(), asked]}
         conversation.graph.invoke(sent, config(conversation.thread_id))
-        grown.append(len(conversation.events()) - before)
-        assert replay(conversation.events()).messages == conversation.messages()
+        grown.append(len(recorded(conversation).events()) - before)
+        assert replay(recorded(conversation).events()).messages == conversation.messages()
     assert grown[1] == grown[0]
 
 
@@ -415,7 +416,7 @@ def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
     for number in range(30):
         conversation.say(f"Instead {number}?")
     assert before == conversation.messages()[: len(before)]
-    assert replay(conversation.events()).messages == conversation.messages()
+    assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
 def _change(conversation: Conversation, key: str, **changes: Any) -> None:
@@ -500,7 +501,7 @@ def test_a_gap_in_the_event_log_does_not_end_the_conversation(opened: Opening) -
     for number in range(1, 20):
         assert conversation.say(f"Question {number}?").text
     with pytest.raises(EventLogGapError):
-        conversation.events()
+        recorded(conversation).events()
 
 
 def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: Opening) -> None:
@@ -514,7 +515,7 @@ def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: O
     for number in range(1, 20):
         assert conversation.say(f"Question {number}?").text
     with pytest.raises(EventLogGapError):
-        conversation.events()
+        recorded(conversation).events()
 
 
 def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: Opening) -> None:
@@ -631,6 +632,6 @@ def test_a_command_about_offloaded_turns_loads_and_changes_at_once(opened: Openi
     assert before == conversation.messages()
     assert {before[0].id, before[1].id} == {each["message_id"] for each in conversation.pins.list()}
     conversation.say("/forget 1")
-    assert before == conversation.messages() == replay(conversation.events()).messages
+    assert before == conversation.messages() == replay(recorded(conversation).events()).messages
     conversation.say("next")
     assert before == conversation.messages()[: len(before)]

@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
@@ -183,7 +184,7 @@ def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
         ):
             conversation.say(words)
         first, second = map(text_of, results(conversation))
-        assert 2 == sum(e["type"] == "recall" for e in conversation.events())
+        assert 2 == sum(e["type"] == "recall" for e in recorded(conversation).events())
     for found in (first, second):
         assert found.startswith('<recalled key="')
         assert 1 == found.count("Our parrot is called Biscuit.")

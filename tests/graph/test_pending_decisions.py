@@ -13,7 +13,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from tests.graph.kit import Numbered, config, scores
-from unsay import AsyncConversation, Conversation
+from tests.threads import recorded
+from unsay import AsyncConversation, Conversation, evaluation
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import ConflictError
 from unsay.graph import build_graph
@@ -46,19 +47,19 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "forget results": lambda conversation: conversation.forget(tool_results_below=0.3),
     "same_topic": lambda conversation: conversation.same_topic(),
     "recall": lambda conversation: conversation.recall("first"),
-    "note": lambda conversation: conversation.note("A remark."),
-    "end": lambda conversation: conversation.end(),
+    "note": lambda conversation: recorded(conversation).note("A remark."),
+    "end": lambda conversation: recorded(conversation).end(),
     "resume": lambda conversation: conversation.resume(),
 }
 
 
 # Verbs that write beside the transcript.
 BESIDE: dict[str, Callable[[Any], Any]] = {
-    "label": lambda conversation: conversation.label(customer="7"),
-    "judge": lambda conversation: conversation.judge(),
-    "bisect": lambda conversation: conversation.bisect(),
-    "import_ratings": lambda conversation: conversation.import_ratings([]),
-    "judge_summaries": lambda conversation: conversation.judge_summaries(),
+    "label": lambda conversation: recorded(conversation).label(customer="7"),
+    "judge": evaluation.judge,
+    "bisect": evaluation.bisect,
+    "import_ratings": lambda conversation: evaluation.import_ratings(conversation, []),
+    "judge_summaries": evaluation.judge_summaries,
     "fork": lambda conversation: conversation.fork(),
 }
 
@@ -106,7 +107,7 @@ def test_every_verb_that_writes_is_one_of_these() -> None:
         for name, method in inspect.getmembers(cls, inspect.isfunction)
         if not name.startswith("_") and ".reading(" not in inspect.getsource(method)
     }
-    assert {"close", "purge", "stream"} == writing - set(VERBS) - set(BESIDE)
+    assert {"close", "stream"} == writing - set(VERBS) - set(BESIDE)
 
 
 async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
@@ -174,8 +175,8 @@ def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
         conversation.say("first")
         waiting = conversation.say("second")
 
-        conversation.label(project="garden")
-        conversation.judge_summaries()
+        recorded(conversation).label(project="garden")
+        evaluation.judge_summaries(conversation)
         conversation.preview()
         conversation.fork()
         assert conversation.pins.list() == conversation.forgotten() == ()

@@ -13,7 +13,8 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from unsay import Conversation, Registry, build_graph, reversible
+from tests.threads import recorded
+from unsay import Conversation, Registry, build_graph, evaluation, reversible
 from unsay.context.plan import Omission
 from unsay.errors import InputError
 from unsay.operations.command_table import NOT_IN_GRAPH
@@ -244,10 +245,10 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
         pytest.param(lambda opened: opened.rollback("start"), id="rollback"),
         pytest.param(lambda opened: opened.branches(), id="branches"),
         pytest.param(lambda opened: opened.checkpoints(), id="checkpoints"),
-        pytest.param(lambda opened: opened.runs(), id="runs"),
+        pytest.param(lambda opened: recorded(opened).runs(), id="runs"),
         pytest.param(lambda opened: opened.context(2), id="context"),
         pytest.param(lambda opened: opened.replay(turn=2), id="replay"),
-        pytest.param(lambda opened: opened.bisect(), id="bisect"),
+        pytest.param(evaluation.bisect, id="bisect"),
         pytest.param(
             lambda opened: Registry(opened._handle.database.store).sessions(), id="sessions"
         ),
@@ -263,10 +264,10 @@ def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
     registry = Registry(conversation._handle.database.store)
     assert str(conversation.tokens()).startswith("Context: ")
-    assert [line.split("  ")[2] for line in str(conversation.runs()).splitlines()] == [
+    assert [line.split("  ")[2] for line in str(recorded(conversation).runs()).splitlines()] == [
         "completed"
     ] * 3
-    assert str(conversation.runs(limit=1)).splitlines()[1].startswith("More: cursor='")
+    assert str(recorded(conversation).runs(limit=1)).splitlines()[1].startswith("More: cursor='")
     assert str(registry.sessions()).endswith("  trip  active  turns: 3  Capital of France?")
     assert str(registry.sessions(status="ended")) == "Nothing here."
     calls = str(conversation.context(2)).splitlines()
@@ -312,7 +313,7 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
         assert "content=" not in str(each)
     conversation.ratings.add(2, "bad", note="too short")
     assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings.list())
-    judged = str(conversation.judge(turn=2))
+    judged = str(evaluation.judge(conversation, turn=2))
     assert "2. 0.90  passed  Trains to Paris?\n   scripted by default" == judged
     assert "turn 1" in str(lists[0])
     assert "user: “Capital of France?”" in str(lists[3])

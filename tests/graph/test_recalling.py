@@ -8,6 +8,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from tests.graph.kit import Numbered, scores
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
@@ -131,8 +132,10 @@ def test_a_command_finds_what_was_said_and_the_next_context_shows_it(tmp_path: P
         conversation.say("Tell a joke.")
         conversation.say("And another one.")
         transcript = conversation.messages()
-        assert transcript == replay(conversation.events()).messages
-        assert ["recall"] == [e["type"] for e in conversation.events() if e["type"] == "recall"]
+        assert transcript == replay(recorded(conversation).events()).messages
+        assert ["recall"] == [
+            e["type"] for e in recorded(conversation).events() if e["type"] == "recall"
+        ]
     assert "1. user: “My sister Ayumi" in reply.text
     assert "contains parrot" in reply.text
     assert "/recall" not in reply.text
@@ -291,7 +294,7 @@ def test_a_purge_forgets_what_the_process_remembers(tmp_path: Path) -> None:
             conversation.say(words)
         store = conversation._handle.database.store
         assert MEMORIES.get(store, "t").pages
-        conversation.purge()
+        recorded(conversation).purge()
         assert not MEMORIES.get(store, "t").pages
         assert not len(MEMORIES.get(store, "t").index)
 

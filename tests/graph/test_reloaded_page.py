@@ -22,7 +22,7 @@ with Conversation.open(sys.argv[1], thread="t") as page:
         "messages": messages_to_dict(page.messages()),
         "listed": [each.id for each in page.branches()],
         "history": state["state_history"],
-        "notes": [each["data"]["text"] for each in page.events() if each["type"] == "planner_note"],
+        "notes": [each["data"]["text"] for each in recorded(page).events() if each["type"] == "planner_note"],
     }
 print(json.dumps(shown))
 """

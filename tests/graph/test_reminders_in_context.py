@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.context.reminders import Reminder
 from unsay.errors import ConfigurationError
@@ -67,9 +68,9 @@ def test_the_event_log_and_the_file_do_not_hold_them(tmp_path: Path) -> None:
         path, model=model, judge=scores(0.1, 0.9), reminders=ALL
     ) as conversation:
         conversation.say("q")
-        again = replay(conversation.events())
+        again = replay(recorded(conversation).events())
         drafts = [message for branch in again.branches.values() for message in branch]
-        assert not any(each.text in str(conversation.events()) for each in ALL)
+        assert not any(each.text in str(recorded(conversation).events()) for each in ALL)
         assert said(conversation.messages()) == said(again.messages)
         assert 1 == len(drafts)
         assert [{"safe", "cite", "start", "once", "rare"}] == shown(

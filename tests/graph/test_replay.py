@@ -11,6 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
+from tests.threads import recorded
 from tests.unit.events_kit import as_stored
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
@@ -53,8 +54,8 @@ def everything(conversation: Conversation) -> tuple[Any, ...]:
     return (
         as_stored(conversation.messages()),
         history,
-        conversation.events(),
-        conversation.runs(),
+        recorded(conversation).events(),
+        recorded(conversation).runs(),
         [(item.namespace, item.key, item.value) for item in items],
     )
 
@@ -65,7 +66,7 @@ def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
 
     found = conversation.replay()
 
-    (_, run) = conversation.runs().runs[-2:]
+    (_, run) = recorded(conversation).runs().runs[-2:]
     assert (3, 1, run.run_id, True, "q3") == (
         found.turn,
         found.attempt,
@@ -81,7 +82,7 @@ def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
 @pytest.mark.parametrize("by", ["turn", "run", "attempt"])
 def test_a_failed_attempt_is_found(conversation: Conversation, by: str) -> None:
     """By its turn's number, by its run, by its number in the turn, and by all of them."""
-    run = conversation.runs().runs[1].run_id
+    run = recorded(conversation).runs().runs[1].run_id
     asked: dict[str, Any] = {"turn": {"turn": 2}, "run": {"run_id": run}}.get(
         by, {"turn": 2, "run_id": run, "attempt": 1}
     )
@@ -346,7 +347,7 @@ def test_another_threads_requests_are_not_shown(conversation: Conversation, tmp_
         assert "hello" == other.replay().question
         with pytest.raises(UnknownRunError):
             other.replay(run_id=conversation.replay().run_id)
-    conversation.purge()
+    recorded(conversation).purge()
     store: Any = conversation.graph.store
     assert [] == store.search(("unsay", "requests"))
 

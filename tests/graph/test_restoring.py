@@ -16,6 +16,7 @@ from tests.graph.back_kit import (
 )
 from tests.graph.kit import Numbered, said, scores
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
+from tests.threads import recorded
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
 from unsay.messages.content import text_of
 from unsay.messages.validation import faults
@@ -139,7 +140,9 @@ def test_a_compacted_topic_is_shown_until_the_topic_changes(opened: Opening, nam
     assert "What is a list?" in shown
     assert not any("asked: What is a list?" in text for text in shown)
     assert "What is a list?" not in model.texts()
-    assert ["expand"] == [e["type"] for e in conversation.events() if e["type"] == "expand"]
+    assert ["expand"] == [
+        e["type"] for e in recorded(conversation).events() if e["type"] == "expand"
+    ]
     checked(conversation)
 
 

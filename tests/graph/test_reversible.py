@@ -13,6 +13,7 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import (
@@ -426,12 +427,12 @@ def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_pat
     with opened(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
-        before, events = conversation.messages(), conversation.events()
+        before, events = conversation.messages(), recorded(conversation).events()
         with pytest.raises(ConflictError, match="the dear ticket to Paris"):
             conversation.rollback()
 
         assert before == conversation.messages()
-        assert events == conversation.events()
+        assert events == recorded(conversation).events()
         assert ["+Paris"] == WORLD
         assert [("book_dear", "made")] == step_log(conversation)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.graph.kit import Numbered, said, scores
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
 from unsay.events.transcript_replay import replay
@@ -171,7 +172,7 @@ def opened(file: Path, **options: Any) -> Iterator[Database]:
 def check_event_log(sound: Database) -> None:
     """The event log is whole, and leads to the transcript."""
     conversation = Conversation.open(sound, thread="t")
-    assert said(conversation.messages()) == said(replay(conversation.events()).messages)
+    assert said(conversation.messages()) == said(replay(recorded(conversation).events()).messages)
 
 
 @pytest.mark.parametrize("which", ["store", "saver"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_to_dict
 
 from tests.graph.kit import Numbered, scores
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, StorageError
 from unsay.history.threads import list_threads
@@ -61,10 +62,10 @@ READINGS: dict[str, Callable[[Conversation], Any]] = {
     "messages": lambda conversation: [
         message_to_dict(message) for message in conversation.messages()
     ],
-    "events": lambda conversation: conversation.events(),
+    "events": lambda conversation: recorded(conversation).events(),
     "timeline": lambda conversation: conversation.timeline(),
     "branches": lambda conversation: conversation.branches(),
-    "runs": lambda conversation: conversation.runs(),
+    "runs": lambda conversation: recorded(conversation).runs(),
 }
 
 
@@ -218,7 +219,7 @@ def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
         conversation.say("and on")
         after, events = (
             [message.content for message in conversation.messages()],
-            conversation.events(),
+            recorded(conversation).events(),
         )
 
     assert found in moments

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import config, make
+from tests.threads import recorded
 from unsay import risky
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnsayError
@@ -159,7 +160,7 @@ def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed
         if not state:
             continue
         check(state, conversation.messages())
-        again = replay(conversation.events())
+        again = replay(recorded(conversation).events())
         assert [m.id for m in conversation.messages()] == [m.id for m in again.messages]
         turns = conversation.timeline().turns
         ended = [turn.number for turn in turns if turn.answer is not None]

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.children import Child as ChildProcess
 from tests.graph.kit import said
+from tests.threads import recorded
 from unsay.cli.main import cli
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.timeline import timeline as timeline_steps
@@ -74,7 +75,7 @@ def open_here(folder: Path, **settings: Any) -> Conversation:
 def whole(folder: Path) -> list[str]:
     """The questions of a transcript in which every turn is whole and in the event log as it is."""
     with open_here(folder) as conversation:
-        transcript, events = conversation.messages(), conversation.events()
+        transcript, events = conversation.messages(), recorded(conversation).events()
     assert transcript == replay(events).messages
     questions = [message.text for message in transcript[::2]]
     answers = [
@@ -87,7 +88,7 @@ def whole(folder: Path) -> list[str]:
 def kept_beside(folder: Path, question: str) -> list[str]:
     """Return all messages of the event log of a thread whose last turn is whole."""
     with open_here(folder) as conversation:
-        transcript, found = conversation.messages(), replay(conversation.events())
+        transcript, found = conversation.messages(), replay(recorded(conversation).events())
     assert transcript == found.messages
     assert [question, "ai"] == [transcript[-2].text, transcript[-1].type]
     return [message.text for part in (transcript, *found.branches.values()) for message in part]

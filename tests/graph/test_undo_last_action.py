@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation, Registry
 from unsay.cli.opened_thread import language_of_thread
 from unsay.errors import (
@@ -35,7 +36,7 @@ def opened(model: Any = None, **options: Any) -> Conversation:
 
 def labels(conversation: Conversation) -> dict[str, str]:
     """The thread's labels."""
-    return dict(conversation.label().labels)
+    return dict(recorded(conversation).label().labels)
 
 
 def kept(conversation: Conversation) -> tuple[Any, ...]:
@@ -57,7 +58,7 @@ DEEDS = {
     "forget": lambda c: c.forget(turns=1),
     "checkpoint": lambda c: c.checkpoint("here"),
     "start_task": lambda c: c.checkpoint("the move", task=True),
-    "label": lambda c: c.label(project="other", owner="me"),
+    "label": lambda c: recorded(c).label(project="other", owner="me"),
     "retry": lambda c: c.retry(),
     "remove": lambda c: c.remove(1),
     "edit": lambda c: c.edit(1, "What is a tuple?"),
@@ -69,7 +70,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
     conversation = opened()
     conversation.pins.add(turn=1)
-    conversation.label(project="one")
+    recorded(conversation).label(project="one")
     before = kept(conversation)
     DEEDS[deed](conversation)
     after = kept(conversation)
@@ -79,7 +80,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
         assert before == kept(conversation)
         conversation.redo()
         assert after == kept(conversation)
-    assert conversation.messages() == replay(conversation.events()).messages
+    assert conversation.messages() == replay(recorded(conversation).events()).messages
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -233,7 +234,7 @@ def test_the_first_task_starts_at_the_beginning() -> None:
     assert [] == conversation.messages()
     conversation.undo()
     assert 1 == len(turns(conversation))
-    assert conversation.messages() == replay(conversation.events()).messages
+    assert conversation.messages() == replay(recorded(conversation).events()).messages
 
 
 def test_a_task_is_started_by_an_order() -> None:
@@ -463,12 +464,13 @@ def test_a_range_is_no_place_of_a_compaction() -> None:
 def test_a_compaction_by_hand_is_in_the_event_log() -> None:
     """So are its undo and its redo."""
     conversation, _, _ = compacted()
-    before = len(conversation.events())
+    before = len(recorded(conversation).events())
     conversation.compact(1)
     conversation.undo()
     conversation.redo()
     logged = [
-        (each["type"], each["data"].get("summary")) for each in conversation.events()[before:]
+        (each["type"], each["data"].get("summary"))
+        for each in recorded(conversation).events()[before:]
     ]
     assert [("compaction", SUMMARY), ("expand", None), ("compaction", SUMMARY)] == logged
 
@@ -485,7 +487,7 @@ def test_a_reply_names_the_checkpoints_that_an_edit_removed() -> None:
 def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
     """They are listed, undone and redone, and the first message keeps them."""
     with Conversation.open(tmp_path / "t.db", thread="t", model=lambda _: "Yes.") as conversation:
-        assert {"project": "one"} == conversation.label(project="one").labels
+        assert {"project": "one"} == recorded(conversation).label(project="one").labels
         assert "Changed the labels back." in conversation.say("/undo").text
         with Registry.open(tmp_path / "t.db") as registry:
             assert {} == registry.session("t").labels

@@ -62,7 +62,7 @@ def methods(cls: type) -> list[str]:
 
 
 VERBS = sorted(
-    {*methods(Conversation)} - {"purge"}
+    {*methods(Conversation)}
     | {f"pins.{name}" for name in methods(Pins)}
     | {f"lessons.{name}" for name in methods(Lessons)}
     | {f"ratings.{name}" for name in methods(Ratings)}

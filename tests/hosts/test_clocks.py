@@ -21,6 +21,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.hosts.savers import CONFIG, answer, answering, asked, invoke
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError
 from unsay.events import replay
@@ -160,7 +161,7 @@ def test_a_reply_is_that_of_its_own_question(tmp_path: Path) -> None:
             with Conversation.open(tmp_path / "talk.db", **given) as talk:
                 assert f"This answers Question {number}" == talk.say(f"Question {number}").text
                 assert 2 * (number + 1) == len(talk.messages())
-                assert freeze_messages(replay(talk.events()).messages) == freeze_messages(
+                assert freeze_messages(replay(recorded(talk).events()).messages) == freeze_messages(
                     talk.messages()
                 )
 

@@ -21,6 +21,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
+from tests.threads import recorded
 from unsay import Conversation, build_graph, reversible
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 from unsay.events.transcript_replay import replay
@@ -85,7 +86,7 @@ def seats(messages: list[AnyMessage]) -> list[str]:
 
 def is_sound(conversation: Conversation) -> bool:
     """Whether the event log gives the transcript, as `unsay events --verify` checks it."""
-    return replay(conversation.events()).messages == conversation.messages()
+    return replay(recorded(conversation).events()).messages == conversation.messages()
 
 
 WAYS: dict[str, Callable[[Conversation, list[AnyMessage]], Any]] = {

@@ -11,6 +11,7 @@ from langchain_openai import ChatOpenAI
 
 from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.history.runs import FailedRequest, list_requests
@@ -66,7 +67,7 @@ def test_the_payload_of_a_failed_draft(
     with opened(tmp_path, tools=tools, settings={"system_prompt": "短く。"}) as conversation:
         conversation.say(question) if form == "say" else list(conversation.stream(question))
         (found,) = kept(conversation)
-        run = conversation.runs().runs[0]
+        run = recorded(conversation).runs().runs[0]
 
     bodies = [posted(asked) for asked in server.asked_of("answerer")]
     # The second attempt is the last body: it begins after the finished tool step of the draft.
@@ -187,7 +188,7 @@ def test_no_secret_is_kept(
     with opened(tmp_path, make()) as conversation:
         conversation.say(JAPANESE)
         (found,) = kept(conversation)
-        events = conversation.events()
+        events = recorded(conversation).events()
     assert KEY not in json.dumps([found.payload, str(found.messages), str(events)])
 
 

@@ -13,6 +13,7 @@ from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
 from tests.http.openai_server import Asked, OpenAIServer, Said, Script
 from tests.http.replies import answers, grades
 from tests.http.test_http_payloads import DRAFTS, ENGLISH, JAPANESE, opened, posted, replies
+from tests.threads import recorded
 from unsay import AsyncConversation
 from unsay.context.reminders import Reminder
 from unsay.errors import MissingModelError
@@ -38,9 +39,17 @@ def test_another_model_is_posted_the_same(
     other = "other" if kind == "name" else ChatOpenAI(model="other")
     with opened(tmp_path, tools=tools) as conversation:
         conversation.say(question)
-        before = (conversation.messages(), conversation.events(), conversation.runs())
+        before = (
+            conversation.messages(),
+            recorded(conversation).events(),
+            recorded(conversation).runs(),
+        )
         found = conversation.replay(model=other)
-        assert before == (conversation.messages(), conversation.events(), conversation.runs())
+        assert before == (
+            conversation.messages(),
+            recorded(conversation).events(),
+            recorded(conversation).runs(),
+        )
 
     (asked,) = server.asked_of("other")
     assert but_for_the_model(dict(found.payload)) == but_for_the_model(posted(asked))

@@ -9,7 +9,7 @@ from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Fail, Match, Reply
 
 from tests.http.replies import ANSWER, JUDGE, QUESTION, answers, bodies, grades
-from unsay import Conversation
+from unsay import Conversation, evaluation
 from unsay.context import ThreeStage
 from unsay.testing import ScriptedDetector
 
@@ -39,7 +39,7 @@ def test_a_summary_is_judged_by_a_server(
         conversation.say(QUESTION)
         conversation.say("And an insect?")
         before = len(bodies(llmock, "judge"))
-        (judged,) = conversation.judge_summaries()
+        (judged,) = evaluation.judge_summaries(conversation)
     asked = bodies(llmock, "judge")[before]
     system, user = (message["content"] for message in asked["messages"])
     assert (score, outcome) == (judged.verdict.score, judged.verdict.outcome)

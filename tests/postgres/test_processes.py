@@ -11,6 +11,7 @@ import pytest
 
 from tests.children import run_child
 from tests.graph.kit import said
+from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.events.transcript_replay import replay
 from unsay.storage.sqlite import open_database
@@ -107,5 +108,5 @@ def test_two_processes_share_fifty_threads(url: str, workers: tuple[Worker, Work
         assert texts == questions[:4]
         assert {"both a", "both b"} == set(questions[4:])
         assert [f"ai: This answers {text} fully." for text in questions] == transcript[1::2]
-        assert transcript == said(replay(conversation.events()).messages)
+        assert transcript == said(replay(recorded(conversation).events()).messages)
     database.close()

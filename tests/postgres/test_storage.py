@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from tests.graph.kit import Numbered, said, scores
 from tests.postgres.conftest import TABLES, Machine, name_of
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
@@ -283,7 +284,7 @@ def test_the_event_log_gives_the_same_transcript_byte_for_byte(url: str) -> None
         conversation.rollback()
         conversation.undo()
     with Conversation.open(url, thread="t") as conversation:
-        transcript, events = conversation.messages(), conversation.events()
+        transcript, events = conversation.messages(), recorded(conversation).events()
 
     replayed = replay(events).messages
     assert [_bytes(each) for each in transcript] == [_bytes(each) for each in replayed]

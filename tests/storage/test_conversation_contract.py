@@ -11,6 +11,7 @@ from langgraph.types import interrupt
 
 from tests.graph.kit import Numbered, said, scores
 from tests.storage.conftest import Opens
+from tests.threads import recorded
 from unsay import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     BudgetExceededError,
@@ -254,14 +255,14 @@ def test_events_replay_to_the_transcript(talks: Talks) -> None:
     conversation.rollback(turns=1)
     conversation.undo()
 
-    assert talks().messages() == replay(talks().events()).messages
+    assert talks().messages() == replay(recorded(talks()).events()).messages
 
 
 def test_events_have_no_gaps(talks: Talks) -> None:
     """Each event is there once, in order of time, from any writer."""
     for question in ("q1", "q2", "q3"):
         talks().say(question)
-    events = talks().events()
+    events = recorded(talks()).events()
 
     assert len(events) == len({event["id"] for event in events})
     assert sorted(event["at"] for event in events) == [event["at"] for event in events]
@@ -279,7 +280,8 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
         talks(model=fails).say("q2")
 
     by_status = {
-        status: len(talks().runs(status=status).runs) for status in ("completed", "failed")
+        status: len(recorded(talks()).runs(status=status).runs)
+        for status in ("completed", "failed")
     }
     assert {"completed": 1, "failed": 1} == by_status
 
@@ -287,8 +289,8 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
 def test_runs_come_in_pages(talks: Talks) -> None:
     """Each run is on one page, the newest first."""
     conversation = asked(talks, *(f"q{number}" for number in range(5)))
-    first = conversation.runs(limit=3)
-    second = talks().runs(limit=3, cursor=first.cursor)
+    first = recorded(conversation).runs(limit=3)
+    second = recorded(talks()).runs(limit=3, cursor=first.cursor)
 
     assert (3, 2, None) == (len(first.runs), len(second.runs), second.cursor)
     assert 5 == len({run.run_id for page in (first, second) for run in page.runs})
@@ -306,9 +308,9 @@ def test_tokens_are_counted_over_all_openings(talks: Talks) -> None:
 def test_labels_are_filtered_by(talks: Talks, database: Database) -> None:
     """A thread is found by its labels, and by no other's."""
     talks("a").say("q1")
-    talks("a").label(project="kyoto")
+    recorded(talks("a")).label(project="kyoto")
     talks("b").say("q1")
-    talks("b").label(project="nara")
+    recorded(talks("b")).label(project="nara")
 
     found = Registry(database.store).sessions(labels={"project": "kyoto"})
     assert ["a"] == [entry.thread_id for entry in found.sessions]
@@ -327,7 +329,7 @@ def test_threads_come_in_pages(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
     """It can be read, and nothing is said in it."""
-    asked(talks, "q1").end()
+    recorded(asked(talks, "q1")).end()
     with pytest.raises(SessionEndedError):
         talks().say("q2")
 
@@ -341,7 +343,7 @@ def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
         conversation.rollback(turns=1)
         conversation.checkpoint("home")
     before = talks("t2").messages()
-    purged = talks("t").purge()
+    purged = recorded(talks("t")).purge()
 
     assert min(purged.checkpoints, purged.items) > 0
     assert [] == [place for place in database.store.list_namespaces() if place[-1] == "t"]
@@ -352,7 +354,7 @@ def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_purged_is_unknown(talks: Talks) -> None:
     """Its name is free, and begins empty."""
-    asked(talks, "q1").purge()
+    recorded(asked(talks, "q1")).purge()
     with pytest.raises(UnknownThreadError):
         talks().timeline()
     talks().say("q2")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from unsay import Conversation
+from unsay import Conversation, evaluation
 from unsay.messages.annotations import answers_by_turn, notice, turn_numbers
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -100,8 +100,8 @@ def test_a_rating_is_of_the_answer_that_the_timeline_shows(tmp_path: Path) -> No
         assert [1, 2] == [row["turn"] for row in rated]
         assert ["Two days are enough."] * 2 == [row["answer"] for row in rated]
         assert [0.9, 0.9] == [row["score"] for row in rated]
-        assert 2 == conversation.import_ratings(rated)
+        assert 2 == evaluation.import_ratings(conversation, rated)
         assert ["How long in Kyoto?", "And in Osaka?"] == [
-            each.question for each in conversation.judge()
+            each.question for each in evaluation.judge(conversation)
         ]
-        assert 2 == conversation.bisect().turns
+        assert 2 == evaluation.bisect(conversation).turns

@@ -13,6 +13,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
+from tests.threads import recorded
 from unsay import (
     AsyncConversation,
     AsyncRegistry,
@@ -150,10 +151,14 @@ def test_a_wrong_type_in_a_verb_is_our_error(
     options = {} if issubclass(cls, Registry | AsyncRegistry) else {"model": ScriptedChat()}
     facade = cls.open(":memory:", **options)
     label = cls.__name__ if name == "open" else name
+    wrong = {**given, parameter.name: object()}
+    named = [each.name for each in others if each.kind is not each.POSITIONAL_ONLY]
+    by_place = [wrong[name] for name in given | {parameter.name: 1} if name not in named]
+    by_name = {name: value for name, value in wrong.items() if name in named}
     with pytest.raises(
         InputError, match=f"{label}: {parameter.name} |no option '{parameter.name}'"
     ):
-        used(getattr(facade, name)(**{**given, parameter.name: object()}))
+        used(getattr(facade, name)(*by_place, **by_name))
     facade._database.close()
 
 
@@ -189,9 +194,9 @@ HALF = "half \ud800 of a pair"
         lambda conversation: conversation.fork(thread=HALF),
         lambda conversation: conversation.forget(turns=1, reason=HALF),
         lambda conversation: conversation.recall(HALF),
-        lambda conversation: conversation.note(HALF),
-        lambda conversation: conversation.label(name=HALF),
-        lambda conversation: conversation.label(**{HALF: "value"}),
+        lambda conversation: recorded(conversation).note(HALF),
+        lambda conversation: recorded(conversation).label(name=HALF),
+        lambda conversation: recorded(conversation).label(**{HALF: "value"}),
         lambda conversation: conversation.add([("user", HALF)]),
         lambda conversation: conversation.add([HumanMessage(HALF)]),
         lambda conversation: conversation.add([HumanMessage([{"type": "text", "text": HALF}])]),
@@ -203,10 +208,10 @@ def test_half_of_a_surrogate_pair(use: Callable[[Conversation], object]) -> None
     model = ScriptedChat(default="An answer.")
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
         conversation.say("A question?")
-        before = conversation.messages(), conversation.events()
+        before = conversation.messages(), recorded(conversation).events()
         with pytest.raises(InputError, match=r"surrogate pair|half a character|cannot be stored"):
             use(conversation)
-        assert before == (conversation.messages(), conversation.events())
+        assert before == (conversation.messages(), recorded(conversation).events())
 
 
 @pytest.mark.parametrize("name", ["live", "LIVE", "branch-1", "cp-0a1b2c3d4e", "topic-1", "run-0f"])

@@ -9,8 +9,9 @@ from typing import Any
 
 import jedi
 import pytest
+from langgraph.store.memory import InMemoryStore
 
-from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
+from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry, evaluation
 from unsay.conversation.async_collections import AsyncLessons, AsyncPins, AsyncRatings
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import InputError
@@ -35,6 +36,7 @@ CALLS = """
 from typing import assert_type
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
+from unsay.evaluation import JudgedTurn, judge
 from unsay.conversation.results import Checkpoint, RollbackResult, Reply
 from unsay.history.runs import Run
 from unsay.history.threads import SessionPage
@@ -51,6 +53,7 @@ def blocking(conversation: Conversation, registry: Registry) -> None:
     assert_type(registry.sessions(status="active", limit=3), SessionPage)
     assert_type(Conversation("a.db", thread="t"), Conversation)
     assert_type(Conversation.open("a.db", thread="t"), Conversation)
+    assert_type(judge(conversation, turn=1), tuple[JudgedTurn, ...])
     conversation.rollback(turn=1)  # type: ignore[call-arg]
     conversation.recall(3)  # type: ignore[arg-type]
 
@@ -60,6 +63,7 @@ async def on_loop(conversation: AsyncConversation, registry: AsyncRegistry) -> N
     assert_type(await conversation.rollback(turns=1), RollbackResult)
     assert_type(await conversation.fork("a"), AsyncConversation)
     assert_type(await registry.run("thread", "run"), Run)
+    assert_type(await judge(conversation), tuple[JudgedTurn, ...])
     assert_type(await conversation.pins.list(), tuple[Pin, ...])
     await conversation.rollback(turn=1)  # type: ignore[call-arg]
 """
@@ -114,6 +118,25 @@ def test_a_wrong_argument_is_refused_before_anything_runs() -> None:
     """A parameter that the verb does not have is an `InputError` that names the known ones."""
     with Conversation(":memory:") as conversation, pytest.raises(InputError, match="turn"):
         conversation.rollback(turn=1)  # type: ignore[call-arg]
+
+
+def test_a_function_of_a_conversation_refuses_everything_else() -> None:
+    """A path is no conversation, and an option that there is not is named."""
+    with pytest.raises(
+        InputError, match=r"judge: conversation must be a Conversation, got 'a\.db'"
+    ):
+        evaluation.judge("a.db")  # type: ignore[call-overload]
+    with (
+        Conversation(":memory:") as conversation,
+        pytest.raises(InputError, match=r"judge: .*trun"),
+    ):
+        evaluation.judge(conversation, trun=1)  # type: ignore[call-overload]
+
+
+def test_a_registry_of_a_store_has_no_transcripts() -> None:
+    """The verbs that need one say what to open instead."""
+    with pytest.raises(InputError, match="open the registry with the database"):
+        Registry(InMemoryStore()).events("t")
 
 
 def test_a_class_of_ones_own_has_methods_of_its_own() -> None:

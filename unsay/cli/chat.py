@@ -19,6 +19,7 @@ from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.registry import Registry
 from unsay.conversation.results import Event, Reply, reply_event
 from unsay.conversation.timeline_data import TimelineData
 from unsay.conversation.tree import one_line
@@ -85,6 +86,7 @@ class Chat:
         """`begun` is the beginning of a first message, which a person typed before the prompt."""
         self._speaker = speaker
         self._conversation = speaker.conversation
+        self._registry = Registry(speaker.database)
         self._as_json = as_json
         self._interactive = sys.stdin.isatty()
         self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
@@ -159,7 +161,7 @@ class Chat:
         """Put what had arrived of stopped answers into the event log, if no turn waits."""
         while self._stopped_notes:
             try:
-                self._conversation.note(self._stopped_notes[0])
+                self._registry.note(self._conversation.thread_id, self._stopped_notes[0])
             except (ConflictError, UnknownThreadError):
                 return
             del self._stopped_notes[0]

@@ -40,7 +40,7 @@ def events(
     cursor: str | None,
     verify: bool,
 ) -> None:
-    log = opened.conversation.events()
+    log = opened.registry.events(opened.thread_id)
     if verify:
         _verify(opened, log)
         return
@@ -187,7 +187,7 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
     Raises `UnknownThreadError` if it has neither, `DatabaseCorruptError` if its state is damaged.
     """
     try:
-        log = opened.conversation.events()
+        log = opened.registry.events(opened.thread_id)
     except EventLogGapError:
         return {}
     except UnknownThreadError:

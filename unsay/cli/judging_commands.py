@@ -14,9 +14,9 @@ from unsay.cli.opened_thread import Opened, existing_thread, listed_database, on
 from unsay.cli.output import note, print_json, show, usage_error
 from unsay.cli.terminal import aligned
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.judgements import JudgedTurn
 from unsay.conversation.registry import Registry
 from unsay.errors import InputError
+from unsay.evaluation import judging
 from unsay.graph.builder import make_services
 from unsay.judging.calibration import (
     ALARM_SHARE,
@@ -84,7 +84,7 @@ def ratings(
         if source is None:
             _print_ratings(opened.conversation)
             return
-        count = opened.conversation.import_ratings(_rows(source))
+        count = judging.import_ratings(opened.conversation, _rows(source))
         opened.show(lambda: opened.labels.say("imported", count=count), imported=count)
 
 
@@ -106,10 +106,10 @@ def _print_ratings(conversation: Conversation) -> None:
 @on_thread()
 def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: str | None) -> None:
     conversation = _with_models(opened, model, judge_model)
-    judged = conversation.judge(turn=turn)
+    judged = judging.judge(conversation, turn=turn)
     texts = opened.labels
 
-    def row(each: JudgedTurn) -> str:
+    def row(each: judging.JudgedTurn) -> str:
         verdict = each.verdict
         return texts.say(
             "judged_turn",
@@ -127,7 +127,7 @@ def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: s
 @on_thread()
 def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | None) -> None:
     conversation = _with_models(opened, model, judge_model)
-    found = conversation.bisect()
+    found = judging.bisect(conversation)
     rolls_back = yes and found.turn is not None
     if rolls_back:
         conversation.rollback(turns=found.to_roll_back)

@@ -16,6 +16,7 @@ from unsay.cli.loading import load_tools
 from unsay.cli.output import note, show
 from unsay.cli.paths import check_exists, location
 from unsay.conversation.conversation import Conversation
+from unsay.conversation.registry import Registry
 from unsay.conversation.thread import Confirm
 from unsay.errors import UnknownThreadError
 from unsay.history.threads import list_threads
@@ -91,6 +92,11 @@ class Opened:
         Raises `ConfigurationError` for an impossible setting, `InvalidNameError` for a wrong id.
         """
         return Conversation.open(self.database, thread=self.thread_id, tools=self.tools)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The registry of the thread's database."""
+        return Registry(self.database)
 
     @property
     def confirm(self) -> Confirm | None:

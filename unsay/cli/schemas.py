@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from unsay.budget.accounts import Layer, Unit
 from unsay.context.plan import Omission
 from unsay.conversation.branching import Branch
-from unsay.conversation.judgements import Bisection, JudgedTurn
 from unsay.conversation.model_calls import Replay
 from unsay.conversation.results import Checkpoint, EventKind, Preview, Reply, RollbackResult
 from unsay.conversation.timeline_data import TimelineData
+from unsay.evaluation.judging import Bisection, JudgedTurn
 from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
 from unsay.history.token_usage import Tokens

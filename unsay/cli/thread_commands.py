@@ -125,7 +125,7 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
             f"Thread {thread!r} has no label {unset[0]!r}; `unsay label` lists its labels"
         )
     if changes:
-        entry = opened.conversation.label(**changes)
+        entry = opened.registry.label(opened.thread_id, **changes)
     rows = [f"{name}={value}" for name, value in entry.labels.items()]
     none = Texts(chosen_language() or language_of(entry.title)).say("no_labels")
     opened.show(lambda: "\n".join(rows) or none, **asdict(entry))
@@ -133,7 +133,7 @@ def label(opened: Opened, *, labels: Mapping[str, str], remove: Sequence[str]) -
 
 @on_thread()
 def end(opened: Opened) -> None:
-    entry = opened.conversation.end()
+    entry = opened.registry.end(opened.thread_id)
     words = Texts(chosen_language() or language_of(entry.title))
     opened.show(lambda: words.say("ended", thread=opened.thread_id), **asdict(entry))
 
@@ -153,7 +153,7 @@ def purge(opened: Opened, *, yes: bool) -> None:
         if not is_confirmed(question):
             note(words.say("not_purged", thread=thread))
             click.get_current_context().exit(1)
-    counts = asdict(opened.conversation.purge())
+    counts = asdict(opened.registry.purge(opened.thread_id))
     forget_thread(history_file(), thread)
     if not any(counts.values()):
         raise UnknownThreadError(

@@ -17,9 +17,8 @@ from unsay.conversation import (
     turn_lifecycle,
 )
 from unsay.conversation.async_collections import AsyncLessons, AsyncPins, AsyncRatings
-from unsay.conversation.async_side_verbs import AsyncSideVerbs
 from unsay.conversation.branching import LIVE, Branch, Diff
-from unsay.conversation.facade import checks_arguments
+from unsay.conversation.facade import OnLoop, OpenedThread, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
 from unsay.conversation.results import (
     Checkpoint,
@@ -42,7 +41,7 @@ from unsay.types import Forgotten
 
 
 @checks_arguments
-class AsyncConversation(AsyncSideVerbs):
+class AsyncConversation(OpenedThread, OnLoop):
     """`Conversation` for async code."""
 
     async def say(
@@ -55,18 +54,10 @@ class AsyncConversation(AsyncSideVerbs):
         answer: str | None = None,
     ) -> Reply:
         """As `Conversation.say`."""
-        return await adrive(
-            self._handle.alone(
-                turn_lifecycle.say(
-                    self._handle,
-                    text,
-                    documents=documents,
-                    images=images,
-                    turn_id=turn_id,
-                    answer=answer,
-                )
-            )
+        steps = turn_lifecycle.say(
+            self._handle, text, documents=documents, images=images, turn_id=turn_id, answer=answer
         )
+        return await adrive(self._handle.alone(steps))
 
     def stream(
         self,
@@ -108,21 +99,17 @@ class AsyncConversation(AsyncSideVerbs):
         self, *, limit: int | None = None, start_after: Target | None = None
     ) -> tuple[Checkpoint, ...]:
         """As `Conversation.checkpoints`."""
+        after = id_of(start_after)
         return await adrive(
-            self._handle.reading(
-                navigation.checkpoints, limit=limit, start_after=id_of(start_after)
-            )
+            self._handle.reading(navigation.checkpoints, limit=limit, start_after=after)
         )
 
     async def rollback(
         self, to: Target | None = None, *, turns: int | None = None, confirm: Confirm | None = None
     ) -> RollbackResult:
         """As `Conversation.rollback`."""
-        return await adrive(
-            self._handle.alone(
-                navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
-            )
-        )
+        steps = navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
+        return await adrive(self._handle.alone(steps))
 
     async def preview(self, to: Target | None = None, *, turns: int | None = None) -> Preview:
         """As `Conversation.preview`."""
@@ -247,11 +234,10 @@ class AsyncConversation(AsyncSideVerbs):
         model: ModelLike | None = None,
     ) -> Replay:
         """As `Conversation.replay`."""
-        return await adrive(
-            self._handle.reading(
-                model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
-            )
+        steps = self._handle.reading(
+            model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
         )
+        return await adrive(steps)
 
     async def tool_result(self, tool_call_id: str) -> str:
         """As `Conversation.tool_result`."""

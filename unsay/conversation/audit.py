@@ -1,7 +1,6 @@
 """What a thread keeps beside its transcript: events, runs, usage, labels."""
 
 from collections.abc import Mapping
-from typing import Unpack
 
 from langchain_core.messages import ToolMessage
 from langgraph.store.base import BaseStore
@@ -13,7 +12,6 @@ from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_stored_branches
-from unsay.history.runs import RunFilters, RunPage, list_runs
 from unsay.history.threads import ThreadInfo, find_session, purge_items, purge_thread
 from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
@@ -67,11 +65,6 @@ def note(
     return appended.inserted
 
 
-def runs(thread: ThreadHandle, **filters: Unpack[RunFilters]) -> Steps[RunPage]:
-    """Return one page of the thread's runs, oldest first; the filters are those of `Registry.runs`."""
-    return (yield from list_runs(thread.store, thread_id=thread.thread_id, **filters))
-
-
 def end(thread: ThreadHandle) -> Steps[ThreadInfo]:
     """End the thread for good, and return its entry: it takes no new messages, and no run starts."""
     yield from thread.settled()
@@ -92,11 +85,6 @@ def label(thread: ThreadHandle, /, **labels: str | None) -> Steps[ThreadInfo]:
         state = state or State(messages=[])
         yield from thread.write(state, scope, with_step(state, step))
     return (yield from threads.label(*thread.address, labels, now=thread.scope().now()))
-
-
-def purge(thread: ThreadHandle) -> Steps[Purged]:
-    """Delete the thread, and its words from the file's bytes; return how many rows of each kind."""
-    return (yield from purge_thread(thread.database, thread.thread_id))
 
 
 def purge_in(place: Database | BaseStore, /, thread_id: str) -> Steps[Purged]:

@@ -18,7 +18,7 @@ from unsay.conversation import (
 )
 from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.collections import Lessons, Pins, Ratings
-from unsay.conversation.facade import checks_arguments
+from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
 from unsay.conversation.results import (
     Checkpoint,
@@ -29,7 +29,6 @@ from unsay.conversation.results import (
     Target,
     id_of,
 )
-from unsay.conversation.side_verbs import SideVerbs
 from unsay.conversation.streaming import streamed
 from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import Confirm, ThreadHandle
@@ -43,7 +42,7 @@ from unsay.types import Forgotten
 
 
 @checks_arguments
-class Conversation(SideVerbs):
+class Conversation(OpenedThread, Blocking):
     """A conversation for scripts and notebooks.
 
     Verbs that need messages raise `UnknownThreadError` while the thread is empty, and those that take
@@ -102,18 +101,10 @@ class Conversation(SideVerbs):
                 for too long; a budget is used up, with `budget_mode="hard"`; or the `turn_id` was used
                 for another text.
         """
-        return drive(
-            self._handle.alone(
-                turn_lifecycle.say(
-                    self._handle,
-                    text,
-                    documents=documents,
-                    images=images,
-                    turn_id=turn_id,
-                    answer=answer,
-                )
-            )
+        steps = turn_lifecycle.say(
+            self._handle, text, documents=documents, images=images, turn_id=turn_id, answer=answer
         )
+        return drive(self._handle.alone(steps))
 
     def stream(
         self,
@@ -214,11 +205,8 @@ class Conversation(SideVerbs):
         Raises:
             InputError: `limit` is negative.
         """
-        return drive(
-            self._handle.reading(
-                navigation.checkpoints, limit=limit, start_after=id_of(start_after)
-            )
-        )
+        after = id_of(start_after)
+        return drive(self._handle.reading(navigation.checkpoints, limit=limit, start_after=after))
 
     def rollback(
         self, to: Target | None = None, *, turns: int | None = None, confirm: Confirm | None = None
@@ -242,11 +230,8 @@ class Conversation(SideVerbs):
             ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
                 nothing was changed.
         """
-        return drive(
-            self._handle.alone(
-                navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
-            )
-        )
+        steps = navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
+        return drive(self._handle.alone(steps))
 
     def preview(self, to: Target | None = None, *, turns: int | None = None) -> Preview:
         """Return what `rollback` with the same arguments would remove; nothing is written.
@@ -570,11 +555,10 @@ class Conversation(SideVerbs):
             ConfigurationError: `model` is not a model, or it is a name without a key.
             TranscriptError: A provider would refuse the request that was planned again.
         """
-        return drive(
-            self._handle.reading(
-                model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
-            )
+        steps = self._handle.reading(
+            model_calls.replay, turn=turn, run_id=run_id, attempt=attempt, model=model
         )
+        return drive(steps)
 
     def tool_result(self, tool_call_id: str) -> str:
         """Return the whole text of a tool's result, also if contexts show it cut or not at all.

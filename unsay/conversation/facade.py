@@ -2,7 +2,8 @@
 
 import inspect
 import os
-from typing import Self, TypeVar, Unpack
+from collections.abc import Mapping
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from langgraph.store.base import BaseStore, InvalidNamespaceError
 
@@ -13,10 +14,11 @@ from unsay.errors import InputError
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
 from unsay.graph.compiled import HostGraph
 from unsay.model_factory import ModelLike
-from unsay.settings import Context
+from unsay.settings import Context, Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -167,11 +169,18 @@ class OpenedThread:
 class OpenedStore:
     """What `Registry` and `AsyncRegistry` share: the store, and the database if they opened it."""
 
-    def __init__(self, path: str | os.PathLike[str] | Database | BaseStore) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Database | BaseStore,
+        *,
+        settings: Settings | Mapping[str, Any] | None = None,
+    ) -> None:
         """Open a registry over a file, which is created if there is none, a database, or a host's store.
 
         Args:
-            path: As for `Conversation`, or a LangGraph store.
+            path: As for `Conversation`, or a LangGraph store, which has no transcripts: verbs that need
+                one raise `InputError`.
+            settings: Override the environment and the settings file.
 
         Raises:
             StorageError: The file or the server cannot be used; the message says why.
@@ -182,17 +191,23 @@ class OpenedStore:
         shared = isinstance(path, Database | BaseStore)  # then the caller opened it, and closes it
         place = path if isinstance(path, Database | BaseStore) else open_database(path)
         self._database = None if shared or isinstance(place, BaseStore) else place
-        self._place = place
+        self._place, self._settings = place, settings
         self._store = place if isinstance(place, BaseStore) else place.store
         self._path = "the store" if isinstance(place, BaseStore) else place.path
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | Database | BaseStore) -> Self:
-        """Return a new object of this class; the argument and errors are those of the class."""
-        return cls(path)
+    def open(cls, path: str | os.PathLike[str] | Database | BaseStore, **options: Any) -> Self:
+        """Return a new object of this class; the arguments and errors are those of the class."""
+        return cls(path, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(database={self._path!r})"
+
+    def _thread(self, thread_id: str) -> ThreadHandle:
+        """Return a thread; `InputError` over a host's store, which has no transcripts."""
+        if isinstance(self._place, BaseStore):
+            raise InputError("A store has no transcripts: open the registry with the database")
+        return OpenedThread(self._place, thread=thread_id, settings=self._settings)._handle
 
     def _listed(self, steps: Steps[T]) -> Steps[T]:
         """Return the result of steps over the store; `InputError` for an empty thread id."""

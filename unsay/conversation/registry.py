@@ -11,6 +11,7 @@ from unsay.history import runs, threads
 from unsay.history.runs import Run, RunFilters, RunPage
 from unsay.history.threads import SessionPage, SessionStatus, ThreadInfo
 from unsay.storage.base import Purged
+from unsay.types import Event
 
 
 @checks_arguments
@@ -77,7 +78,7 @@ class Registry(OpenedStore, Blocking):
         """
         return drive(self._listed(threads.get_session(self._store, thread_id)))
 
-    def runs(self, *, thread_id: str | None = None, **filters: Unpack[RunFilters]) -> RunPage:
+    def runs(self, thread_id: str | None = None, **filters: Unpack[RunFilters]) -> RunPage:
         """Return one page of runs, in the order in which they were opened.
 
         Every run that exists when the first page is read comes once, also while others write; newer
@@ -106,6 +107,70 @@ class Registry(OpenedStore, Blocking):
     def children(self, run_id: str, *, thread_id: str | None = None) -> list[Run]:
         """Return all runs that a run started, in one thread or in all, oldest first; maybe none."""
         return drive(self._listed(runs.children(self._store, run_id, thread_id=thread_id)))
+
+    def events(self, thread_id: str) -> list[Event]:
+        """Return the event log: everything that happened in the thread, oldest first, verified.
+
+        Each event is a dict, `unsay.types.Event`. `unsay.events.replay` rebuilds the transcript from
+        them, byte for byte.
+
+        Raises:
+            EventLogGapError: An event is missing or was changed.
+        """
+        return drive(self._thread(thread_id).reading(audit.events))
+
+    def note(
+        self,
+        thread_id: str,
+        text: str,
+        *,
+        event_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Add a remark of the host to the event log; it is never sent to a model.
+
+        Args:
+            thread_id: The thread's id.
+            text: The remark.
+            event_id: An id of your own, so that a repeated call adds nothing; `None` makes one.
+            labels: Names and values that `events()` shows with the note.
+
+        Returns:
+            Whether the note is new; `False` if the log has it under this id already.
+
+        Raises:
+            InputError: The note is empty, or its id or a label cannot be stored.
+            EventConflictError: A different event has this id.
+            ConflictError: A turn was stopped or waits for a decision.
+            EventLogGapError: The id is known, and a part of the event log is missing or was changed.
+        """
+        thread = self._thread(thread_id)
+        return drive(thread.alone(audit.note(thread, text, event_id=event_id, labels=labels)))
+
+    def label(self, thread_id: str, /, **labels: str | None) -> ThreadInfo:
+        """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
+
+        Other labels stay. `undo` takes this back, unless a stopped turn waits. If the setting `commands`
+        limits what users may type, the labels are the host's, and `undo` does not change them. A thread
+        may have labels before its first message.
+
+        Raises:
+            InputError: A label cannot be stored.
+            UnknownThreadError: Nothing was stored in the thread yet, and no label is set.
+        """
+        thread = self._thread(thread_id)
+        return drive(thread.alone(audit.label(thread, **labels)))
+
+    def end(self, thread_id: str) -> ThreadInfo:
+        """End the thread for good, and return its entry: it takes no new messages, and no run starts.
+
+        It can still be read, forked, labelled and rolled back. A thread that was ended already stays as it is.
+
+        Raises:
+            ConflictError: A turn was stopped or waits for a decision.
+        """
+        thread = self._thread(thread_id)
+        return drive(thread.alone(audit.end(thread)))
 
     def purge(self, thread_id: str) -> Purged:
         """Delete everything that unsay stored for a thread, and return how many rows, by kind.

@@ -19,6 +19,7 @@ from unsay.conversation.results import Rows
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps
 from unsay.errors import InputError
+from unsay.evaluation.judging import of_conversation
 from unsay.generation.judge import judge_summary
 from unsay.operations.commands import score_text
 from unsay.prompts.catalogue import Texts
@@ -65,13 +66,29 @@ class JudgedSummary:
         return f"{verdict.outcome} {score_text(verdict.score)}: {self.summary.text}\n  {verdict.reason}"
 
 
+@of_conversation
 def judge_summaries(
-    thread: ThreadHandle, sample: int | None = SAMPLE, *, seed: int = 0
+    conversation: ThreadHandle, sample: int | None = SAMPLE, *, seed: int = 0
 ) -> Steps[tuple[JudgedSummary, ...]]:
-    """Judge the summaries that contexts hold in place of older messages."""
+    """Judge the summaries that contexts hold in place of older messages.
+
+    The judge grades each beside the messages that it replaces. Nothing changes in the thread
+    except its usage account.
+
+    Args:
+        conversation: For scripts or for async code; then the call is awaited.
+        sample: How many to judge at most; `None` judges all.
+        seed: Chooses the sample; the same seed chooses the same ones of the same summaries.
+
+    Returns:
+        The summaries with their verdicts, compactions first; empty if contexts hold none.
+
+    Raises:
+        InputError: `sample` is under 1.
+    """
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
-    state, scope = (yield from thread.whole()), thread.scope()
+    state, scope = (yield from conversation.whole()), conversation.scope()
     summaries = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
     # By hash, so that every process draws the same sample without a random generator.

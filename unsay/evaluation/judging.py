@@ -1,0 +1,213 @@
+"""Judging old conversations: scores with the judge of now, bisection, ratings from a file."""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from unsay.arguments import check_call, shown
+from unsay.conversation.async_conversation import AsyncConversation
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.facade import OnLoop, OpenedThread
+from unsay.conversation.judgements import exchanges, rate
+from unsay.conversation.results import Rows, counted
+from unsay.conversation.thread import ThreadHandle
+from unsay.effects import Steps, adrive, drive
+from unsay.errors import InputError, UnknownTurnError
+from unsay.generation.judge import judge_exchange
+from unsay.operations import visibility
+from unsay.operations.commands import score_text
+from unsay.types import Printed
+from unsay.verdicts import Verdict
+
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+
+SHOWN_EXCHANGES = 10
+"""Earlier exchanges that a judge is shown of each beginning of the thread."""
+
+
+class OfConversation(Protocol[P, T_co]):
+    """A function of a conversation; for async code its result is awaited."""
+
+    @overload
+    def __call__(
+        self, conversation: Conversation, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T_co: ...
+    @overload
+    def __call__(
+        self, conversation: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T_co]: ...
+
+
+def of_conversation(
+    steps: Callable[Concatenate[ThreadHandle, P], Steps[T_co]],
+) -> OfConversation[P, T_co]:
+    """Decorate steps over a thread: they become a function of its conversation, the only writer."""
+
+    @wraps(steps)
+    def call(conversation: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if not isinstance(conversation, OpenedThread):
+            name = f"{steps.__name__}: conversation"
+            raise InputError(f"{name} must be a Conversation, got {shown(conversation)}")
+        check_call(steps, args, kwargs)
+        run: Callable[[Steps[Any]], Any] = adrive if isinstance(conversation, OnLoop) else drive
+        thread = conversation._handle
+        return run(thread.alone(steps(thread, *args, **kwargs)))
+
+    call_of: Any = call
+    return call_of  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTurn:
+    """The verdict on the answer of one turn, given now."""
+
+    turn: int
+    question: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        words = f"{self.turn}. {score_text(self.verdict.score)}  {self.verdict.outcome}"
+        return f"{words}  {self.question}\n   {self.verdict.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection(Printed):
+    """The first turn from which a thread fails.
+
+    Attributes:
+        turn: Its number; `None` if the whole thread passes, or its last answer could not be judged.
+        reason: The judge's reason there, or why the last answer could not be judged; empty if the
+            thread passes.
+        confirmed: Whether the thread still fails with one turn more; also `True` for the last turn,
+            and if the thread passes. `False` if the last answer could not be judged.
+        judgements: How many beginnings were judged.
+        turns: How many turns the thread has.
+    """
+
+    turn: int | None
+    reason: str
+    confirmed: bool
+    judgements: int
+    turns: int
+
+    @property
+    def to_roll_back(self) -> int:
+        """The number for `rollback(turns=…)` to go back to before the turn; 0 without a turn."""
+        return 0 if self.turn is None else self.turns - self.turn + 1
+
+    def __str__(self) -> str:
+        effort = f"({counted(self.judgements, 'judgement')} of {counted(self.turns, 'turn')})"
+        if self.turn is None and not self.confirmed:
+            return f"The last answer could not be judged {effort}: {self.reason}"
+        if self.turn is None:
+            return f"No turn fails {effort}"
+        return f"It went wrong in turn {self.turn} {effort}: {self.reason}"
+
+
+@of_conversation
+def judge(conversation: ThreadHandle, *, turn: int | None = None) -> Steps[tuple[JudgedTurn, ...]]:
+    """Score the answers of a thread again with the current judge, and return the verdicts.
+
+    Without answers the result is empty. The stored verdicts stay; only the usage account changes. An answer that the judge cannot score,
+    as without a model or budget, gets an `unscored` verdict with the reason.
+
+    Args:
+        conversation: For scripts or for async code; then the call is awaited.
+        turn: The number of the turn to score, from 1; `None` is all.
+
+    Raises:
+        UnknownTurnError: No answered turn has this number.
+    """
+    found, scope = list(exchanges((yield from conversation.whole()))), conversation.scope()
+    chosen = [each for each in found if turn in (None, each[0])]
+    if not chosen and turn is not None:
+        raise visibility.no_turn(turn, len(found))
+    judged = []
+    for number, question, answer, exchange in chosen:
+        key = f"judge-{answer.id}"
+        verdict = yield from judge_exchange(exchange, answer, scope, key=key)
+        judged.append(JudgedTurn(turn=number, question=question, verdict=verdict))
+    return Rows(judged)
+
+
+@of_conversation
+def bisect(conversation: ThreadHandle) -> Steps[Bisection]:
+    """Find the turn from which the thread went wrong; nothing is rolled back.
+
+    A beginning of the conversation, up to some turn, is judged by its last answer. The whole thread is
+    judged first: if it passes or cannot be judged, no turn is found. Then a binary search looks for the first beginning
+    that fails. Scores need not fall steadily, so the turns just before the result are judged one by
+    one. An unscored beginning counts as one that passes.
+
+    Raises:
+        UnknownTurnError: No turn is answered yet.
+    """
+    found, scope = list(exchanges((yield from conversation.whole()))), conversation.scope()
+    if not found:
+        raise UnknownTurnError("The conversation has no turns yet: ask a question first")
+    verdicts: dict[int, Verdict] = {}
+    earlier = [(question, exchange.answer) for _, question, _, exchange in found]
+    turns = len(found)
+
+    def fails(number: int) -> Steps[bool]:
+        if number not in verdicts:
+            _, _, answer, exchange = found[number - 1]
+            before = tuple(earlier[max(0, number - 1 - SHOWN_EXCHANGES) : number - 1])
+            whole = replace(exchange, earlier=before, earlier_ids=())
+            key = f"bisect-{answer.id}"
+            verdicts[number] = yield from judge_exchange(whole, answer, scope, key=key)
+        return verdicts[number].outcome == "failed"
+
+    if not (yield from fails(turns)):
+        is_judged = verdicts[turns].outcome != "unscored"
+        reason = "" if is_judged else verdicts[turns].reason
+        return Bisection(
+            turn=None, reason=reason, confirmed=is_judged, judgements=len(verdicts), turns=turns
+        )
+    good, bad = 0, turns
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if (yield from fails(middle)):
+            bad = middle
+        else:
+            good = middle
+    # Two beginnings before it, one by one: a single good answer may hide an earlier fault.
+    for number in range(bad - 1, max(0, bad - 4), -1):
+        if (yield from fails(number)):
+            bad = number
+    confirmed = bad == turns or (yield from fails(bad + 1))
+    return Bisection(
+        turn=bad,
+        reason=verdicts[bad].reason,
+        confirmed=confirmed,
+        judgements=len(verdicts),
+        turns=turns,
+    )
+
+
+@of_conversation
+def import_ratings(conversation: ThreadHandle, rows: Iterable[Mapping[str, Any]]) -> Steps[int]:
+    """Give the ratings of rows that `ratings` returned to the turns of this conversation.
+
+    A row belongs to the turn whose answer has its `message_id`, else to the one with its question
+    and answer. Rows of other threads are skipped. Returns how many turns were rated.
+
+    Raises:
+        InputError: A row has another label than `good` or `bad`; rows before it are stored.
+        ConflictError: A decision is pending.
+    """
+    given, found = list(rows), list(exchanges((yield from conversation.whole())))
+    by_id = {answer.id: number for number, _, answer, _ in found}
+    by_text = {(question, each.answer): number for number, question, _, each in found}
+    count = 0
+    for line in given:
+        words = (line.get("question"), line.get("answer"))
+        turn = by_id.get(line.get("message_id")) or by_text.get(words)  # type: ignore[arg-type]
+        if turn is not None:
+            yield from rate(
+                conversation, turn, str(line.get("label")), note=str(line.get("note") or "")
+            )
+            count += 1
+    return count
