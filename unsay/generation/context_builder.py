@@ -275,7 +275,7 @@ class AttemptContext:
                 else each
                 for number, each in enumerate(sent)
             ]
-        validate(sent, provider)
+            validate(sent, provider)
         return LaidOutContext(
             context=context, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids)
         )
