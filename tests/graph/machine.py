@@ -367,7 +367,7 @@ class Differential(Script, RuleBasedStateMachine):
         database = self.connect()
         try:
             first = Conversation.open(database, thread="reader")
-            yield lambda name: Conversation(replace(first._handle, thread_id=name))
+            yield lambda name: Conversation._of(replace(first._handle, thread_id=name))
         finally:
             self.disconnect(database)
 

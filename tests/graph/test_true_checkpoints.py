@@ -138,7 +138,7 @@ def do(conversation: Conversation, verb: str, value: Any) -> None:
         "undo": conversation.undo,
         "redo": conversation.redo,
         "retry": conversation.retry,
-        "pin": conversation.pin,
+        "pin": conversation.pins.add,
     }
     with suppress(UnsayError, IndexError):
         deeds[verb]()
