@@ -9,7 +9,7 @@ from typing import Any
 
 from report import unreadable
 
-from unsay.verdicts import Exchange
+from unsay.protocols import Exchange
 
 EARLIER = 3
 """How many earlier exchanges are shown, as in the product."""

@@ -25,7 +25,7 @@ from trees import Forest
 
 from unsay.judging import measures
 from unsay.judging.vocabulary import units
-from unsay.verdicts import Exchange
+from unsay.protocols import Exchange
 
 MEASURES = {
     "off_topic": [

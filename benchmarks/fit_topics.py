@@ -20,7 +20,7 @@ import numpy as np
 from fit_experts import SOURCES, credits_of
 from topics import Memory, Utterance, conversations
 
-from unsay.judging.topic_reading import read, runs
+from unsay.judging.topic_detector import read, runs
 
 RUNS = 4_000
 """Runs of words that get a weight."""

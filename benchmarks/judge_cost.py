@@ -13,9 +13,9 @@ from report import Figure, Figures, Hit, mean_of, share_in
 
 from unsay import Conversation
 from unsay.errors import EmptyAnswerError
+from unsay.memory import lessons
 from unsay.messages.content import text_of
-from unsay.operations import lessons
-from unsay.settings import Settings
+from unsay.settings.settings import Settings
 from unsay.tokens.counter import TokenCounter
 
 # Without lessons the newest message is the question itself.

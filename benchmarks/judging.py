@@ -56,7 +56,7 @@ from report import Figure, Figures, Hit, mean_of, resampled, run, share_in, show
 from unsay.judging.heuristics import is_plainly_good, prejudge
 from unsay.judging.signals import changed_facts
 from unsay.judging.vocabulary import is_short
-from unsay.verdicts import Exchange, PreVerdict
+from unsay.protocols import Exchange, PreVerdict
 
 ENOUGH_SHORT = 59
 """Fewest short answers on which a bound is claimed: without an alarm they show at most 5 %."""

@@ -41,11 +41,10 @@ from replays import Costs, Turn, made_up, read
 from report import Figure, Figures, overall, plain
 from views import SYSTEM, Views
 
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null, Strategy
 from unsay.context.summarizing import ByTurns, Summarizing
-from unsay.context.three_stage import ThreeStage
 from unsay.context.topics import TopicScoped
+from unsay.context.windows import SlidingWindow, ThreeStage
 
 TURNS = 500
 WINDOW = 32_000

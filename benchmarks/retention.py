@@ -45,12 +45,11 @@ from report import Figure, Figures, loaded, resampled, run, unreadable
 from views import LIVE_BARS, RECALL_TOKENS
 
 from unsay.context.plan import PlanContext
-from unsay.context.three_stage import ThreeStage
+from unsay.context.windows import ThreeStage
 from unsay.effects import drive
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.excerpts import quoting
-from unsay.retrieval.index import RecallIndex
-from unsay.retrieval.selection import Recalled, recall
+from unsay.retrieval.ranking import RecallIndex
+from unsay.retrieval.selection import Recalled, quoting, recall
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.tokens.counter import TokenCounter
 

@@ -35,10 +35,9 @@ from langchain_core.embeddings import Embeddings
 from report import Figure, Figures, loaded, resampled, run, share_in, shown, unreadable
 
 from unsay.effects import drive
-from unsay.judging.topic_detector import LexicalDetector, likeliest_return
-from unsay.judging.topic_reading import read
-from unsay.operations.topic_change import nearest_in_meaning
-from unsay.topic_shift import TopicMemory, TopicShift
+from unsay.judging.topic_detector import LexicalDetector, likeliest_return, read
+from unsay.memory.topics import nearest_in_meaning
+from unsay.protocols import TopicMemory, TopicShift
 
 PUBLISHED = {
     "tiage": "  published F1: TextTiling .204, RoBERTa .572, GPT-4o with Def-DTS .699",

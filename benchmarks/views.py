@@ -23,15 +23,14 @@ from unsay.context.view import Hints, head_of, lay_out, sendable
 from unsay.effects import drive
 from unsay.generation.draft import FULLEST, RECALL_SHARE, ROOM
 from unsay.judging.topic_detector import LexicalDetector
+from unsay.llm.summarize import LOCAL_CHARS
+from unsay.memory.recall import BAR, FLOOR, GAIN
+from unsay.memory.topics import SEGMENTS
 from unsay.messages.content import newest_language, text_of
-from unsay.operations.compact import LOCAL_CHARS
-from unsay.operations.recall import BAR, FLOOR, GAIN
-from unsay.operations.topic_change import SEGMENTS
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.excerpts import quoting
-from unsay.retrieval.index import RecallIndex
-from unsay.retrieval.selection import Bars, recall
-from unsay.settings import Settings
+from unsay.retrieval.ranking import RecallIndex
+from unsay.retrieval.selection import Bars, quoting, recall
+from unsay.settings.settings import Settings
 from unsay.types import Segment, Topic
 
 RECALL_TOKENS = Settings.model_fields["recall_tokens"].default

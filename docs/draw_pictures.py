@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 from unsay.cli.main import cli
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.svg import picture_svg
-from unsay.model_factory import ModelLike
-from unsay.settings import Settings
+from unsay.models.factory import ModelLike
+from unsay.results.svg import picture_svg
+from unsay.settings.settings import Settings
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 FOLDER = Path(__file__).parent

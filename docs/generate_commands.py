@@ -5,15 +5,14 @@ from pathlib import Path
 import click
 
 from unsay.cli.main import cli
-from unsay.operations.command_entries import COMMANDS, CommandEntry
-from unsay.operations.command_table import SLASH_COMMANDS
+from unsay.orders.orders import COMMANDS, SLASH_COMMANDS, CommandEntry
 
 PAGE = Path(__file__).with_name("commands.md")
 
 INTRODUCTION = """\
 # Commands
 
-`docs/generate_commands.py` writes this page from the table in `unsay/operations/command_entries.py`,
+`docs/generate_commands.py` writes this page from the table in `unsay/orders/orders.py`,
 which also makes `/help`, the completion in the chat and `unsay --help`.
 
 ## In the chat

@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from unsay.presets import ALIASES, PRESETS
-from unsay.settings import SECTIONS, Context, Settings
+from unsay.settings.presets import ALIASES, PRESETS
+from unsay.settings.settings import SECTIONS, Context, Settings
 
 PAGE = Path(__file__).with_name("settings.md")
 

@@ -15,7 +15,7 @@ import pytest
 
 import unsay
 from unsay import errors
-from unsay.conversation.results import EventKind
+from unsay.results.results import EventKind
 from unsay.state import State
 from unsay.types import BranchKind, EventType, ForgottenKind, OperationKind
 
@@ -217,10 +217,10 @@ RETIRED = frozenset(
 ORDINARY = {
     "cli/screen.py": {"end_line"},
     "cli/terminal.py": {"line", "padded.line"},
-    "conversation/tree.py": {"one_line", "forgotten_line"},
+    "results/timeline.py": {"one_line", "forgotten_line"},
     "context/summaries.py": {"lines_of"},
     "judging/vocabulary.py": {"LINE_WIDTH", "LINES_ENDED"},
-    "operations/forget.py": {"move_pins"},
+    "transcript/forget.py": {"move_pins"},
     "testing/scripts.py": {"Line", "lines_of", "line_for"},
 }
 """Names with a retired word in its ordinary sense, such as a line of text."""

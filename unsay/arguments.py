@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import SequenceMatcher
 from functools import cache, partial, wraps
 from types import UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, cast, get_args, get_origin
@@ -10,7 +11,6 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, cast, get_ar
 from typing_extensions import is_typeddict
 
 from unsay.errors import ConfigurationError, InputError, UnsayError
-from unsay.presets import hint
 
 # A search takes a fiftieth of the time of a loop over the characters.
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -269,3 +269,28 @@ def fits(value: Any, annotation: Any) -> bool:
             fits(each, args[0]) for each in items
         )
     return True
+
+
+def hint(name: object, names: Iterable[str]) -> str:
+    """Return a question that suggests the most similar name, for the end of a sentence.
+
+    Empty if no name is similar.
+    """
+    meant = nearest(name, names)
+    return "" if meant is None else f" (did you mean {meant!r}?)"
+
+
+def nearest(name: object, names: Iterable[str], *, least: float = 0.6) -> str | None:
+    """Return the name most similar to `name`; `None` if none is at least `least` similar (0 to 1).
+
+    The order of the words in a name does not matter.
+    """
+    wanted = str(name).lower()
+    likeness, best = max(((_likeness(wanted, each), each) for each in names), default=(0.0, None))
+    return best if likeness >= least else None
+
+
+def _likeness(one: str, other: str) -> float:
+    one_sorted, other_sorted = ("_".join(sorted(name.split("_"))) for name in (one, other))
+    spelt = SequenceMatcher(None, one, other).ratio()
+    return float(max(spelt, SequenceMatcher(None, one_sorted, other_sorted).ratio()))

@@ -18,18 +18,18 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 
-from unsay.agent_state import with_own_state
-from unsay.context.reminders import Reminder
 from unsay.context.strategy import Strategy
+from unsay.context.view import Reminder
 from unsay.effects import Call
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import NewEvent, planner_note
 from unsay.history.branch import Change
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
-from unsay.judging.judge_forms import JudgeForm, judge_forms
+from unsay.judging.verdict import JudgeForm, judge_forms
 from unsay.messages.content import newest_language
-from unsay.model_factory import (
+from unsay.models.agents import with_own_state
+from unsay.models.factory import (
     PROVIDERS,
     ModelLike,
     change_inner,
@@ -40,12 +40,12 @@ from unsay.model_factory import (
     resolve_model,
 )
 from unsay.prompts.catalogue import Texts, by_language
-from unsay.settings import Context, Settings, context_of
+from unsay.protocols import TopicDetector
+from unsay.settings.settings import Context, Settings, context_of
 from unsay.state import stored_salt
 from unsay.storage.pagination import check_labels
 from unsay.tokens.counter import Encoder, encoder_of, vocabulary_of
 from unsay.tokens.pricing import Tally
-from unsay.topic_shift import TopicDetector
 from unsay.tracing import labeled, log_failure, with_handler
 from unsay.types import Language, PendingCompensation, Provider, StoredBranch
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from unsay.verdicts import Judge
+from unsay.protocols import Judge
 
 SCHEMA_VERSION = 2  # of the JSON objects that the command line prints
 

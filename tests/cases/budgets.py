@@ -36,8 +36,8 @@ from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError
 from unsay.llm.usage_account import ThreadAccount, load_usage_account, save_usage_account
-from unsay.setting_groups import BACKPRESSURE
-from unsay.settings import load_settings
+from unsay.settings.groups import BACKPRESSURE
+from unsay.settings.settings import load_settings
 from unsay.tokens.pricing import Amount, Prices, Usage, amount_of
 
 PLACE = AccountKey(task_id="task")

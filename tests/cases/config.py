@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.settings import context_of, load_settings
+from unsay.settings.settings import context_of, load_settings
 
 DEBUGGING = "HISTORY_WINDOW_DEBUG_MESSAGES"
 SHIPPED = {DEBUGGING: "75", "HISTORY_WINDOW_MESSAGES": "50"}

@@ -20,9 +20,9 @@ from tests.cases import (
 )
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import REJECTED, NotBoundError, World
-from unsay.context.overflow import is_context_overflow
+from unsay.context.strategy import is_context_overflow
 from unsay.errors import UnknownCheckpointError
-from unsay.judging.score_parser import read_reply
+from unsay.judging.scores import read_reply
 
 
 def judge_parse_score(case: Case, folder: Path) -> Seen:

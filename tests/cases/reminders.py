@@ -8,7 +8,7 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inject
+from unsay.context.view import Reminder, ReminderCounts, counted, due, inject
 from unsay.prompts.catalogue import Texts
 
 NAMES = {

@@ -24,13 +24,11 @@ from tests.cases.strategy_kit import (
     seen_of,
 )
 from tests.cases.world import NotBoundError
-from unsay.context.compaction import Compaction, render
-from unsay.context.sliding import SlidingWindow
+from unsay.context.compaction import Compaction, render, truncate
 from unsay.context.strategy import Null, is_due, reduce_context
 from unsay.context.summaries import Summarizer, summarized
 from unsay.context.summarizing import Summarizing, split_point
-from unsay.context.three_stage import ThreeStage
-from unsay.context.tool_results import truncate
+from unsay.context.windows import SlidingWindow, ThreeStage
 from unsay.effects import drive
 
 

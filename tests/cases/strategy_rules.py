@@ -30,7 +30,7 @@ from unsay.context.strategy import (
     plan_if_due,
 )
 from unsay.context.summarizing import ByTurns
-from unsay.context.three_stage import Proactive, Rate, Ratios
+from unsay.context.windows import Proactive, Rate, Ratios
 from unsay.effects import Call, Steps, drive
 
 
@@ -44,7 +44,7 @@ def should_compress(case: Case, folder: Path) -> Seen:
     told: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = told.append  # type: ignore[method-assign]
-    log = logging.getLogger("unsay.context.three_stage")
+    log = logging.getLogger("unsay.context.windows")
     log.addHandler(handler)
     try:
         given = case["given"]["projected_input_tokens"]

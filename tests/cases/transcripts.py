@@ -10,7 +10,8 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from unsay.messages.boundaries import keep_recent, turns
+from unsay.messages.boundaries import keep_recent, repair, turns
+from unsay.messages.conformance import validate
 from unsay.messages.content import (
     Media,
     Text,
@@ -21,8 +22,6 @@ from unsay.messages.content import (
     parts_of,
     text_of,
 )
-from unsay.messages.tool_pairs import repair
-from unsay.messages.validation import validate
 
 Messages = Sequence[BaseMessage]
 Claim = dict[str, Any]

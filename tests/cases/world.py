@@ -11,7 +11,7 @@ from unsay.context.strategy import Strategy
 from unsay.conversation.conversation import Conversation
 from unsay.messages.annotations import annotation_of, is_answer
 from unsay.messages.content import text_of
-from unsay.topic_shift import TopicMemory, TopicShift
+from unsay.protocols import TopicMemory, TopicShift
 
 OVERFLOW = "prompt is too long: 205000 tokens > 200000 maximum"
 REJECTED = "The capital of Australia is a kangaroo, and the moon is its mayor."

@@ -19,7 +19,7 @@ from tests.cli.scripted_conversation import (
     ON_NESTED,
     SCORES,
 )
-from unsay.cli.loading import load_files
+from unsay.cli.run import load_files
 from unsay.messages.content import cells_of
 
 TOOLS = '''
@@ -348,7 +348,7 @@ def test_files_of_a_message_that_is_refused(
     run: Run, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They go with the next message, and no file goes twice."""
-    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 200)
+    monkeypatch.setattr("unsay.transcript.pending.MESSAGE_CHARS", 200)
     server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
     Path("notes.txt").write_text("The spider is called Amy.\n")
     asked = f"{'long ' * 50}\nWhat do the notes say?\n{LISTS}\n"

@@ -9,7 +9,7 @@ from tests.cli.conftest import Run
 from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED
 from tests.cli.terminal import Terminal
 from tests.graph.back_kit import SHIFTS
-from unsay.context.sliding import SlidingWindow
+from unsay.context.windows import SlidingWindow
 from unsay.conversation.conversation import Conversation
 from unsay.messages.content import cells_of
 from unsay.testing import ScriptedChat, ScriptedJudge

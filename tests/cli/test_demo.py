@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from unsay.cli.demo_commands import scenario
+from unsay.cli.demo import scenario
 from unsay.conversation.conversation import Conversation
 from unsay.types import Language
 

@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from tests.cli.conftest import Run
 from tests.cli.scripted_conversation import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
 from tests.threads import recorded
-from unsay.cli.event_commands import words_of
+from unsay.cli.records import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.event_types import Stamp, split_message, stamped
-from unsay.graph.compiled import Trusted
+from unsay.hosts.entry import Trusted
 from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge

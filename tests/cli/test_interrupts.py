@@ -14,7 +14,7 @@ from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS, ON_NESTED
 from tests.http.openai_server import Asked, OpenAIServer, Said
 from unsay.cli.main import cli
-from unsay.cli.paths import location
+from unsay.cli.output import location
 from unsay.conversation.conversation import Conversation
 
 DOWN = "\x1b[B"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve, found
 from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, ON_LISTS, ON_NESTED, SCORES
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 
 
 def asked(run: Run, serve: Serve) -> None:

@@ -1,4 +1,4 @@
-from unsay.cli.demo_commands import scenario
+from unsay.cli.demo import scenario
 from unsay.cli.output import SCHEMA_VERSION
 from unsay.conversation import timeline
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.cli.conftest import Run
 from unsay.cli.main import HOMES, cli
-from unsay.cli.parameters import PARAMETERS
+from unsay.cli.options import PARAMETERS
 from unsay.conversation.conversation import Conversation
-from unsay.operations.command_entries import COMMANDS
-from unsay.operations.command_table import SLASH_COMMANDS
+from unsay.orders.orders import COMMANDS, SLASH_COMMANDS
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 DOCS = Path(__file__).parents[2] / "docs"

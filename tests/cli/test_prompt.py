@@ -13,12 +13,19 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from unsay.cli.chat import status_of
-from unsay.cli.chat_history import add_text, forget_thread, typed_texts
-from unsay.cli.prompt import Commands, Keyboard, checkpoint_names, described_commands
+from unsay.cli.prompt import (
+    Commands,
+    Keyboard,
+    add_text,
+    checkpoint_names,
+    described_commands,
+    forget_thread,
+    typed_texts,
+)
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.tree import one_line
-from unsay.operations.command_table import VERBS
+from unsay.orders.orders import VERBS
 from unsay.prompts.catalogue import Texts
+from unsay.results.timeline import one_line
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
 

@@ -10,7 +10,7 @@ from tests.cli.scripted_conversation import DRAFTS, LISTS, NESTED, SCORES
 from unsay.cli.main import GROUPS
 from unsay.cli.output import typed_words
 from unsay.cli.schemas import OBJECTS, model_of
-from unsay.operations.command_table import COMMANDS
+from unsay.orders.orders import COMMANDS
 
 FILLED = ("--thread", "t")
 WEATHER = "Something else: what is the weather in Kyoto today?"

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Run, found
-from unsay.settings import SECTIONS, Settings
+from unsay.settings.settings import SECTIONS, Settings
 
 
 def test_settings_name_their_source(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import Run, Serve, found
 from tests.cli.terminal import PROMPT, Terminal
 from tests.http.openai_server import Asked
-from unsay.cli.loading import load_tools
+from unsay.cli.run import load_tools
 from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 

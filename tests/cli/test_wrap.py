@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.cli.terminal import NO_END, NO_START, Wrap, wrapped
-from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of
+from unsay.results.timeline import one_line
 
 TEXTS = st.text(alphabet="ab cd\n、。「」漢字かな.👨👩\u200d🇯🇵\u0301", max_size=80)
 

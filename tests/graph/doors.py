@@ -24,7 +24,7 @@ from unsay.errors import UnsayError
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of, is_notice, spoken
 from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.orders.parse import parse_command
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat

@@ -16,9 +16,9 @@ from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThread
 from unsay.events.event_types import body_of
 from unsay.events.transcript_replay import Replayed, replay
 from unsay.history.runs import Run
+from unsay.messages.conformance import DIALECTS, faults
 from unsay.messages.content import blocks_of, calls_of, is_thinking, text_of
-from unsay.messages.validation import DIALECTS, faults
-from unsay.model_factory import PROVIDERS
+from unsay.models.factory import PROVIDERS
 from unsay.types import Provider
 
 CONVERSATIONS = frozenset({"say", "again", "stream", "spoil", "command"})

@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from unsay.graph.builder import build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.messages.content import text_of
 
 GOOD = "A list comprehension builds a list from an expression and a loop in one line."

@@ -12,10 +12,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
 
 from tests.transcripts import REDACTED, SIGNED
-from unsay.context.reminders import Reminder
+from unsay.context.view import Reminder
+from unsay.protocols import TopicMemory, TopicShift
 from unsay.storage.base import Database
 from unsay.testing import ScriptedChat
-from unsay.topic_shift import TopicMemory, TopicShift
 
 ANSWERS = (
     "A fine answer, about what was asked.",

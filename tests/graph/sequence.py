@@ -38,7 +38,7 @@ from unsay.errors import (
     TranscriptError,
     UnsayError,
 )
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.storage.sqlite import open_database
 
 WORDS = ("How do lists work?", "NEW: the weather?", "BACK to lists", "日本の首都は?", "Go on")

@@ -24,7 +24,7 @@ from unsay.errors import (
     UnknownBranchError,
     UnknownThreadError,
 )
-from unsay.operations.rollback import OPERATIONS
+from unsay.transcript.live import OPERATIONS
 
 WORDS = ("What is a list?", "NEW: how is the weather?", "京都について教えて", "新しい話題です")
 

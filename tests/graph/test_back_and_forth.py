@@ -31,7 +31,7 @@ from unsay.errors import (
     UnknownThreadError,
 )
 from unsay.events.transcript_replay import replay
-from unsay.graph.compiled import Trusted
+from unsay.hosts.entry import Trusted
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -405,7 +405,7 @@ def test_what_cannot_be_answered_is_not_asked_again(
     opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message that was refused is refused once more."""
-    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 10)
+    monkeypatch.setattr("unsay.transcript.pending.MESSAGE_CHARS", 10)
     conversation = opened()
     conversation.say("q1")
     long = {"messages": [("user", "a message that is far too long")]}

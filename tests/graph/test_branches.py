@@ -20,6 +20,7 @@ from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import checked
 from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
+from unsay.context.manifest import Tokens
 from unsay.effects import drive
 from unsay.errors import (
     ConflictError,
@@ -29,7 +30,6 @@ from unsay.errors import (
     UnknownBranchError,
 )
 from unsay.history.threads import revise
-from unsay.history.token_usage import Tokens
 from unsay.messages.content import text_of
 from unsay.storage.base import THREADS
 

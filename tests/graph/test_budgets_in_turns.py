@@ -22,13 +22,13 @@ from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, make, scores, transcript, whole
 from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Reply
 from unsay.effects import drive
 from unsay.errors import BudgetExceededError, ConfigurationError
-from unsay.graph.compiled import HostGraph, Trusted
+from unsay.hosts.entry import HostGraph, Trusted
 from unsay.llm.usage_account import load_usage_account
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.setting_groups import Context
+from unsay.results.results import Reply
+from unsay.settings.groups import Context
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 USAGE = {"input_tokens": 80, "output_tokens": 20, "total_tokens": 100}

@@ -12,7 +12,7 @@ from unsay import Conversation, Registry
 from unsay.errors import ConflictError, ModelError, UnknownThreadError
 from unsay.messages.annotations import is_notice, spoken
 from unsay.messages.content import text_of
-from unsay.operations.command_table import READING
+from unsay.orders.orders import READING
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
 

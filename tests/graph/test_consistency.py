@@ -9,7 +9,7 @@ from tests.graph.kit import Numbered, config, make, say
 from unsay.generation.judge import CONSISTENCY
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
-from unsay.model_factory import resolve_model
+from unsay.models.factory import resolve_model
 
 Said = dict[str, Any]
 

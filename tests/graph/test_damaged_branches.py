@@ -11,9 +11,9 @@ from langgraph.store.memory import InMemoryStore
 from tests.graph.kit import Numbered, config, last_text, make, say, scores, transcript
 from unsay import Conversation, reversible
 from unsay.errors import DatabaseCorruptError
-from unsay.operations.stopped import KEY
 from unsay.storage.items import thread_namespace
 from unsay.testing import ScriptedChat, ToolCalls
+from unsay.turn.runs import KEY
 
 
 def damage_branches(store: BaseStore) -> None:

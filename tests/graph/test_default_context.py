@@ -12,8 +12,8 @@ from langchain_core.tools import tool
 from tests.tiers import sampled
 from unsay import AsyncConversation, Conversation
 from unsay.errors import ContextOverflowError
+from unsay.messages.conformance import validate
 from unsay.messages.content import text_of
-from unsay.messages.validation import validate
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.testing.scripts import question_of, tokens_of
 

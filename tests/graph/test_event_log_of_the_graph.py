@@ -18,7 +18,6 @@ from tests.graph.test_topics import ENGLISH
 from tests.threads import recorded
 from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Checkpoint
 from unsay.effects import drive
 from unsay.errors import (
     EventConflictError,
@@ -29,8 +28,9 @@ from unsay.errors import (
 from unsay.events.event_types import Stamp, make_event, planner_note
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import spoken
-from unsay.operations.host_changes import logged_messages
-from unsay.settings import Context
+from unsay.moves.reconcile import logged_messages
+from unsay.results.results import Checkpoint
+from unsay.settings.settings import Context
 from unsay.storage.event_log import (
     EMPTY,
     Head,

@@ -8,13 +8,13 @@ from langchain_core.messages import HumanMessage
 from tests.graph.kit import config, make, said, transcript
 from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
-from unsay.conversation.results import Reply
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import open_turn
 from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
 from unsay.events.transcript_replay import replay
 from unsay.history.branch import find_place, put_places
+from unsay.results.results import Reply
 from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedDetector, ScriptedJudge

@@ -13,11 +13,11 @@ from unsay import reversible
 from unsay.history.compensations import Compensation, Outcome, Report
 from unsay.history.unsaved_answers import UNSAVED
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.operations.provenance import error_of_undo
-from unsay.operations.unsaved_attempts import keep_undone, undone_calls
+from unsay.moves.reconcile import error_of_undo
 from unsay.runtime import Scope, Services
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.turn.delivery import keep_undone, undone_calls
 
 STORES = pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
 

@@ -23,9 +23,9 @@ from unsay.errors import (
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
-from unsay.operations.forget import FORGOTTEN, FORGOTTEN_MESSAGES, PINS
+from unsay.protocols import TopicMemory, TopicShift
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.topic_shift import TopicMemory, TopicShift
+from unsay.transcript.forget import FORGOTTEN, FORGOTTEN_MESSAGES, PINS
 
 WINDOW = {"live_messages": 4}
 

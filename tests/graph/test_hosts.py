@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
-from unsay.settings import Context
+from unsay.settings.settings import Context
 from unsay.state import TranscriptChannel
 from unsay.testing import Delay, ScriptedChat, ScriptedJudge
 

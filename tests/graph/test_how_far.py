@@ -14,11 +14,11 @@ from langgraph.types import Command
 from tests.graph.kit import Numbered, config, make, said, say, scores, whole
 from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Removed
 from unsay.events.transcript_replay import replay
 from unsay.generation.attempt import BLAMED
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, spoken
 from unsay.messages.content import text_of
+from unsay.results.results import Removed
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 pytestmark = pytest.mark.usefixtures("closes_databases")

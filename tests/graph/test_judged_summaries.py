@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from tests.graph.kit import scores
 from unsay import AsyncConversation, Conversation, evaluation
-from unsay.context.three_stage import ThreeStage
+from unsay.context.windows import ThreeStage
 from unsay.errors import InputError, UnknownThreadError
-from unsay.evaluation.judged_summaries import SAMPLE, JudgedSummary, summaries_of
+from unsay.evaluation.judging import SAMPLE, JudgedSummary, summaries_of
 from unsay.prompts.catalogue import Texts
 from unsay.state import State
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge

@@ -163,7 +163,7 @@ def test_a_bad_rating_with_a_reason_is_a_lesson(tmp_path: Path) -> None:
 
 def test_a_turn_is_sent_the_newest_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `MAX_LESSONS` 0 no later turn is sent any."""
-    monkeypatch.setattr("unsay.operations.lessons.MAX_LESSONS", 0)
+    monkeypatch.setattr("unsay.memory.lessons.MAX_LESSONS", 0)
     model = Numbered()
     with opened(tmp_path, model) as conversation:
         conversation.say("What is a list?")

@@ -28,11 +28,11 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.events.transcript_replay import replay
-from unsay.graph.compiled import Trusted
-from unsay.operations.record_events import EMPTY
+from unsay.hosts.entry import Trusted
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
+from unsay.transcript.record import EMPTY
 
 SMALL = {"live_messages": 4, "summaries": "local"}
 """A window so small that every few turns part of the transcript is offloaded."""

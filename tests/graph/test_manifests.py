@@ -12,7 +12,7 @@ from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
 from unsay import AsyncConversation, Conversation
 from unsay.context.manifest import CallContext, manifest_in
-from unsay.context.sliding import SlidingWindow
+from unsay.context.windows import SlidingWindow
 from unsay.conversation.branching import LIVE
 from unsay.conversation.model_calls import PENDING, TurnCall
 from unsay.errors import (

@@ -6,8 +6,8 @@ from tests.graph.back_kit import Opening, state, words
 from tests.graph.kit import Numbered, config, make, say, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
-from unsay.operations.reversal import MOST, WITHOUT_STORE
 from unsay.storage.items import thread_namespace
+from unsay.transcript.undo import MOST, WITHOUT_STORE
 
 pytestmark = pytest.mark.full
 

@@ -14,11 +14,10 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.effects import drive
 from unsay.errors import ConfigurationError
+from unsay.memory.recall import search_transcript, source_of
 from unsay.messages.content import text_of
-from unsay.operations.recall import search_transcript
-from unsay.operations.recall_source import source_of
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.excerpts import RESULT_CHARS, quotes
+from unsay.retrieval.selection import RESULT_CHARS, quotes
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 ROWS = "\n".join(f"row {number}: {number * number}" for number in range(10_000))

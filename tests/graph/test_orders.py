@@ -7,8 +7,8 @@ from langgraph.types import Command
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
 from unsay.effects import drive
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
-from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
+from unsay.hosts.entry import HostGraph
 from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.tools import reversible

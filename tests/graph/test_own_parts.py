@@ -23,7 +23,7 @@ from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
-from unsay.topic_shift import TopicShift
+from unsay.protocols import TopicShift
 
 QUICK = {"judge_timeout_seconds": 0.2}
 END = [threading.Event()]
@@ -35,7 +35,7 @@ CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 @pytest.fixture(autouse=True)
 def parts_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What still hangs ends with its test."""
-    monkeypatch.setattr("unsay.operations.recall.FLOOR", 0.0)
+    monkeypatch.setattr("unsay.memory.recall.FLOOR", 0.0)
     monkeypatch.setattr("unsay.effects.PART_SECONDS", 0.2)
     END[0] = threading.Event()
     yield

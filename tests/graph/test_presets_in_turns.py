@@ -6,7 +6,7 @@ import pytest
 
 from tests.graph.kit import make, say
 from unsay.messages.content import text_of
-from unsay.presets import PRESETS
+from unsay.settings.presets import PRESETS
 from unsay.testing import ScriptedDetector
 
 TURNS = 55  # more messages than the widest window of a preset

@@ -17,7 +17,7 @@ from tests.threads import recorded
 from unsay import Conversation, Registry, build_graph, evaluation, reversible
 from unsay.context.plan import Omission
 from unsay.errors import InputError
-from unsay.operations.command_table import NOT_IN_GRAPH
+from unsay.orders.orders import NOT_IN_GRAPH
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -432,7 +432,7 @@ def test_what_the_compiled_graph_refuses_in_japanese(
     sent: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole notice is in the language of the thread, not only its end."""
-    monkeypatch.setattr("unsay.operations.pending.MESSAGE_CHARS", 30)
+    monkeypatch.setattr("unsay.transcript.pending.MESSAGE_CHARS", 30)
     model = ScriptedChat(replies={"京都": ["車を買いましょう。", "二日で十分です。"]})
     judge = ScriptedJudge(scores={"車": {"score": 0.1, "reason": "質問に答えていません。"}})
     graph = build_graph(model, judge=judge, checkpointer=InMemorySaver())

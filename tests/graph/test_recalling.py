@@ -13,11 +13,10 @@ from unsay import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
 from unsay.events.transcript_replay import replay
-from unsay.history.recall_cache import MEMORIES
-from unsay.operations import recall as recalling
-from unsay.operations.recall import search_transcript
-from unsay.operations.recall_source import source_of
-from unsay.retrieval.excerpts import RECALLED_ID
+from unsay.history.threads import MEMORIES
+from unsay.memory import recall as recalling
+from unsay.memory.recall import search_transcript, source_of
+from unsay.retrieval.selection import RECALLED_ID
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
@@ -395,7 +394,7 @@ def test_a_message_that_is_not_shown_must_be_worth_more(
     tmp_path: Path, gain: float, found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a view shows what has words of the question, `GAIN` says how much better others must be."""
-    monkeypatch.setattr("unsay.operations.recall.GAIN", gain)
+    monkeypatch.setattr("unsay.memory.recall.GAIN", gain)
     fact, question = FACTS["en"]
     with opened(tmp_path, Numbered()) as conversation:
         for words in (fact, *OTHERS, "The parrot is loud."):

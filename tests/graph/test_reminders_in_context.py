@@ -10,10 +10,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
 from tests.threads import recorded
 from unsay import AsyncConversation, Conversation
-from unsay.context.reminders import Reminder
+from unsay.context.view import Reminder
 from unsay.errors import ConfigurationError
 from unsay.events.transcript_replay import replay
-from unsay.settings import Context
+from unsay.settings.settings import Context
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 SAFE = Reminder(reminder_id="safe", text="Give no dosage.", tier="safety", max_per_run=1)

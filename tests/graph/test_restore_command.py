@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from tests.graph.back_kit import JAPANESE
 from tests.graph.kit import Numbered, config, make, say, scores, transcript
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.svg import mimebundle
 from unsay.messages.content import preview, text_of
+from unsay.results.svg import mimebundle
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 ENGLISH = ("one question", "two questions", "three questions")

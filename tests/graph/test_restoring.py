@@ -18,10 +18,10 @@ from tests.graph.kit import Numbered, said, scores
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
 from tests.threads import recorded
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
+from unsay.messages.conformance import faults
 from unsay.messages.content import text_of
-from unsay.messages.validation import faults
-from unsay.operations.rollback import EXPANDED
 from unsay.testing import ScriptedChat, ScriptedJudge
+from unsay.transcript.live import EXPANDED
 
 
 def test_a_branch_returns_and_what_was_there_goes(opened: Opening) -> None:

@@ -25,8 +25,8 @@ from unsay.errors import (
 from unsay.history.branch import Label, list_stored_branches
 from unsay.history.compensations import list_entries
 from unsay.messages.annotations import is_notice
-from unsay.operations.rollback import go_back
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls, attempt_of, question_of
+from unsay.transcript.live import go_back
 
 WORLD: list[str] = []
 BROKEN: list[str] = []

@@ -26,7 +26,7 @@ from unsay.effects import drive
 from unsay.errors import SessionEndedError
 from unsay.history.runs import Run, children, list_runs
 from unsay.history.threads import begin, end
-from unsay.settings import Context
+from unsay.settings.settings import Context
 from unsay.storage.sqlite import open_database
 from unsay.testing import Delay, ScriptedChat, ScriptedJudge, ToolCalls
 

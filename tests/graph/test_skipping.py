@@ -13,8 +13,8 @@ from tests.graph.kit import make, say
 from unsay import Conversation
 from unsay.judging.heuristics import SURE_BELOW, is_plainly_good
 from unsay.messages.content import text_of
+from unsay.protocols import Exchange, PreVerdict
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.verdicts import Exchange, PreVerdict
 
 NOTHING = {"judge_share": 0.0, "topics": "off"}
 PLAIN = "A list comprehension builds a list from an expression and a loop in one line."

@@ -13,7 +13,7 @@ from unsay.conversation.conversation import Conversation
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer
 from unsay.messages.boundaries import safe_indices
-from unsay.messages.validation import validate
+from unsay.messages.conformance import validate
 from unsay.testing import ScriptedChat
 
 pytestmark = pytest.mark.usefixtures("closes_databases")

@@ -9,8 +9,8 @@ from langgraph.types import Command, interrupt
 from tests.graph.conftest import KINDS, fault_of
 from tests.graph.kit import config
 from unsay import Conversation, Event, build_graph, judged_parts, open_database, reversible
-from unsay.conversation.results import EventKind
 from unsay.errors import ThreadBusyError
+from unsay.results.results import EventKind
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 CALENDAR: dict[str, str] = {}

@@ -15,12 +15,12 @@ from langgraph.store.memory import InMemoryStore
 from tests.graph.kit import config
 from tests.tiers import sampled
 from unsay import Conversation
-from unsay.context import Composed, SlidingWindow, Summarizing, ThreeStage, three_stage
+from unsay.context import Composed, SlidingWindow, Summarizing, ThreeStage, windows
 from unsay.errors import ConfigurationError
 from unsay.graph import build_graph
-from unsay.settings import Context
+from unsay.protocols import TopicShift
+from unsay.settings.settings import Context
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
-from unsay.topic_shift import TopicShift
 
 INSTRUCTIONS = ("You summarize", "あなたは会話の")
 SUMMARY = "They chose the Hakone Maru at 9:15."
@@ -120,7 +120,7 @@ def test_a_summarizer_that_fails_is_left_alone_for_a_while(
     topics: str, pause: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed try none is made for the next `PAUSE_TURNS`."""
-    monkeypatch.setattr("unsay.operations.run_lifecycle.PAUSE_TURNS", pause)
+    monkeypatch.setattr("unsay.turn.runs.PAUSE_TURNS", pause)
 
     def fails(messages: Sequence[BaseMessage]) -> str:
         if is_summary_request(messages):
@@ -347,7 +347,7 @@ def test_unbalanced_primers_and_recents_are_warned_of_once(
     primers: int, recents: int, *, is_warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The article's own numbers are balanced, its bad example is not."""
-    three_stage._warn_of_balance.cache_clear()  # another test of this process may have the numbers
+    windows._warn_of_balance.cache_clear()  # another test of this process may have the numbers
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             ThreeStage(primers=primers, recents=recents)

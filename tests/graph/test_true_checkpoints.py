@@ -19,8 +19,8 @@ from unsay.errors import UnsayError
 from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.boundaries import safe_indices
+from unsay.messages.conformance import validate
 from unsay.messages.content import text_of
-from unsay.messages.validation import validate
 from unsay.testing import ScriptedChat
 
 pytestmark = pytest.mark.usefixtures("closes_databases")

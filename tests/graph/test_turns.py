@@ -379,7 +379,7 @@ def test_two_graphs_with_one_saver_keep_threads_apart() -> None:
 def test_the_state_is_bounded_except_for_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """After many turns every list but the messages has stopped growing."""
     monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 5)
-    monkeypatch.setattr("unsay.operations.record_events.HISTORY_LIMIT", 7)
+    monkeypatch.setattr("unsay.transcript.record.HISTORY_LIMIT", 7)
     graph = make(Numbered(), lambda _: 0.9)
     for number in range(30):
         state = say(graph, f"question {number}")

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from tests.graph.kit import Numbered, last_text, make, say, scores
 from tests.threads import recorded
 from unsay import AsyncConversation, Conversation, Registry
-from unsay.cli.opened_thread import language_of_thread
+from unsay.cli.run import language_of_thread
 from unsay.errors import (
     InputError,
     SummarizationError,

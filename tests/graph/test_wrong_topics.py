@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from tests.graph.kit import Numbered, config, make
 from unsay.conversation.conversation import Conversation
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.topic_shift import TopicMemory, TopicShift
+from unsay.protocols import TopicMemory, TopicShift
 
 FACTS = {
     "en": [

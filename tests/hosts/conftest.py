@@ -18,7 +18,7 @@ from tests.hosts.dev_server import (  # noqa: F401 - fixtures
     server_url,
 )
 from tests.postgres.conftest import machine, url  # noqa: F401 - fixtures
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.storage.sqlite import open_database
 
 collect_ignore = ["mcp_server.py", "stopped_child.py", "writer_child.py"]

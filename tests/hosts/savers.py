@@ -14,9 +14,9 @@ from langgraph.store.sqlite import AsyncSqliteStore, SqliteStore
 
 from unsay.effects import drive
 from unsay.graph import build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.state import offloaded_of
-from unsay.storage.segments import read_back
+from unsay.storage.pages import read_back
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedJudge
 

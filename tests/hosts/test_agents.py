@@ -19,9 +19,9 @@ from typing_extensions import TypedDict
 
 from tests.graph.kit import config, make, scores
 from unsay import Conversation
-from unsay.agent_state import state_before, with_agent_state
 from unsay.errors import ConfigurationError, InputError, ModelReplyError
 from unsay.graph.builder import build_graph
+from unsay.models.agents import state_before, with_agent_state
 from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 
 

@@ -19,7 +19,7 @@ from tests.graph.kit import Numbered, config, make, scores
 from tests.graph.kit import said as said_with_ids
 from unsay.errors import ConfigurationError
 from unsay.graph import as_node, build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.messages.content import text_of
 from unsay.storage.sqlite import open_database
 

@@ -18,15 +18,15 @@ from unsay import reversible
 from unsay.effects import drive
 from unsay.errors import ConflictError, UnsayError
 from unsay.graph import build_graph
-from unsay.graph.compiled import HostGraph
-from unsay.graph.time_travel import place_of
 from unsay.history.branch import list_stored_branches
+from unsay.hosts.entry import HostGraph
+from unsay.hosts.time_travel import place_of
+from unsay.memory.offload import load_segments
 from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import text_of
-from unsay.operations.offload import load_segments
-from unsay.operations.restore import restore
+from unsay.moves.restore import restore
 from unsay.state import Input, State, offloaded_of, with_update
-from unsay.storage.segments import read_back
+from unsay.storage.pages import read_back
 from unsay.testing import ScriptedChat
 
 REFUNDED: list[str] = []

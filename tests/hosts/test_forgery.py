@@ -20,9 +20,9 @@ from tests.tiers import sampled
 from unsay import Conversation, reversible
 from unsay.messages.annotations import KEY, annotation_of, is_notice
 from unsay.messages.content import text_of
-from unsay.operations.record_events import digest_of
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
+from unsay.transcript.record import digest_of
 
 REFUNDED: list[tuple[str, str]] = []
 

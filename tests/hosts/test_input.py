@@ -34,7 +34,7 @@ from tests.hosts.savers import CONFIG, answering, asked, opened, opened_awaited
 from unsay.conversation.conversation import Conversation
 from unsay.errors import InputError, UnsayError
 from unsay.graph import build_graph
-from unsay.graph.compiled import HostGraph, Trusted
+from unsay.hosts.entry import HostGraph, Trusted
 from unsay.state import Input, State, merge_messages
 from unsay.storage.sqlite import open_database
 

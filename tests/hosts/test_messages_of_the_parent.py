@@ -15,7 +15,7 @@ from tests.graph.kit import Numbered, config, make, scores
 from tests.hosts.test_as_node import ORDERS, Parent, child_of, parent_of, said
 from unsay.errors import ConfigurationError, InputError
 from unsay.graph import build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.testing import ScriptedChat, ToolCalls
 
 

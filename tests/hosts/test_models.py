@@ -19,8 +19,8 @@ from tests.http.openai_server import Asked, OpenAIServer
 from unsay import AsyncConversation, Conversation
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.graph.builder import build_graph
-from unsay.model_factory import resolve_model
-from unsay.settings import load_settings
+from unsay.models.factory import resolve_model
+from unsay.settings.settings import load_settings
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 Serve = Callable[[Callable[[Asked], Any]], OpenAIServer]

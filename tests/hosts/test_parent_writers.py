@@ -19,7 +19,7 @@ from tests.hosts.savers import CONFIG, answer, asked, opened, opened_awaited
 from tests.hosts.test_writers import LAST, Starts, freeze, linux, start  # noqa: F401 - a fixture
 from unsay.errors import ConflictError
 from unsay.graph import as_node, build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.testing import ScriptedJudge
 
 KINDS = ["None", "True", "own", "as_node"]

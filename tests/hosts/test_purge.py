@@ -21,7 +21,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.graph.kit import config, make, say
 from tests.hosts.dev_server import free_port, running
 from unsay import AsyncRegistry, Registry, reversible
-from unsay.graph import http as http_app
+from unsay.hosts import http as http_app
 from unsay.storage.items import Kind, quoted
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls

@@ -12,8 +12,8 @@ from langgraph.store.memory import InMemoryStore
 from tests.graph.kit import config
 from unsay import Conversation, build_graph
 from unsay.errors import InputError
+from unsay.messages.conformance import faults
 from unsay.messages.content import text_of
-from unsay.messages.validation import faults
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 DATA = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

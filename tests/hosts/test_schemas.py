@@ -13,7 +13,7 @@ from langgraph.runtime import get_runtime
 
 from tests.graph.kit import Numbered, config, make
 from unsay.graph import build_graph
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 
 INPUT = ["messages", "should_rollback", "rollback_checkpoint_id", "start_task"]
 OUTPUT = [

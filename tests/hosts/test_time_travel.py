@@ -19,9 +19,9 @@ from unsay import Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import UnknownCheckpointError
 from unsay.events.transcript_replay import replay
-from unsay.graph.compiled import HostGraph
 from unsay.history.branch import list_stored_branches
 from unsay.history.threads import purge_items
+from unsay.hosts.entry import HostGraph
 from unsay.messages.annotations import spoken
 from unsay.storage.event_log import read_events
 from unsay.storage.sqlite import open_database

@@ -14,7 +14,7 @@ from tests.threads import recorded
 from tests.tiers import sampled
 from unsay import Conversation, Registry, build_graph, open_database
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
-from unsay.graph.compiled import HostGraph
+from unsay.hosts.entry import HostGraph
 from unsay.storage.base import Database
 from unsay.testing import ScriptedChat, ScriptedJudge
 

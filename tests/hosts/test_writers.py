@@ -37,13 +37,13 @@ from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, ThreadBusyError
-from unsay.graph.single_writer import HOLD
-from unsay.graph.time_travel import place_of
 from unsay.history.branch import list_stored_branches
-from unsay.operations.restore import restore
+from unsay.hosts.single_writer import HOLD
+from unsay.hosts.time_travel import place_of
+from unsay.moves.restore import restore
 from unsay.state import with_update
-from unsay.storage.saver_leases import NAMESPACE
 from unsay.storage.sqlite import open_database
+from unsay.storage.writer_lock import NAMESPACE
 from unsay.testing import ScriptedJudge
 
 KINDS = ["memory", "ours", "sqlite", "sqlite and store"]

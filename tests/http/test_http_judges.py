@@ -16,7 +16,7 @@ from llmock.scenarios import Delay, Fail, Match, Reply
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, JUDGE, QUESTION, answers, bodies, grades
 from unsay import AsyncConversation, Conversation, build_graph
-from unsay.conversation.results import Reply as TurnReply
+from unsay.results.results import Reply as TurnReply
 
 Serve = Callable[[Script], OpenAIServer]
 OPENAI_WORDS = (

@@ -15,7 +15,7 @@ from tests.http.replies import answers, grades
 from tests.http.test_http_payloads import DRAFTS, ENGLISH, JAPANESE, opened, posted, replies
 from tests.threads import recorded
 from unsay import AsyncConversation
-from unsay.context.reminders import Reminder
+from unsay.context.view import Reminder
 from unsay.errors import MissingModelError
 
 Serve = Callable[[Script], OpenAIServer]

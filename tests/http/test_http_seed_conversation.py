@@ -9,8 +9,8 @@ from langchain_core.messages import AnyMessage
 from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_conversation import SeedConversation, judged_answer
 from unsay import AsyncConversation, Conversation
-from unsay.conversation.results import Reply
 from unsay.messages.annotations import spoken
+from unsay.results.results import Reply
 
 Serve = Callable[[Script], OpenAIServer]
 

@@ -12,7 +12,7 @@ from tests.http.meter import ANSWER, QUESTION, asks_the_meter, read_meter
 from tests.http.openai_server import OpenAIServer, Script
 from tests.http.seed_conversation import SeedConversation
 from unsay import AsyncConversation, Conversation, build_graph
-from unsay.conversation.results import Event
+from unsay.results.results import Event
 
 Serve = Callable[[Script], OpenAIServer]
 JUDGED = {"judge_model": "judge"}

@@ -146,7 +146,7 @@ def test_a_request_that_is_refused_without_options_too(
     llmock: LLMock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The options were not the reason, so the next summary is requested with them."""
-    monkeypatch.setattr("unsay.operations.run_lifecycle.PAUSE_TURNS", 0)
+    monkeypatch.setattr("unsay.turn.runs.PAUSE_TURNS", 0)
     small = Match(model="small")
     llmock.add(answers(), Fail(400, message="Blocked.", times=2, match=small))
     llmock.add(Reply(text="Spiders.", times=None, match=small))

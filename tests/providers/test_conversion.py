@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from tests.providers.converters import PROVIDERS, aws, sent
 from tests.providers.servers import complaints
-from unsay.messages.validation import faults, validate
+from unsay.messages.conformance import faults, validate
 from unsay.types import Provider
 
 

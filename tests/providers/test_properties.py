@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from tests.providers.converters import PROVIDERS, sent
 from tests.providers.servers import complaints
 from tests.providers.test_conversion import AWS_THINKING, FILE, IMAGE, REDACTED, THINKING
-from unsay.messages.validation import faults
+from unsay.messages.conformance import faults
 from unsay.types import Provider
 
 WORDS = st.sampled_from(["Two.", "一足す一は？", "ok", "a\nb"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.budget.limits import Pressure, Step, delay_ms, pressure
-from unsay.setting_groups import BACKPRESSURE
+from unsay.settings.groups import BACKPRESSURE
 
 USAGES = st.floats(0, 3)
 STEPS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 10_000)), max_size=6)

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Null
-from unsay.context.three_stage import ThreeStage
 from unsay.context.topics import TopicScoped
+from unsay.context.windows import SlidingWindow, ThreeStage
 
 pytestmark = pytest.mark.full
 

@@ -13,7 +13,7 @@ from unsay.messages.boundaries import (
     tail_start,
     turns,
 )
-from unsay.messages.validation import faults
+from unsay.messages.conformance import faults
 
 TRANSCRIPTS = st.one_of(valid_transcripts(notices=True), wild_transcripts())
 TOWARDS = st.sampled_from(("older", "newer"))

@@ -37,7 +37,7 @@ from unsay.budget.limits import (
     reserve,
 )
 from unsay.errors import BudgetExceededError, ConfigurationError
-from unsay.settings import BudgetMode, load_settings
+from unsay.settings.settings import BudgetMode, load_settings
 from unsay.tokens.pricing import Amount
 
 PLACE = AccountKey(task_id="t1", agent_id="a1")

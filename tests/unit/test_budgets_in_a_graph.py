@@ -25,7 +25,7 @@ from unsay.graph.builder import make_services
 from unsay.llm.call import ModelRequest, Purpose, ask_model, with_room
 from unsay.llm.usage_account import Accounts, load_usage_account
 from unsay.runtime import Scope
-from unsay.settings import Context
+from unsay.settings.settings import Context
 from unsay.state import State, Update
 
 REPLY = AIMessage(

@@ -3,7 +3,7 @@
 import pytest
 
 from unsay.judging.signals import CHANGED, changed_facts
-from unsay.verdicts import Exchange
+from unsay.protocols import Exchange
 
 ROWS = [
     pytest.param("When?", "The train leaves Kyoto at 10:15.", "The train leaves Kyoto at 9:40.", True, id="time"),

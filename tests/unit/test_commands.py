@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import annotate, notice
-from unsay.operations.command_table import ALIASES
-from unsay.operations.commands import (
+from unsay.orders.orders import ALIASES
+from unsay.orders.parse import (
     ALONE,
     NOT_IN_GRAPH,
     REFUSE,
@@ -25,10 +25,10 @@ from unsay.operations.commands import (
     score_text,
     timeline_text,
 )
-from unsay.operations.dispatch import GRAPH_COMMANDS
 from unsay.prompts.catalogue import Texts
 from unsay.state import Command
 from unsay.types import CommandName, Language
+from unsay.verbs.dispatch import GRAPH_COMMANDS
 
 
 @pytest.mark.parametrize(

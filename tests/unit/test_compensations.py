@@ -26,7 +26,7 @@ from unsay.history.compensations import (
     unpack,
 )
 from unsay.messages.annotations import annotate
-from unsay.operations.compensate import (
+from unsay.moves.compensate import (
     COPIED,
     FAILED_CALL,
     NO_RESULT,

@@ -15,7 +15,7 @@ from unsay.context.topics import (
     opened_topics,
 )
 from unsay.messages.annotations import notice, spoken
-from unsay.topic_shift import TopicMemory
+from unsay.protocols import TopicMemory
 from unsay.types import ExpandedTopic, Segment
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}

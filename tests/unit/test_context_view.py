@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.exclusions import topic_starts
 from unsay.context.plan import PlanContext
 from unsay.context.strategy import Null
-from unsay.context.topics import TopicScoped, by_topic, opened_topics, place_summaries
+from unsay.context.topics import TopicScoped, by_topic, opened_topics, place_summaries, topic_starts
 from unsay.context.view import Hints, head_of, lay_out
 from unsay.effects import drive
 from unsay.messages.annotations import DOCUMENT, notice, spoken

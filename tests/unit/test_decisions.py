@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
+from unsay.decisions import Decision, person_request, read_decision
 from unsay.errors import InputError
 from unsay.graph.builder import make_services
-from unsay.interrupts import Decision, person_request, read_decision
-from unsay.operations.delivery import best_rejection
 from unsay.prompts.catalogue import Texts
+from unsay.turn.delivery import best_rejection
 from unsay.types import Rejection
 
 

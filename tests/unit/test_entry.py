@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from unsay.messages.annotations import DOCUMENT, annotate, is_question, notice
-from unsay.operations.pending import (
+from unsay.transcript.pending import (
     Injected,
     PendingInput,
     find_pending,

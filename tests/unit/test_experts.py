@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from unsay.judging.heuristics import ALL_CHECKS, DOUBTS, prejudge
 from unsay.judging.measures import HINT_FROM, TABLES, doubts, measures
-from unsay.verdicts import Exchange
+from unsay.protocols import Exchange
 
 TEXTS = st.text(max_size=60) | st.sampled_from(
     ["How do bees fly?", "蜂はどう飛びますか？", "```\n1", "A."]

@@ -13,7 +13,7 @@ from langchain_openai.chat_models.base import (
     OpenAIContextOverflowError,
 )
 
-from unsay.context.overflow import OVERFLOW_CODES, OVERFLOW_WORDS, is_context_overflow
+from unsay.context.strategy import OVERFLOW_CODES, OVERFLOW_WORDS, is_context_overflow
 from unsay.errors import (
     ContextOverflowError,
     EmptyAnswerError,

@@ -9,7 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.transcripts import valid_transcripts
 from unsay.context.compaction import Compaction, Span, hidden, with_partners
-from unsay.context.exclusions import (
+from unsay.context.topics import (
+    by_topic,
     cleared_ids,
     compaction_without,
     forgotten_ids,
@@ -19,10 +20,8 @@ from unsay.context.exclusions import (
     topic_starts,
     without_forgotten,
 )
-from unsay.context.topics import by_topic
 from unsay.messages.boundaries import steps
-from unsay.messages.conformance import conform
-from unsay.messages.validation import DIALECTS, faults
+from unsay.messages.conformance import DIALECTS, conform, faults
 from unsay.prompts.catalogue import Texts
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic
 

@@ -16,7 +16,7 @@ from unsay.budget.circuit_breaker import CircuitPolicy, WaitQueue
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import CircuitOpenError, ContextOverflowError, QueueFullError
 from unsay.llm.gateway import Gate, pause
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 
 LONG = 30.0
 SHORT = 0.02

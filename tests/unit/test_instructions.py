@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.judging.instructions import is_lasting
+from unsay.turn.checkpoints import is_lasting
 
 LASTING = """
 Always answer in French.

@@ -26,12 +26,11 @@ from unsay.context.manifest import (
     with_manifest,
 )
 from unsay.context.plan import Omission, Plan, PlanContext
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Strategy, plan_if_due
 from unsay.context.summarizing import Summarizing
-from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
+from unsay.context.windows import Proactive, SlidingWindow, ThreeStage
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError
 from unsay.messages.annotations import DOCUMENT, annotate, notice

@@ -20,7 +20,7 @@ from unsay.messages.annotations import (
     spoken,
     with_verdict,
 )
-from unsay.verdicts import Verdict
+from unsay.protocols import Verdict
 
 ANSWER = AIMessage("4", id="a", response_metadata={"finish_reason": "stop"})
 CALL = {"name": "add", "args": {}, "id": "call-1", "type": "tool_call"}

@@ -2,7 +2,7 @@
 
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 
-from unsay.model_factory import change_inner, inner_of
+from unsay.models.factory import change_inner, inner_of
 
 
 def test_a_parallel_with_one_part_is_a_wrapper() -> None:

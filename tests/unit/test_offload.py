@@ -24,9 +24,7 @@ from unsay.context.topics import by_topic
 from unsay.effects import drive
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.messages.annotations import annotate, is_answer
-from unsay.messages.boundaries import tail_places
-from unsay.operations.offload import (
+from unsay.memory.offload import (
     PAGE_MESSAGES,
     PAGES,
     drop_offloaded,
@@ -36,14 +34,16 @@ from unsay.operations.offload import (
     offload,
     without_page_refs,
 )
-from unsay.operations.provenance import load_resent
-from unsay.operations.record_events import EMPTY
-from unsay.operations.rollback import count_turns
+from unsay.messages.annotations import annotate, is_answer
+from unsay.messages.boundaries import tail_places
+from unsay.moves.reconcile import load_resent
 from unsay.runtime import Scope, Services
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
-from unsay.storage.segments import OffloadedSegment as Page
-from unsay.storage.segments import read_back
+from unsay.storage.pages import OffloadedSegment as Page
+from unsay.storage.pages import read_back
+from unsay.transcript.live import count_turns
+from unsay.transcript.record import EMPTY
 from unsay.types import ExpandedTopic, Offloaded, Segment, Topic
 
 NOW = "2026-01-01T12:00:00+00:00"
@@ -297,7 +297,7 @@ def test_what_waits_for_an_answer_stays() -> None:
 
 def test_what_waits_for_a_verdict_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchanges that this turn judges are in the transcript for it; older ones go unscored."""
-    monkeypatch.setattr("unsay.operations.offload.MAX_ENTRIES", 5)
+    monkeypatch.setattr("unsay.memory.offload.MAX_ENTRIES", 5)
     state = talked(1, 2, 3, turns=2)
     brought: list[AnyMessage] = []
     for each in range(8):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 
 from unsay.errors import InputError
-from unsay.messages.truncation import (
+from unsay.messages.content import (
     PREVIEW_CHARS,
     SMALLEST,
     clip,

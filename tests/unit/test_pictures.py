@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay.conversation.results import Checkpoint
-from unsay.conversation.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
 from unsay.conversation.timeline import Timeline
-from unsay.conversation.timeline_data import PendingQuestion, TimelineTurn
-from unsay.conversation.tree import one_line, tree_text
 from unsay.messages.content import cells_of
+from unsay.results.results import Checkpoint
+from unsay.results.svg import mimebundle, picture, picture_html, picture_svg, scores, tree
+from unsay.results.timeline import PendingQuestion, TimelineTurn, one_line, tree_text
 from unsay.types import BranchRef
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,11 +7,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.unit.test_live_branch import annotation
 from unsay.errors import UnsayError
 from unsay.messages.annotations import DOCUMENT, is_answer, notice
-from unsay.operations.automatic import base_of
-from unsay.operations.pending import find_pending, open_turn
-from unsay.operations.rollback import live_branch
-from unsay.operations.targets import target_of
 from unsay.state import State
+from unsay.transcript.automatic import base_of
+from unsay.transcript.live import live_branch, target_of
+from unsay.transcript.pending import find_pending, open_turn
 
 BLOCKS = st.sampled_from(("turn", "tools", "document", "command", "command", "removal"))
 ENDS = st.lists(st.sampled_from(("question", "document", "command", "order")), max_size=3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
 from unsay.judging.vocabulary import sentences
-from unsay.verdicts import Exchange, LocalCheck
+from unsay.protocols import Exchange, LocalCheck
 
 LABELLED = (
     Path(os.environ.get("UNSAY_DATA", Path(__file__).parents[3] / "shared" / "data"))

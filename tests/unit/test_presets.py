@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.test_settings import NEEDS, OTHER, OVERRIDES, toml, value_of, variable
 from unsay.errors import ConfigurationError
-from unsay.presets import PRESETS, refuse_misspelt
-from unsay.presets import merged as merge_layers
-from unsay.settings import HOME, Context, Settings, context_of, load_settings
+from unsay.settings.presets import PRESETS, refuse_misspelt
+from unsay.settings.presets import merged as merge_layers
+from unsay.settings.settings import HOME, Context, Settings, context_of, load_settings
 
 SOURCES = ("run", "argument", "preset", "environment", "file")
 """The strongest first."""

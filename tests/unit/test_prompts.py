@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from unsay import judging
 from unsay.messages.content import language_of
-from unsay.operations.command_table import VERBS, chat_help
-from unsay.operations.reversal import _REMOVALS
+from unsay.orders.orders import VERBS, chat_help
 from unsay.prompts import ENGLISH, JAPANESE
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
+from unsay.transcript.undo import _REMOVALS
 from unsay.types import Language
 
 JUDGING = Path(judging.__file__).parent

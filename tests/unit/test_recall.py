@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from tests.transcripts import valid_transcripts
 from unsay.errors import InputError
 from unsay.messages.boundaries import steps
-from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.ranking import RecallIndex
 from unsay.retrieval.selection import (
     FILLING,
     MOST_READ,

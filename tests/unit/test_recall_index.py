@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from unsay.retrieval import index as index_module
-from unsay.retrieval.index import SPARE, RecallIndex, key_of, speaker_of
+from unsay.retrieval import ranking as index_module
+from unsay.retrieval.ranking import SPARE, RecallIndex, key_of, speaker_of
 from unsay.retrieval.terms import stem
 
 WORDS = ("harbor", "violin", "gravel", "温泉", "lantern", "max_rollbacks")

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.effects import PART_SECONDS, adrive, drive
 from unsay.errors import ModelReplyError
-from unsay.retrieval.index import RecallIndex
+from unsay.retrieval.ranking import RecallIndex
 from unsay.retrieval.selection import recall
 from unsay.retrieval.vectors import (
     BATCH,

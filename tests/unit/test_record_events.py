@@ -14,11 +14,11 @@ from tests.unit.events_kit import messages
 from unsay.effects import drive
 from unsay.events.transcript_replay import replay
 from unsay.judging.topic_detector import LexicalDetector
-from unsay.operations.record_events import EMPTY, digest_of, edited_by_host, write_ahead
 from unsay.runtime import Scope, Services
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
+from unsay.transcript.record import EMPTY, digest_of, edited_by_host, write_ahead
 from unsay.types import Event, Offloaded
 
 SEALED = Offloaded(page_id="sealed-x", last="older", messages=7, turns=3)

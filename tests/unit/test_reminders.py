@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from unsay.context.reminders import Reminder, ReminderCounts, counted, due, inject, ordered
+from unsay.context.view import Reminder, ReminderCounts, counted, due, inject, ordered
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT, is_question
 from unsay.messages.content import text_of

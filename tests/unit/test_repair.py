@@ -23,11 +23,10 @@ from tests.transcripts import (
 )
 from unsay.errors import EmptyMessageError
 from unsay.messages.annotations import annotate, annotation_of
+from unsay.messages.boundaries import INTERRUPTED, repair
 from unsay.messages.call_rules import Fault
-from unsay.messages.conformance import OPENING_ID, conform, merge_neighbours
+from unsay.messages.conformance import OPENING_ID, conform, faults, merge_neighbours
 from unsay.messages.content import Thinking, parts_of
-from unsay.messages.tool_pairs import INTERRUPTED, repair
-from unsay.messages.validation import faults
 from unsay.types import Provider
 
 ANY = st.one_of(valid_transcripts(), interrupted_transcripts(), wild_transcripts())

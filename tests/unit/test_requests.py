@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.unit.events_kit import SAMPLES, as_stored, messages
 from unsay.effects import adrive, drive
-from unsay.generation.failed_calls import UNKEPT, RequestRecorder, payload_of
+from unsay.generation.context_builder import UNKEPT, RequestRecorder, payload_of
 from unsay.history.runs import (
     MOST_KEPT,
     FailedRequest,

@@ -30,8 +30,11 @@ from unsay.history.branch import Label, LiveBranch, branches_namespace, unpack
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
-from unsay.operations.record_events import add_note, write_ahead
-from unsay.operations.rollback import (
+from unsay.prompts.catalogue import Texts
+from unsay.runtime import Scope, Services
+from unsay.settings.settings import load_settings
+from unsay.state import State, Update, merge_messages
+from unsay.transcript.live import (
     OPERATIONS,
     count_changes,
     count_turns,
@@ -43,18 +46,13 @@ from unsay.operations.rollback import (
     place_name,
     redo_last,
     redoable,
-    undo_last,
-)
-from unsay.operations.targets import (
     target_of,
     target_of_context,
     target_of_drafts,
     target_of_order,
+    undo_last,
 )
-from unsay.prompts.catalogue import Texts
-from unsay.runtime import Scope, Services
-from unsay.settings import load_settings
-from unsay.state import State, Update, merge_messages
+from unsay.transcript.record import add_note, write_ahead
 from unsay.types import Checkpoint, Note, Operation, Segment, Topic, Undone
 
 NOW = "2026-01-01T12:00:00+00:00"
@@ -324,7 +322,7 @@ def test_a_note_says_what_a_node_did(
     limit: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest lines, without a word of the conversation."""
-    monkeypatch.setattr("unsay.operations.record_events.HISTORY_LIMIT", limit)
+    monkeypatch.setattr("unsay.transcript.record.HISTORY_LIMIT", limit)
     line_before = Note(node="n", event="e", description="d", turn=1, score=None, topic="", at="")
     state: Any = {
         "state_history": [line_before] * 2,

@@ -17,8 +17,8 @@ from langchain_core.messages import (
 
 from unsay.errors import InputError, TranscriptError
 from unsay.messages.call_rules import RULES, Fault
+from unsay.messages.conformance import DIALECTS, faults, validate
 from unsay.messages.provider_rules import COMMON
-from unsay.messages.validation import DIALECTS, faults, validate
 from unsay.types import Provider
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)

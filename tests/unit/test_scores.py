@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel
 
-from unsay.judging.score_parser import MAXIMUM_REASON_LENGTH, ScoreReply, read_reply
+from unsay.judging.scores import MAXIMUM_REASON_LENGTH, ScoreReply, read_reply
 
 ROWS = [
     json.loads(line)

@@ -19,8 +19,8 @@ from unsay.errors import DatabaseCorruptError
 from unsay.messages.sources import checksum_of
 from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
-from unsay.storage.segments import OffloadedSegment as Page
-from unsay.storage.segments import put_page, read_back, read_page
+from unsay.storage.pages import OffloadedSegment as Page
+from unsay.storage.pages import put_page, read_back, read_page
 from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unsay.errors import ConfigurationError
-from unsay.presets import PRESETS
-from unsay.settings import Context, Settings, context_of, load_settings
+from unsay.settings.presets import PRESETS
+from unsay.settings.settings import Context, Settings, context_of, load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from unsay.context.manifest import Manifest, with_manifest
-from unsay.history.token_usage import Spent, Tokens, tokens_in, tokens_of
+from unsay.context.manifest import Manifest, Spent, Tokens, tokens_in, tokens_of, with_manifest
 from unsay.messages.annotations import annotate
 
 MANIFEST = Manifest(

@@ -34,7 +34,7 @@ from unsay.history.branch import (
     unpack,
 )
 from unsay.messages.annotations import annotate, notice
-from unsay.operations.restore import find_stored_branch
+from unsay.moves.restore import find_stored_branch
 from unsay.storage.sqlite import open_database
 from unsay.types import BranchRef, Checkpoint, Segment, StoredBranch
 

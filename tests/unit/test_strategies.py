@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from tests.unit.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.plan import Omission, Plan, PlanContext
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import (
     Composed,
     Null,
@@ -22,8 +21,8 @@ from unsay.context.strategy import (
     reduce_context,
 )
 from unsay.context.summarizing import Summarizing
-from unsay.context.three_stage import Proactive
 from unsay.context.topics import TopicScoped
+from unsay.context.windows import Proactive, SlidingWindow
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.generation.context_builder import plans_at_end

@@ -6,11 +6,16 @@ import pytest
 
 from tests.unit.strategy_kit import Summarizer, ids, plan_context, talk
 from unsay.context.compaction import SUMMARY_ID
-from unsay.context.overflow import is_context_overflow
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import MAX_RETRIES, Null, Strategy, ask_with_strategy
-from unsay.context.three_stage import ThreeStage
+from unsay.context.strategy import (
+    MAX_RETRIES,
+    Null,
+    Strategy,
+    ask_with_strategy,
+    is_context_overflow,
+)
 from unsay.context.topics import TopicScoped
+from unsay.context.windows import ThreeStage
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ContextOverflowError
 from unsay.types import Segment

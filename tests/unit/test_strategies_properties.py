@@ -27,7 +27,6 @@ from unsay.context.compaction import (
     with_partners,
 )
 from unsay.context.plan import Plan, PlanContext, running_question
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import (
     Composed,
     Null,
@@ -37,13 +36,12 @@ from unsay.context.strategy import (
     reduce_context,
 )
 from unsay.context.summarizing import ByTurns, Summarizing
-from unsay.context.three_stage import Proactive, ThreeStage
 from unsay.context.topics import TopicScoped
 from unsay.context.view import sendable
+from unsay.context.windows import Proactive, SlidingWindow, ThreeStage
 from unsay.effects import drive
 from unsay.errors import ModelError
-from unsay.messages.conformance import OPENING_ID
-from unsay.messages.validation import faults
+from unsay.messages.conformance import OPENING_ID, faults
 from unsay.types import Provider, Segment
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic", "bedrock", "gemini")

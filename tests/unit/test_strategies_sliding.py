@@ -7,9 +7,9 @@ from langchain_core.messages import AnyMessage
 
 from tests.unit.strategy_kit import ids, plan_context, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.sliding import SlidingWindow
+from unsay.context.compaction import shortened
 from unsay.context.strategy import plan_if_due, reduce_context
-from unsay.context.tool_results import shortened
+from unsay.context.windows import SlidingWindow
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.conformance import OPENING_ID

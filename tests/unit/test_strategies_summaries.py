@@ -20,7 +20,7 @@ from unsay.context.summaries import (
     summarized,
 )
 from unsay.context.summarizing import Summarizing, split_point
-from unsay.context.three_stage import Proactive
+from unsay.context.windows import Proactive
 from unsay.effects import adrive, drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
 from unsay.messages.content import text_of

@@ -11,10 +11,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from tests.unit.strategy_kit import Summarizer, count, ids, plan_context, talk
 from tests.unit.test_strategies_tool_results import LONG, steps
-from unsay.context.compaction import SUMMARY_ID, Compaction
+from unsay.context.compaction import SUMMARY_ID, Compaction, shortened
 from unsay.context.strategy import plan_if_due, reduce_context
-from unsay.context.three_stage import Proactive, Rate, Ratios, ThreeStage, clamped
-from unsay.context.tool_results import shortened
+from unsay.context.windows import Proactive, Rate, Ratios, ThreeStage, clamped
 from unsay.effects import drive
 from unsay.errors import ConfigurationError, ContextOverflowError, SummarizationError
 from unsay.messages.content import text_of

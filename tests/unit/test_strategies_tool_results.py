@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.unit.strategy_kit import TEXTS, ids, plan_context
+from unsay.context.compaction import clear, shortened, truncate
 from unsay.context.plan import Omission
-from unsay.context.sliding import clear_stale, shorten_results, truncate_large
-from unsay.context.tool_results import clear, shortened, truncate
+from unsay.context.windows import clear_stale, shorten_results, truncate_large
 from unsay.prompts.catalogue import Texts
 
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from unsay.errors import ConfigurationError
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
+from unsay.protocols import TopicMemory, TopicShift
 from unsay.testing import Delay, ScriptedDetector, ScriptedJudge
 from unsay.testing.scripts import Fault
-from unsay.topic_shift import TopicMemory, TopicShift
 
 KYOTO = TopicMemory(topic_id="kyoto", texts=("Kyoto?",))
 NARA = TopicMemory(topic_id="nara", texts=("Nara?",))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from unsay.judging import topic_detector
 from unsay.judging.topic_cues import CUES
-from unsay.judging.topic_detector import JAPANESE, WEIGHTS, LexicalDetector
-from unsay.topic_shift import ShiftKind, TopicDetector, TopicMemory, TopicShift
+from unsay.judging.topic_detector import JAPANESE_WEIGHTS, WEIGHTS, LexicalDetector
+from unsay.protocols import ShiftKind, TopicDetector, TopicMemory, TopicShift
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -255,7 +255,7 @@ def test_weights_name_their_sources() -> None:
 def test_every_weight_has_its_cue() -> None:
     """Every wording is weighed, in both ways, except those that only returns read."""
     assert set(CUES) - set(WEIGHTS) == {"return", "earlier"}
-    assert set(CUES) - set(JAPANESE) == {"return", "earlier"}
+    assert set(CUES) - set(JAPANESE_WEIGHTS) == {"return", "earlier"}
 
 
 WORDS = st.sampled_from(

@@ -2,11 +2,10 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from unsay.budget.limits import Gauge
-from unsay.context.manifest import Manifest, read_manifest
-from unsay.history.token_usage import Spent, Tokens
+from unsay.context.manifest import Manifest, Spent, Tokens, read_manifest
 from unsay.messages.content import cells_of
-from unsay.operations.usage_report import Usage, brief_text, percent, usage_text
 from unsay.prompts.catalogue import Texts
+from unsay.results.usage import Usage, brief_text, percent, usage_text
 
 PARTS = {"system": 1_200, "tools": 800, "recents": 10_000, "recalled": 400, "reply": 500}
 LIVE = Tokens(input=9_000, output=1_000, total=10_000, cached=4_500, micros=1_234_500)

@@ -16,7 +16,7 @@ from unsay.llm.call import (
     prompt_tokens,
 )
 from unsay.llm.gateway import answered_by, replies_in, used_by
-from unsay.model_factory import name_of
+from unsay.models.factory import name_of
 from unsay.tokens.pricing import Amount, Tally, Usage, merged, tally_of
 
 CHAT = ChatOpenAI(model="small", api_key="-", max_tokens=60)

@@ -17,7 +17,7 @@ from unsay.llm.usage_account import (
     load_usage_account,
     save_usage_account,
 )
-from unsay.settings import load_settings
+from unsay.settings.settings import load_settings
 from unsay.tokens.pricing import Amount
 
 PLACE = AccountKey(task_id="t")

@@ -37,7 +37,7 @@ from typing import assert_type
 
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
 from unsay.evaluation import JudgedTurn, judge
-from unsay.conversation.results import Checkpoint, RollbackResult, Reply
+from unsay.results.results import Checkpoint, RollbackResult, Reply
 from unsay.history.runs import Run
 from unsay.history.threads import SessionPage
 from unsay.types import Pin

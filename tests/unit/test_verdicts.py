@@ -30,8 +30,8 @@ from unsay.judging.verdict import (
 )
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
+from unsay.protocols import Exchange, PreVerdict, ToolUse, Verdict
 from unsay.types import Language
-from unsay.verdicts import Exchange, PreVerdict, ToolUse, Verdict
 
 NASTY = st.one_of(
     st.text(),

@@ -24,8 +24,8 @@ from unsay.budget.accounts import (
     with_times,
 )
 from unsay.errors import BudgetExceededError, ConfigurationError
-from unsay.setting_groups import BACKPRESSURE
-from unsay.settings import BudgetMode, Settings
+from unsay.settings.groups import BACKPRESSURE
+from unsay.settings.settings import BudgetMode, Settings
 from unsay.tokens.pricing import MICROS, Amount
 
 Outcome = Literal["granted", "ask", "refused"]

@@ -8,21 +8,17 @@ import click
 from langchain_core.messages import AnyMessage
 
 from unsay.budget.limits import Gauge
-from unsay.cli.edit_commands import places_of, preview_rows
 from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
-from unsay.cli.loading import Attached
-from unsay.cli.output import exit_code_of, note, print_json, show_error, versioned
-from unsay.cli.paths import history_file
-from unsay.cli.picker import Row, choose
-from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, ends_chat, verb_of
+from unsay.cli.output import exit_code_of, history_file, note, print_json, show_error, versioned
+from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, Row, choose, ends_chat, verb_of
+from unsay.cli.run import Attached
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
+from unsay.cli.verbs import places_of, preview_rows
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.registry import Registry
-from unsay.conversation.results import Event, Reply, reply_event
-from unsay.conversation.timeline_data import TimelineData
-from unsay.conversation.tree import one_line
+from unsay.decisions import yes_or_no
 from unsay.errors import (
     ConflictError,
     InputError,
@@ -30,15 +26,16 @@ from unsay.errors import (
     UnknownThreadError,
     UnsayError,
 )
-from unsay.interrupts import yes_or_no
-from unsay.judging.instructions import wants_back
 from unsay.messages.annotations import first_questions, spoken
 from unsay.messages.content import cells_of, preview, text_of
-from unsay.operations.command_table import chat_help
-from unsay.operations.commands import answered_turns, parse_command
-from unsay.operations.usage_report import percent, window_head
+from unsay.orders.orders import chat_help
+from unsay.orders.parse import answered_turns, parse_command
 from unsay.prompts.catalogue import Texts
+from unsay.results.results import Event, Reply, reply_event
+from unsay.results.timeline import TimelineData, one_line
+from unsay.results.usage import percent, window_head
 from unsay.state import Command
+from unsay.turn.checkpoints import wants_back
 
 BETWEEN = " · "
 # A topic with less room than these columns is left out.

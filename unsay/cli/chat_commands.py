@@ -11,19 +11,26 @@ import click
 
 from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich, paste_in_one_piece
-from unsay.cli.language import clear_loading, in_shell_language, shell_language, show_loading
-from unsay.cli.loading import load_files
-from unsay.cli.opened_thread import existing_database, for_shell
-from unsay.cli.output import note, print_json, usage_error, versioned
-from unsay.cli.picker import Row, choose_or_type
+from unsay.cli.output import (
+    clear_loading,
+    in_shell_language,
+    note,
+    print_json,
+    shell_language,
+    show_loading,
+    usage_error,
+    versioned,
+)
+from unsay.cli.prompt import Row, choose_or_type
+from unsay.cli.run import existing_database, for_shell, load_files
 from unsay.cli.screen import Screen
 from unsay.cli.session import Show, Speaker, decision_of, is_about_draft, readable, speaking
 from unsay.cli.terminal import local_minute
-from unsay.conversation.results import Event, Reply
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
 from unsay.prompts.catalogue import Texts
+from unsay.results.results import Event, Reply
 from unsay.storage.base import translated
 
 # How many recent threads a chat offers.

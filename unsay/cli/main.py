@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from unsay.cli.language import in_shell_language, show_loading
-from unsay.cli.parameters import NAMED, PARAMETERS, SHARED, THREADLESS, thread_option
-from unsay.operations.command_entries import COMMANDS
+from unsay.cli.options import NAMED, PARAMETERS, SHARED, THREADLESS, thread_option
+from unsay.cli.output import in_shell_language, show_loading
+from unsay.orders.orders import COMMANDS
 
 GROUPS = (
     ("Chat", ("chat", "say", "retry", "edit", "demo")),
@@ -157,7 +157,7 @@ def cli(context: click.Context) -> None:
         context.color = False
 
 
-HOMES = {each.name: f"unsay.cli.{each.module}_commands" for each in COMMANDS if each.module}
+HOMES = {each.name: f"unsay.cli.{each.module}" for each in COMMANDS if each.module}
 """The module of each command; its function is named like the command."""
 
 SLOW = frozenset({"chat", "say", "retry", "edit"})  # these load a model

@@ -7,19 +7,74 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
+import tomllib
 import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Literal
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
 
 import click
+from platformdirs import user_data_dir
 
-from unsay.cli.language import in_shell_language
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
-from unsay.operations.command_table import in_terms_of
-from unsay.types import SCHEMA_VERSION
+from unsay.orders.orders import in_terms_of
+from unsay.storage.urls import file_at
+from unsay.types import SCHEMA_VERSION, Language
+
+
+def chosen_language() -> Language | None:
+    """Return the setting `language`, from `UNSAY_LANGUAGE` or else from the file unsay.toml.
+
+    `None` if it is `auto` or no known language, is not set, or cannot be read.
+    """
+    named: object = os.environ.get("UNSAY_LANGUAGE")
+    if not named:
+        with suppress(OSError, ValueError):
+            named = tomllib.loads(Path("unsay.toml").read_text("utf-8")).get("language")
+    return cast("Language", named) if named in get_args(Language) else None
+
+
+def shell_language() -> Language:
+    """Return the language of texts that belong to no conversation, such as errors of options.
+
+    It is the setting `language`, or with `auto` that of the locale: Japanese or else English.
+    """
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
+    return chosen_language() or ("ja" if locale.startswith("ja") else "en")
+
+
+def in_shell_language(text: str) -> str:
+    """Return an English text of the command line in the `shell_language`.
+
+    A text without a translation stays English.
+    """
+    if shell_language() == "en":
+        return text
+    return str(import_module("unsay.prompts").JAPANESE.reason(text))
+
+
+_LOADING = {"en": "Loading…", "ja": "読み込み中…"}
+
+
+def show_loading() -> None:
+    """Say that the libraries of models are loaded, which takes a second, until `clear_loading`.
+
+    Nothing is printed unless standard output is a terminal.
+    """
+    if sys.stdout.isatty():
+        click.echo(f"{_LOADING[shell_language()]}\r", nl=False)
+
+
+def clear_loading() -> None:
+    """Erase what `show_loading` printed."""
+    if sys.stdout.isatty():
+        click.echo(f"{' ' * len(_LOADING['ja']) * 2}\r", nl=False)
+
 
 EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, ConflictError: 4}
 """By class; every other error is 1."""
@@ -199,3 +254,31 @@ def exit_code_of(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         return error.exit_code
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def location(db: str | None) -> str:
+    """Return the path or URL that `--db` gives; `None` is the path of the default database.
+
+    The default is `unsay.db` in the folder `UNSAY_HOME`, or in the platform's folder for user data.
+    Nothing is opened or created.
+    """
+    home = os.environ.get("UNSAY_HOME") or user_data_dir("unsay", appauthor=False)
+    return str(Path(home) / "unsay.db") if db is None else db
+
+
+def check_exists(db: str | None) -> None:
+    """Raise `NotFoundError` if the user named a database file that does not exist."""
+    file = None if db is None else file_at(db)
+    if db is not None and file is not None and not file.exists():
+        raise NotFoundError(
+            f"There is no database file {db!r}: check --db, or begin one with "
+            f"`unsay chat --db {shlex.quote(db)}`"
+        )
+
+
+def history_file() -> Path:
+    """Return the path of the file with all texts typed in chats; it need not exist.
+
+    It is beside the default database, also for a chat in another database.
+    """
+    return Path(location(None)).with_name("chat_history.jsonl")

@@ -12,20 +12,20 @@ from pydantic import BaseModel, ConfigDict, create_model
 from typing_extensions import TypedDict
 
 from unsay.budget.accounts import Layer, Unit
+from unsay.context.manifest import Tokens
 from unsay.context.plan import Omission
 from unsay.conversation.branching import Branch
 from unsay.conversation.model_calls import Replay
-from unsay.conversation.results import Checkpoint, EventKind, Preview, Reply, RollbackResult
-from unsay.conversation.timeline_data import TimelineData
 from unsay.evaluation.judging import Bisection, JudgedTurn
 from unsay.history.runs import Run
 from unsay.history.threads import ThreadInfo
-from unsay.history.token_usage import Tokens
-from unsay.operations.lessons import Label, Lesson, Rating
-from unsay.settings import Source
+from unsay.memory.lessons import Label, Lesson, Rating
+from unsay.protocols import Judge
+from unsay.results.results import Checkpoint, EventKind, Preview, Reply, RollbackResult
+from unsay.results.timeline import TimelineData
+from unsay.settings.settings import Source
 from unsay.storage.base import Purged
 from unsay.types import Event, Forgotten, Language, Pin
-from unsay.verdicts import Judge
 
 
 class Budget(TypedDict):

@@ -17,12 +17,11 @@ from unsay import tracing
 from unsay.cli.keyboard import is_dumb
 from unsay.cli.output import call_text, versioned
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
-from unsay.conversation.results import Event, Reply
-from unsay.conversation.timeline_data import TimelineTurn
-from unsay.conversation.tree import one_line
 from unsay.messages.content import cells_of, preview, with_file_names
-from unsay.operations.commands import score_text
+from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
+from unsay.results.results import Event, Reply
+from unsay.results.timeline import TimelineTurn, one_line
 
 NOTE_INDENT = 2
 

@@ -10,25 +10,30 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from unsay.cli.language import shell_language
-from unsay.cli.loading import load_tools, mcp_servers, mcp_tools, settings_of
-from unsay.cli.opened_thread import existing_thread, language_of_thread
-from unsay.cli.paths import location
+from unsay.cli.output import location, shell_language
+from unsay.cli.run import (
+    existing_thread,
+    language_of_thread,
+    load_tools,
+    mcp_servers,
+    mcp_tools,
+    settings_of,
+)
 from unsay.cli.screen import failures_on_screen
 from unsay.conversation.async_conversation import AsyncConversation
 from unsay.conversation.conversation import Conversation
-from unsay.conversation.results import Event, Reply, reply_event, reply_of
 from unsay.conversation.turn_lifecycle import is_turn_open
+from unsay.decisions import yes_or_no
 from unsay.effects import drive
 from unsay.errors import InputError, MissingModelError
 from unsay.graph.builder import make_services
 from unsay.history.threads import load_pending_input
-from unsay.interrupts import yes_or_no
 from unsay.messages.annotations import is_question, spoken
 from unsay.messages.content import text_of
-from unsay.operations.commands import parse_command
+from unsay.orders.parse import parse_command
 from unsay.prompts.catalogue import Texts
-from unsay.settings import Settings
+from unsay.results.results import Event, Reply, reply_event, reply_of
+from unsay.settings.settings import Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 

@@ -11,10 +11,9 @@ from typing import TypeVar
 import click
 from wcwidth import iter_graphemes
 
-from unsay.cli.language import in_shell_language
-from unsay.cli.output import note
-from unsay.conversation.tree import one_line, printable
+from unsay.cli.output import in_shell_language, note
 from unsay.messages.content import cells_of
+from unsay.results.timeline import one_line, printable
 from unsay.storage.pagination import MOST, Slice
 
 T = TypeVar("T")

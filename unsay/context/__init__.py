@@ -1,12 +1,11 @@
 """Strategies and the context of one model call, computed from the transcript."""
 
 from unsay.context.plan import Omission, Plan, PlanContext
-from unsay.context.reminders import Reminder
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import Composed, Null, PerTurn, Strategy
 from unsay.context.summarizing import ByTurns, Summarizing
-from unsay.context.three_stage import Proactive, Rate, ThreeStage
 from unsay.context.topics import TopicScoped
+from unsay.context.view import Reminder
+from unsay.context.windows import Proactive, Rate, SlidingWindow, ThreeStage
 
 __all__ = [
     "ByTurns",

@@ -13,10 +13,10 @@ from unsay.context.compaction import (
     hidden_by_span,
     live_spans,
     render,
+    shortened,
     with_partners,
     with_span,
 )
-from unsay.context.tool_results import shortened
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, InputError
 from unsay.messages.annotations import is_answer, is_question

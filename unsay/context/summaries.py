@@ -19,11 +19,11 @@ from unsay.messages.content import (
     Text,
     ToolCall,
     ToolResult,
+    clip,
     parts_of,
     preview,
     text_of,
 )
-from unsay.messages.truncation import clip
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence, quoted, quoted_call, unbroken
 

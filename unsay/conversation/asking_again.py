@@ -1,14 +1,14 @@
 """Ask a question again: retry the last one, or edit an earlier one."""
 
-from unsay.conversation.results import Reply
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import resume, run_turn, say
 from unsay.effects import Steps
-from unsay.operations.dispatch import messages_needed
-from unsay.operations.offload import load_segments
-from unsay.operations.pending import find_pending
-from unsay.operations.retry import check_retry, parse_edit
+from unsay.memory.offload import load_segments
+from unsay.moves.rollback import check_retry, parse_edit
+from unsay.results.results import Reply
 from unsay.state import Command, with_update
+from unsay.transcript.pending import find_pending
+from unsay.verbs.dispatch import messages_needed
 
 
 def retry(thread: ThreadHandle) -> Steps[Reply]:

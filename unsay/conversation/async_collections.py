@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unsay.conversation import judgements, memory
+from unsay.conversation import memory
 from unsay.conversation.facade import Part, checks_arguments
 from unsay.effects import adrive
-from unsay.operations.lessons import Lesson, Rating
+from unsay.memory.lessons import Lesson, Rating
 from unsay.types import Pin
 
 
@@ -37,15 +37,15 @@ class AsyncLessons(Part):
 
     async def list(self) -> tuple[Lesson, ...]:
         """As `Lessons.list`."""
-        return await adrive(self._handle.reading(judgements.lessons))
+        return await adrive(self._handle.reading(memory.lessons))
 
     async def change(self, lesson: str | int, text: str) -> Lesson:
         """As `Lessons.change`."""
-        return await adrive(self._handle.alone(judgements.edit_lesson(self._handle, lesson, text)))
+        return await adrive(self._handle.alone(memory.edit_lesson(self._handle, lesson, text)))
 
     async def remove(self, lesson: str | int) -> Lesson:
         """As `Lessons.remove`."""
-        return await adrive(self._handle.alone(judgements.remove_lesson(self._handle, lesson)))
+        return await adrive(self._handle.alone(memory.remove_lesson(self._handle, lesson)))
 
 
 @checks_arguments
@@ -54,10 +54,8 @@ class AsyncRatings(Part):
 
     async def add(self, turn: int, label: str, *, note: str = "") -> Rating:
         """As `Ratings.add`."""
-        return await adrive(
-            self._handle.alone(judgements.rate(self._handle, turn, label, note=note))
-        )
+        return await adrive(self._handle.alone(memory.rate(self._handle, turn, label, note=note)))
 
     async def list(self) -> tuple[Mapping[str, Any], ...]:
         """As `Ratings.list`."""
-        return await adrive(self._handle.reading(judgements.ratings))
+        return await adrive(self._handle.reading(memory.ratings))

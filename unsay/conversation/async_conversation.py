@@ -20,23 +20,15 @@ from unsay.conversation.async_collections import AsyncLessons, AsyncPins, AsyncR
 from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.facade import OnLoop, OpenedThread, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import (
-    Checkpoint,
-    Event,
-    Preview,
-    Reply,
-    RollbackResult,
-    Target,
-    id_of,
-)
 from unsay.conversation.streaming import astreamed
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline
 from unsay.effects import adrive
 from unsay.errors import InputError
-from unsay.model_factory import ModelLike
-from unsay.operations.recall import Find
-from unsay.operations.usage_report import Usage
+from unsay.memory.recall import Find
+from unsay.models.factory import ModelLike
+from unsay.results.results import Checkpoint, Event, Preview, Reply, RollbackResult, Target, id_of
+from unsay.results.usage import Usage
 from unsay.types import Forgotten
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from langchain_core.messages import ToolMessage
 from langgraph.store.base import BaseStore
 
+from unsay.context.manifest import Key, key_of
 from unsay.conversation.thread import ThreadHandle, checked_id, locked
 from unsay.effects import Steps
 from unsay.errors import InputError, UnknownToolResultError
@@ -13,17 +14,16 @@ from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads
 from unsay.history.branch import list_stored_branches
 from unsay.history.threads import ThreadInfo, find_session, purge_items, purge_thread
-from unsay.history.token_usage import Key, key_of
 from unsay.messages.content import text_of
-from unsay.operations.record_events import EMPTY, unlogged_events
-from unsay.operations.reversal import label_step
-from unsay.operations.rollback import with_step
-from unsay.operations.usage_report import Usage, status_of, usage_of
-from unsay.settings import load_settings
+from unsay.results.usage import Usage, status_of, usage_of
+from unsay.settings.settings import load_settings
 from unsay.state import State, Update
 from unsay.storage.base import Database, Purged
 from unsay.storage.event_log import append, read_events
 from unsay.storage.pagination import check_labels
+from unsay.transcript.live import with_step
+from unsay.transcript.record import EMPTY, unlogged_events
+from unsay.transcript.undo import label_step
 from unsay.types import Event
 
 

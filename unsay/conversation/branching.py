@@ -6,36 +6,40 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
+from unsay.context.manifest import Tokens, key_of, tokens_of
 from unsay.context.topics import by_topic
 from unsay.conversation.memory import commit_step
 from unsay.conversation.navigation import settle
-from unsay.conversation.results import RollbackResult, Rows, counted
-from unsay.conversation.svg import table_html
 from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InvalidNameError, UnknownBranchError, UnknownCheckpointError
-from unsay.history.branch import LiveBranch, holder_of, list_stored_branches, replace_tail
+from unsay.history.branch import (
+    LiveBranch,
+    branches_beside,
+    holder_of,
+    list_stored_branches,
+    replace_tail,
+)
 from unsay.history.checkpoints import RESERVED, find_checkpoint
-from unsay.history.parts import branches_beside
 from unsay.history.threads import entry_of, find_session, revise
-from unsay.history.token_usage import Tokens, key_of, tokens_of
 from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
 from unsay.messages.content import preview, text_of
-from unsay.operations import restore as restoring
-from unsay.operations.commands import score_text
-from unsay.operations.forget import restore_step
-from unsay.operations.ordered_restore import find_removed
-from unsay.operations.restore import (
+from unsay.moves import restore as restoring
+from unsay.moves.restore import (
     BRANCH_PREFIX,
     COMPARED,
     branch_until,
+    find_removed,
     find_stored_branch,
 )
-from unsay.operations.rollback import count_turns, live_branch
-from unsay.operations.targets import safe_base
+from unsay.orders.parse import score_text
+from unsay.results.results import RollbackResult, Rows, counted
+from unsay.results.svg import table_html
 from unsay.state import State, Update
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
+from unsay.transcript.forget import restore_step
+from unsay.transcript.live import count_turns, live_branch, safe_base
 from unsay.types import StoredBranch
 
 LIVE = "live"  # name of the current branch

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unsay.conversation import judgements, memory
+from unsay.conversation import memory
 from unsay.conversation.facade import Part, checks_arguments
 from unsay.effects import drive
-from unsay.operations.lessons import Lesson, Rating
+from unsay.memory.lessons import Lesson, Rating
 from unsay.types import Pin
 
 
@@ -70,7 +70,7 @@ class Lessons(Part):
 
         Lessons of offloaded answers are not listed.
         """
-        return drive(self._handle.reading(judgements.lessons))
+        return drive(self._handle.reading(memory.lessons))
 
     def change(self, lesson: str | int, text: str) -> Lesson:
         """Change the text of a lesson, and return the lesson.
@@ -84,7 +84,7 @@ class Lessons(Part):
             InputError: The text is blank or too long.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(judgements.edit_lesson(self._handle, lesson, text)))
+        return drive(self._handle.alone(memory.edit_lesson(self._handle, lesson, text)))
 
     def remove(self, lesson: str | int) -> Lesson:
         """Remove a lesson, and return it; no later turn is sent it.
@@ -96,7 +96,7 @@ class Lessons(Part):
             NotFoundError: There is no such lesson.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(judgements.remove_lesson(self._handle, lesson)))
+        return drive(self._handle.alone(memory.remove_lesson(self._handle, lesson)))
 
 
 @checks_arguments
@@ -119,7 +119,7 @@ class Ratings(Part):
             InputError: The label is another word.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(judgements.rate(self._handle, turn, label, note=note)))
+        return drive(self._handle.alone(memory.rate(self._handle, turn, label, note=note)))
 
     def list(self) -> tuple[Mapping[str, Any], ...]:
         """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
@@ -128,4 +128,4 @@ class Ratings(Part):
         note, and the score of the stored verdict (`None` for an unscored one). Empty if no turn is
         rated.
         """
-        return drive(self._handle.reading(judgements.ratings))
+        return drive(self._handle.reading(memory.ratings))

@@ -20,24 +20,16 @@ from unsay.conversation.branching import LIVE, Branch, Diff
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.results import (
-    Checkpoint,
-    Event,
-    Preview,
-    Reply,
-    RollbackResult,
-    Target,
-    id_of,
-)
 from unsay.conversation.streaming import streamed
-from unsay.conversation.svg import mimebundle
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline, timeline_of
 from unsay.effects import drive
 from unsay.errors import InputError, UnknownThreadError
-from unsay.model_factory import ModelLike
-from unsay.operations.recall import Find
-from unsay.operations.usage_report import Usage
+from unsay.memory.recall import Find
+from unsay.models.factory import ModelLike
+from unsay.results.results import Checkpoint, Event, Preview, Reply, RollbackResult, Target, id_of
+from unsay.results.svg import mimebundle
+from unsay.results.usage import Usage
 from unsay.types import Forgotten
 
 

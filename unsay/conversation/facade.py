@@ -12,9 +12,9 @@ from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
-from unsay.graph.compiled import HostGraph
-from unsay.model_factory import ModelLike
-from unsay.settings import Context, Settings
+from unsay.hosts.entry import HostGraph
+from unsay.models.factory import ModelLike
+from unsay.settings.settings import Context, Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
 

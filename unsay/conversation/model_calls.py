@@ -7,31 +7,35 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from unsay.context.manifest import CallContext, ids_checksum, manifest_in, read_manifest
-from unsay.context.reminders import due
-from unsay.context.view import Hints
+from unsay.context.manifest import (
+    CallContext,
+    Key,
+    ids_checksum,
+    key_of,
+    manifest_in,
+    read_manifest,
+)
+from unsay.context.view import Hints, due
 from unsay.conversation.branching import LIVE
-from unsay.conversation.results import counted
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.timeline import asked_turn, timeline_of
 from unsay.effects import Steps, off_loop
 from unsay.errors import MissingModelError, UnknownContextError, UnknownRunError
-from unsay.generation.context_builder import attempt_context, request_of
+from unsay.generation.context_builder import attempt_context, request_of, shown_payload
 from unsay.generation.draft import messages_of
-from unsay.generation.failed_calls import shown_payload
 from unsay.generation.judge import judge_exchange
 from unsay.history.branch import holder_of, list_stored_branches
 from unsay.history.runs import FailedRequest, list_requests
-from unsay.history.token_usage import Key, key_of
+from unsay.memory.offload import Earlier
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
-from unsay.model_factory import ModelLike, is_chat_model, is_graph, resolve_model
-from unsay.operations.commands import score_text
-from unsay.operations.offload import Earlier
+from unsay.models.factory import ModelLike, is_chat_model, is_graph, resolve_model
+from unsay.orders.parse import score_text
+from unsay.protocols import Exchange
+from unsay.results.results import counted
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.types import Printed, StoredBranch
-from unsay.verdicts import Exchange
 
 PENDING = "pending"  # place of a draft that a person has not decided about yet
 

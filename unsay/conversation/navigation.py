@@ -3,46 +3,42 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from unsay.conversation.results import Checkpoint, Preview, RollbackResult, Rows
+from unsay.context.manifest import tokens_of
 from unsay.conversation.thread import Confirm, ThreadHandle
+from unsay.decisions import refuse_undecided
 from unsay.effects import Steps
 from unsay.errors import InputError
 from unsay.history.branch import Label, replace_tail
 from unsay.history.checkpoints import add_checkpoint, find_checkpoint, metadata_of
-from unsay.history.token_usage import tokens_of
-from unsay.interrupts import refuse_undecided
 from unsay.messages.annotations import first_questions, is_question, spoken
 from unsay.messages.content import calls_of, text_of
-from unsay.operations.automatic import turn_step
-from unsay.operations.checkpoints_due import checkpoint_by_order
-from unsay.operations.commands import answered_turns
-from unsay.operations.compensate import compensations_of
-from unsay.operations.dispatch import messages_needed
-from unsay.operations.pending import find_pending
-from unsay.operations.record_events import add_note, log_checkpoints
-from unsay.operations.remove import remove_turn
-from unsay.operations.reversal import (
-    below_waiting,
-    change_made,
-    checkpoint_step,
-    load_archived_steps,
-)
-from unsay.operations.rollback import (
+from unsay.moves.compensate import compensations_of
+from unsay.moves.rollback import remove_turn
+from unsay.orders.parse import answered_turns
+from unsay.results.results import Checkpoint, Preview, RollbackResult, Rows
+from unsay.runtime import Scope
+from unsay.state import Command, State, Update, merge_messages, offloaded_of
+from unsay.transcript.automatic import turn_step
+from unsay.transcript.live import (
     end_change,
     go_back,
     last_undone,
     live_branch,
     place_name,
     redo_last,
+    rollback_targets,
     step_places,
+    target_of,
     undo_last,
     with_step,
 )
-from unsay.operations.run_lifecycle import TAKEN_BACK, give_up_run
-from unsay.operations.targets import rollback_targets, target_of
-from unsay.runtime import Scope
-from unsay.state import Command, State, Update, merge_messages, offloaded_of
+from unsay.transcript.pending import find_pending
+from unsay.transcript.record import add_note, log_checkpoints
+from unsay.transcript.undo import below_waiting, change_made, checkpoint_step, load_archived_steps
+from unsay.turn.checkpoints import checkpoint_by_order
+from unsay.turn.runs import TAKEN_BACK, give_up_run
 from unsay.types import CheckpointReason
+from unsay.verbs.dispatch import messages_needed
 
 
 def checkpoint(thread: ThreadHandle, name: str | None = None) -> Steps[Checkpoint]:

@@ -1,6 +1,6 @@
 """Slash commands that a user sends through `say`: carried out and answered outside of the transcript.
 
-A command that is typed into another front end reaches the graph as a message; `operations/dispatch.py`
+A command that is typed into another front end reaches the graph as a message; `verbs/dispatch.py`
 carries it out there.
 """
 
@@ -13,8 +13,8 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from unsay.conversation.branching import restore
 from unsay.conversation.navigation import checkpoint, redo, remove, rollback, start_task, undo
-from unsay.conversation.results import Reply, RollbackResult
 from unsay.conversation.thread import ThreadHandle
+from unsay.decisions import refuse_undecided
 from unsay.effects import Steps
 from unsay.errors import (
     ConfirmationNeededError,
@@ -24,21 +24,20 @@ from unsay.errors import (
 )
 from unsay.history.branch import find_place, put_places
 from unsay.history.threads import find_session, refuse_ended
-from unsay.interrupts import refuse_undecided
+from unsay.memory.offload import load_segments
 from unsay.messages.content import preview, text_of
-from unsay.operations.command_table import check_argument, in_terms_of
-from unsay.operations.commands import changes_nothing, command_of
-from unsay.operations.compensate import report_text
-from unsay.operations.dispatch import messages_needed, obey
-from unsay.operations.offload import load_segments
-from unsay.operations.pending import commands_answered, unanswered_ids, with_waiting
-from unsay.operations.remove import turn_number
-from unsay.operations.reversal import step_notice
-from unsay.operations.rollback import live_branch
-from unsay.operations.targets import turns_typed
+from unsay.moves.compensate import report_text
+from unsay.moves.rollback import turn_number
+from unsay.orders.orders import check_argument, in_terms_of
+from unsay.orders.parse import changes_nothing, command_of
 from unsay.prompts.catalogue import Texts
+from unsay.results.results import Reply, RollbackResult
 from unsay.runtime import Scope
 from unsay.state import Command, SentCommand, State, StateDraft, Update, with_update
+from unsay.transcript.live import live_branch, turns_typed
+from unsay.transcript.pending import commands_answered, unanswered_ids, with_waiting
+from unsay.transcript.undo import step_notice
+from unsay.verbs.dispatch import messages_needed, obey
 
 
 def answer_command(

@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import aclosing, closing
 from typing import Any, TypeVar
 
-from unsay.conversation.results import Event, Reply, event_of, reply_event
 from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import close_turn
 from unsay.effects import Steps, adrive, drive
-from unsay.graph.compiled import Trusted
+from unsay.hosts.entry import Trusted
+from unsay.results.results import Event, Reply, event_of, reply_event
 from unsay.storage.base import translated
 from unsay.storage.writer_lock import reading
 

@@ -11,30 +11,29 @@ from langgraph.constants import START
 from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot, StateUpdate
 
+from unsay.decisions import refuse_undecided
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, InvalidNameError, UnknownThreadError
-from unsay.graph.compiled import HostGraph, Trusted
-from unsay.graph.host_input import read_input
 from unsay.history.compensations import Compensation, Report
 from unsay.history.runs import run_named_after
 from unsay.history.threads import find_session, load_pending_input, refuse_ended, revise
-from unsay.interrupts import refuse_undecided
-from unsay.operations.commands import command_of
-from unsay.operations.compact import title_of
-from unsay.operations.compensate import run_compensations, schedule_compensations
-from unsay.operations.host_changes import prepare_change
-from unsay.operations.offload import load_all, load_segments
-from unsay.operations.pending import find_pending, open_turn
-from unsay.operations.provenance import trusted
-from unsay.operations.record_events import write_ahead
-from unsay.operations.rollback import count_turns
-from unsay.operations.run_lifecycle import DIED, give_up_run
+from unsay.hosts.entry import HostGraph, Trusted
+from unsay.hosts.input import read_input
+from unsay.llm.summarize import title_of
+from unsay.memory.offload import load_all, load_segments
+from unsay.moves.compensate import run_compensations, schedule_compensations
+from unsay.moves.reconcile import prepare_change, trusted
+from unsay.orders.parse import command_of
 from unsay.runtime import Scope, Services
-from unsay.settings import Context, Settings
+from unsay.settings.settings import Context, Settings
 from unsay.state import SentCommand, State, Update, offloaded_of
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import check_labels
 from unsay.storage.writer_lock import Hold, take_thread
+from unsay.transcript.live import count_turns
+from unsay.transcript.pending import find_pending, open_turn
+from unsay.transcript.record import write_ahead
+from unsay.turn.runs import DIED, give_up_run
 
 NAME_CHARS = 200
 

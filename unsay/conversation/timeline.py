@@ -13,26 +13,14 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from unsay.context.exclusions import forgotten_ids, forgotten_topics
 from unsay.context.manifest import ids_checksum, manifest_in
-from unsay.context.topics import by_topic
-from unsay.conversation.results import Checkpoint, judged_fields
-from unsay.conversation.svg import mimebundle
+from unsay.context.topics import by_topic, forgotten_ids, forgotten_topics
 from unsay.conversation.thread import ThreadHandle
-from unsay.conversation.timeline_data import (
-    PendingCall,
-    PendingQuestion,
-    RejectedDraft,
-    TimelineData,
-    TimelineTopic,
-    TimelineTurn,
-    UndoneCall,
-)
-from unsay.conversation.tree import tree_text
 from unsay.effects import Steps
+from unsay.history.branch import branches_beside
 from unsay.history.compensations import Entry, list_entries
-from unsay.history.parts import branches_beside
 from unsay.history.threads import load_pending_input
+from unsay.memory.visibility import no_turn
 from unsay.messages.annotations import (
     annotation_of,
     answer_of_turn,
@@ -41,11 +29,22 @@ from unsay.messages.annotations import (
     is_question,
 )
 from unsay.messages.content import text_of
-from unsay.operations.commands import command_of
-from unsay.operations.rollback import readable_branches
-from unsay.operations.unsaved_attempts import find_stored
-from unsay.operations.visibility import no_turn
+from unsay.orders.parse import command_of
+from unsay.results.results import Checkpoint, judged_fields
+from unsay.results.svg import mimebundle
+from unsay.results.timeline import (
+    PendingCall,
+    PendingQuestion,
+    RejectedDraft,
+    TimelineData,
+    TimelineTopic,
+    TimelineTurn,
+    UndoneCall,
+    tree_text,
+)
 from unsay.state import State
+from unsay.transcript.live import readable_branches
+from unsay.turn.delivery import find_stored
 from unsay.types import SCHEMA_VERSION, StoredBranch
 
 

@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.constants import START
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from unsay.conversation.results import Reply, reply_of, reply_to
 from unsay.conversation.slash_commands import (
     answer_command,
     clear_command,
@@ -17,10 +16,9 @@ from unsay.conversation.slash_commands import (
     used_for_another,
 )
 from unsay.conversation.thread import ThreadHandle, checked_id
+from unsay.decisions import refuse_undecided
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, NothingToResumeError
-from unsay.graph.compiled import Trusted
-from unsay.graph.time_travel import drop_failed_decision
 from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
 from unsay.history.runs import find_run, run_named_after
 from unsay.history.threads import (
@@ -31,7 +29,8 @@ from unsay.history.threads import (
     revise,
 )
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer, with_answer
-from unsay.interrupts import refuse_undecided
+from unsay.hosts.entry import Trusted
+from unsay.hosts.time_travel import drop_failed_decision
 from unsay.judging.verdict import unscored
 from unsay.messages.annotations import (
     DOCUMENT,
@@ -42,13 +41,14 @@ from unsay.messages.annotations import (
     spoken,
 )
 from unsay.messages.content import preview, question_content, text_of
-from unsay.operations.commands import command_of, parse_command
-from unsay.operations.pending import check_blocks, check_message, commands_answered, find_pending
-from unsay.operations.restore import BRANCH_PREFIX
-from unsay.operations.run_lifecycle import resume_run
+from unsay.moves.restore import BRANCH_PREFIX
+from unsay.orders.parse import command_of, parse_command
+from unsay.results.results import Reply, reply_of, reply_to
 from unsay.state import Update, offloaded_of
 from unsay.storage.items import freeze_messages, get_item
-from unsay.storage.segments import read_back
+from unsay.storage.pages import read_back
+from unsay.transcript.pending import check_blocks, check_message, commands_answered, find_pending
+from unsay.turn.runs import resume_run
 from unsay.types import Checkpoint
 
 

@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 
 from unsay.budget.accounts import Layer, Unit
 from unsay.budget.limits import Pressure
+from unsay.protocols import Judge, Outcome
 from unsay.types import Checkpoint, RunPhase
-from unsay.verdicts import Judge, Outcome
 
 
 class PhaseEvent(TypedDict):

@@ -19,8 +19,15 @@ from langchain_core.messages import (
 from unsay.errors import EventConflictError, EventLogGapError, TranscriptError
 from unsay.events.event_types import ENVELOPES, body_of, join_message, put
 from unsay.messages.annotations import KEY, turn_numbers
-from unsay.messages.content import Part, Text, Thinking, ToolCall, message_of
-from unsay.messages.truncation import REASON, shortened_result
+from unsay.messages.content import (
+    REASON,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    message_of,
+    shortened_result,
+)
 from unsay.types import Checkpoint, Event, EventType
 
 

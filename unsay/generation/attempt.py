@@ -12,9 +12,8 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from unsay.context.manifest import Manifest, with_manifest
 from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
-from unsay.generation.context_builder import AttemptContext, CallCarryover
+from unsay.generation.context_builder import AttemptContext, CallCarryover, keep_failed_request
 from unsay.generation.draft import ask, fresh, messages_of, with_state_of
-from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import findings_of, nothing_relevant, with_findings
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of, hand_over
@@ -23,13 +22,13 @@ from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.llm.gateway import explain, messages_in
 from unsay.messages.annotations import annotate, annotation_of, exchange_start, is_answer
 from unsay.messages.content import text_of
-from unsay.operations.compensate import note_own_calls
-from unsay.operations.unsaved_attempts import at_steps, keep_attempt
+from unsay.moves.compensate import note_own_calls
+from unsay.protocols import Verdict
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.tokens.pricing import merged
 from unsay.tracing import send_score
-from unsay.verdicts import Verdict
+from unsay.turn.delivery import at_steps, keep_attempt
 
 REWRITTEN = "rewritten"
 """Name of the annotation of a draft: the new contents of messages, by id; the transcript lacks it."""

@@ -15,20 +15,12 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from unsay.agent_state import (
-    STRUCTURED,
-    state_after,
-    state_before,
-    structured_value,
-    with_agent_state,
-    without_state,
-)
 from unsay.context.compaction import Compaction, summary_message, with_partners
 from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.sliding import SlidingWindow
 from unsay.context.strategy import ask_with_strategy, plan_if_due
 from unsay.context.topics import TopicScoped
+from unsay.context.windows import SlidingWindow
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError, SummarizationError
 from unsay.generation.context_builder import (
@@ -45,14 +37,22 @@ from unsay.llm.call import (
     with_room,
 )
 from unsay.llm.gateway import answered_by, replies_in
+from unsay.memory.recall import ASKED_TOKENS, if_possible, search_transcript
 from unsay.messages.annotations import KEY
 from unsay.messages.conformance import plain
-from unsay.operations.recall import ASKED_TOKENS, if_possible, search_transcript
-from unsay.operations.unsaved_attempts import at_steps
-from unsay.retrieval.excerpts import quoting
+from unsay.models.agents import (
+    STRUCTURED,
+    state_after,
+    state_before,
+    structured_value,
+    with_agent_state,
+    without_state,
+)
+from unsay.retrieval.selection import quoting
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter
+from unsay.turn.delivery import at_steps
 
 LOG = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from unsay.context.overflow import is_context_overflow
+from unsay.context.manifest import tokens_in
+from unsay.context.strategy import is_context_overflow
 from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, ModelReplyError
-from unsay.history.token_usage import tokens_in
 from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
-from unsay.judging.judge_forms import JudgeForm
 from unsay.judging.signals import changed_facts
 from unsay.judging.verdict import (
+    JudgeForm,
     blamable,
     judge_request,
     majority,
@@ -26,17 +26,16 @@ from unsay.judging.verdict import (
     verdict_of,
     verdict_of_checks,
 )
-from unsay.llm.call import REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
-from unsay.llm.options import REFUSALS
+from unsay.llm.call import REFUSALS, REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
-from unsay.model_factory import name_of
-from unsay.operations.commands import answered_turns, as_sent
+from unsay.models.factory import name_of
+from unsay.orders.parse import answered_turns, as_sent
 from unsay.prompts.catalogue import Texts
+from unsay.protocols import Exchange, ToolUse, Verdict
 from unsay.runtime import Scope
 from unsay.tokens.pricing import Tally
 from unsay.types import Language
-from unsay.verdicts import Exchange, ToolUse, Verdict
 
 _NO_STRUCTURE = "the server of the judge {!r} refuses structured output"
 _NO_TEMPERATURE = "the server of the judge {!r} refuses a temperature of 0"

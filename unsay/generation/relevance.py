@@ -24,13 +24,13 @@ from unsay.messages.annotations import (
     with_verdict,
 )
 from unsay.messages.content import text_of
-from unsay.operations.pending import unjudged_documents
-from unsay.operations.record_events import add_note
+from unsay.protocols import Verdict
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import is_retrieval
+from unsay.transcript.pending import unjudged_documents
+from unsay.transcript.record import add_note
 from unsay.types import Turn
-from unsay.verdicts import Verdict
 
 REWRITTEN = "rewritten"
 """Annotation of a search that unsay made; its value is the number of the search, from 1."""

@@ -8,16 +8,15 @@ from langchain_core.messages import AnyMessage
 from unsay.effects import Steps
 from unsay.errors import ModelReplyError
 from unsay.generation.judge import ask_plainly, texts_for
-from unsay.judging.score_parser import read_reply
+from unsay.judging.scores import read_reply
 from unsay.judging.verdict import request_of, topics_shown
+from unsay.memory.topics import KnownTopics, correct_topic, known_topics
 from unsay.messages.content import text_of
-from unsay.operations.rollback import live_branch
-from unsay.operations.topic_change import KnownTopics, correct_topic, known_topics
 from unsay.prompts.catalogue import Texts
+from unsay.protocols import ShiftKind, TopicShift, Verdict
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.topic_shift import ShiftKind, TopicShift
-from unsay.verdicts import Verdict
+from unsay.transcript.live import live_branch
 
 # What each intent means for the topic. Source: Def-DTS; the return is our own.
 SHIFTS: dict[str, ShiftKind] = {

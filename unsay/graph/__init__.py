@@ -1,6 +1,6 @@
 """The five nodes as a LangGraph graph, for code and for servers."""
 
 from unsay.graph.builder import build_graph
-from unsay.graph.compiled import as_node
+from unsay.hosts.entry import as_node
 
 __all__ = ["as_node", "build_graph"]

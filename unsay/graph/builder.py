@@ -17,31 +17,30 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
-from unsay.agent_state import report_unkept
 from unsay.arguments import configured, shown
-from unsay.context.reminders import Reminder, ordered
 from unsay.context.strategy import Composed, Strategy, check_strategy
+from unsay.context.view import Reminder, ordered
 from unsay.effects import Steps, adrive, drive, utc_now
 from unsay.errors import ConfigurationError
 from unsay.generation.context_builder import named_strategy
-from unsay.generation.memory_tools import with_memory_tools
-from unsay.generation.tool_loop import build_tool_loop
-from unsay.graph.compiled import HostGraph
-from unsay.graph.parent_graph import watch_of
-from unsay.graph.single_writer import inside
-from unsay.judging.metrics import with_messages
+from unsay.generation.tool_loop import build_tool_loop, with_memory_tools
+from unsay.hosts.entry import HostGraph
+from unsay.hosts.parent_graph import watch_of
+from unsay.hosts.single_writer import inside
+from unsay.judging.calibration import with_messages
 from unsay.judging.topic_detector import LexicalDetector, check_detector
-from unsay.model_factory import JudgeLike, ModelLike, check_model, is_chat_model, refuse_class
+from unsay.models.agents import report_unkept
+from unsay.models.factory import JudgeLike, ModelLike, check_model, is_chat_model, refuse_class
 from unsay.nodes.create_checkpoint import create_checkpoint
 from unsay.nodes.detect_topic_change import detect_topic_change
 from unsay.nodes.evaluate_quality import evaluate_quality
 from unsay.nodes.process_message import process_message
 from unsay.nodes.rollback import rollback
-from unsay.operations.run_lifecycle import Node, canceled, track_run
 from unsay.prompts.catalogue import Texts, by_language
+from unsay.protocols import TopicDetector
 from unsay.retrieval.vectors import checked_embeddings
 from unsay.runtime import Scope, Services
-from unsay.settings import Context, Settings, load_settings
+from unsay.settings.settings import Context, Settings, load_settings
 from unsay.state import (
     Input,
     Output,
@@ -52,7 +51,7 @@ from unsay.state import (
     Update,
     Working,
 )
-from unsay.topic_shift import TopicDetector
+from unsay.turn.runs import Node, canceled, track_run
 from unsay.types import AllowedCommands
 
 NEXT_NODES: dict[Hashable, str] = {

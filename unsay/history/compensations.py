@@ -9,18 +9,23 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from langchain_core.messages import AIMessage
 from langgraph.store.base import BaseStore, SearchItem
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError
+from unsay.protocols import Verdict
 from unsay.storage.items import (
     freeze,
+    freeze_messages,
+    get_item,
     get_items,
     put_in_namespaces,
     reading,
     thaw,
+    thaw_messages,
     thread_namespace,
 )
 from unsay.storage.pagination import read_items
@@ -188,3 +193,75 @@ def unpack(value: Mapping[str, Any]) -> Entry:
         body = thaw(value["call"])
         facts = {"error": body.pop("error"), "turn_id": body.pop("turn_id")}
         return Entry(compensation=Compensation(**body), status=value["status"], **facts)
+
+
+# Values of a draft that are messages.
+_MESSAGES = ("messages", "quoted")
+_steps_namespace = partial(thread_namespace, "tool_steps")
+
+
+class AttemptName(NamedTuple):
+    """An attempt of a thread: its item at `key` replaces that of an earlier turn.
+
+    No other attempt has its `name`.
+    """
+
+    key: str
+    name: str
+
+    def of_call(self, step: AIMessage, place: int) -> "AttemptName":
+        """Return the name for the results of one call; `place` is its index in the message `step`."""
+        return AttemptName(key=f"{self.key}-call-{place}", name=f"{self.name} {step.id}")
+
+
+def put_draft(
+    store: BaseStore,
+    thread_id: str,
+    attempt: AttemptName,
+    draft: Mapping[str, Any],
+    *,
+    verdict: Verdict | None = None,
+    made: Sequence[Entry] = (),
+) -> Call[object]:
+    """Return a call that stores an attempt's draft so far.
+
+    `draft` is the state of the tool loop. `verdict` is the one that rejected the draft; `None` if
+    the draft is not finished. `made` are entries of its calls, which are stored in the same
+    transaction: a crash leaves no entry of a call whose result is lost.
+    """
+    quoted = draft.get("quoted")
+    value = {
+        "attempt": attempt.name,
+        "messages": freeze_messages(draft["messages"]),
+        "quoted": freeze_messages([] if quoted is None else [quoted]),
+        "values": freeze({key: draft[key] for key in draft if key not in _MESSAGES}),
+    }
+    if verdict is not None:
+        value["verdict"] = freeze(asdict(verdict))
+    items = {_steps_namespace(thread_id): {attempt.key: value}}
+    return put_in_namespaces(store, {**entry_items(thread_id, made), **items})
+
+
+def find_draft(
+    store: BaseStore, thread_id: str, attempt: AttemptName
+) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
+    """Return an attempt's stored draft and the verdict that rejected it; `None` if none is stored.
+
+    The verdict is `None` if the draft was not finished; the draft may then end with the results of
+    some calls of its last message. Raises `DatabaseCorruptError` if an item is damaged.
+    """
+    item = yield from get_item(store, _steps_namespace(thread_id), attempt.key)
+    if item is None or item.value["attempt"] != attempt.name:
+        return None
+    draft = {**thaw(item.value["values"]), "messages": thaw_messages(item.value["messages"])}
+    if quoted := thaw_messages(item.value["quoted"]):
+        draft["quoted"] = quoted[0]
+    step = draft["messages"][-1]
+    if isinstance(step, AIMessage) and len(step.tool_calls) > 1:
+        for place in range(len(step.tool_calls)):
+            found = yield from find_draft(store, thread_id, attempt.of_call(step, place))
+            draft["messages"] += found[0]["messages"] if found else []
+    if "verdict" not in item.value:
+        return draft, None
+    verdict = thaw(item.value["verdict"])
+    return draft, Verdict(**{**verdict, "blamed": tuple(verdict["blamed"])})

@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.errors import StorageError, UnsayError
 from unsay.messages.content import text_of
-from unsay.verdicts import Verdict
+from unsay.protocols import Verdict
 
 T = TypeVar("T", "UnsavedAnswer", "UnsavedAttempt")
 

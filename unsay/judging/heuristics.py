@@ -20,8 +20,8 @@ from unsay.judging.vocabulary import (
     stops_short,
     width,
 )
+from unsay.protocols import Exchange, LocalCheck, PreVerdict
 from unsay.types import Language
-from unsay.verdicts import Exchange, LocalCheck, PreVerdict
 
 # Score of an answer that an expert doubts, and the reasons.
 DOUBTED = 0.3

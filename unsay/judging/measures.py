@@ -31,7 +31,7 @@ from unsay.judging.vocabulary import (
     width,
     without_copies,
 )
-from unsay.verdicts import Exchange, LocalCheck
+from unsay.protocols import Exchange, LocalCheck
 
 HINT_FROM = 0.5  # doubt from which the judge gets a hint
 

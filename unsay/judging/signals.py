@@ -27,7 +27,7 @@ from unsay.judging.vocabulary import (
     vocabulary,
     width,
 )
-from unsay.verdicts import Exchange, LocalCheck
+from unsay.protocols import Exchange, LocalCheck
 
 CHANGED = "The answer gives another number, name or date than an earlier answer."
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from unsay.judging.vocabulary import known_terms, normal, units
-from unsay.topic_shift import TopicMemory
+from unsay.protocols import TopicMemory
 
 _ENOUGH_TO_EXPLAIN = 2  # content words from which a text explains its own references
 

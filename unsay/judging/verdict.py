@@ -1,19 +1,21 @@
 """Verdicts: the request to a judge, and the verdict in its reply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 
 from unsay.context.summaries import SHORTEST, lines_of
-from unsay.judging.score_parser import UNIT, Scale, read_reply
+from unsay.judging.scores import UNIT, Scale, read_reply
 from unsay.judging.vocabulary import vocabulary
 from unsay.messages.content import text_of, without_middle
+from unsay.models.factory import at_temperature_0, change_inner, is_chat_model
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence, fenced_in, quoted, quoted_call
-from unsay.verdicts import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
+from unsay.protocols import Exchange, Judge, Outcome, PreVerdict, ToolUse, Verdict
 
 # Characters that a judge gets: the beginning of one earlier message; the two ends of the question
 # and of the answer; all summarized messages together, of which long ones lose their middle.
@@ -382,3 +384,49 @@ def majority(verdicts: Sequence[Verdict]) -> Verdict:
         intent=intent[0],
         returns_to=intent[1],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeForm:
+    """One way to ask the judge; `judge_forms` lists them, the best first."""
+
+    model: Runnable[Any, Any]
+    structured: bool = False  # whether the reply is asked for by its JSON schema
+    steady: bool = False  # whether the temperature is set to 0 for the call
+
+    @property
+    def name(self) -> str:
+        """Suffix of the key under which a budget reserves a call of the judge in this form.
+
+        It has `-plain` without structured output, and `-steady` at temperature 0; else it is empty.
+        """
+        words = [("plain", not self.structured), ("steady", self.steady)]
+        return "".join(f"-{word}" for word, applies in words if applies)
+
+
+def judge_forms(
+    judge: Runnable[Any, Any], *, is_given: bool, labels_topics: bool = False
+) -> tuple[JudgeForm, ...]:
+    """Return the ways to ask a judge, best first; the last one is the judge as it is.
+
+    `is_given` says that a host passed this model object, whose temperature it may have chosen.
+    With `labels_topics` the structured reply has the question's intent as well.
+    """
+    steady = at_temperature_0(judge, is_given=is_given)
+    both = [(steady, True), (judge, False)] if steady is not None else [(judge, False)]
+    plain = [JudgeForm(model=model, steady=is_steady) for model, is_steady in both]
+    schema = reply_schema(labels_topics=labels_topics)
+    return (*(each for form in plain for each in _structured(form, schema)), *plain)
+
+
+def _structured(form: JudgeForm, schema: dict[str, Any]) -> list[JudgeForm]:
+    """Return a list with the form with structured output; empty if the model cannot give it."""
+    if not is_chat_model(form.model):
+        return []
+    try:
+        model = change_inner(
+            form.model, lambda chat: chat.with_structured_output(schema, include_raw=True)
+        )
+    except NotImplementedError:
+        return []
+    return [replace(form, model=model, structured=True)]

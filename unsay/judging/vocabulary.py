@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unsay.verdicts import Exchange
+from unsay.protocols import Exchange
 
 # Characters of a text that are read, half from either end: a pasted file would take seconds.
 TEXT_LIMIT = 4_000

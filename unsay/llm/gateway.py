@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from unsay.budget.circuit_breaker import Circuit, CircuitPolicy, WaitQueue
-from unsay.context.overflow import is_context_overflow
+from unsay.context.strategy import is_context_overflow
 from unsay.effects import Call, Steps
 from unsay.errors import (
     CircuitOpenError,
@@ -30,7 +30,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.messages.content import has_no_end
-from unsay.settings import Settings
+from unsay.settings.settings import Settings
 from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
 

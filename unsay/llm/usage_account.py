@@ -25,7 +25,7 @@ from unsay.budget.limits import Check, Limits, demand, extend, reserve
 from unsay.effects import Call, Steps
 from unsay.llm.gateway import CALL_WAIT_SECONDS, FairSemaphore
 from unsay.runtime import Scope
-from unsay.settings import Settings
+from unsay.settings.settings import Settings
 from unsay.storage.items import get_item, put_item, thread_namespace
 from unsay.tokens.pricing import Amount, Tally, merged
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from unsay.verdicts import Verdict
+from unsay.protocols import Verdict
 
 KEY = "unsay"  # key of the annotations in `response_metadata`, which no provider gets
 DOCUMENT = "document"  # name of a user message that holds retrieved material

@@ -2,10 +2,10 @@
 
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint, metadata_of
-from unsay.operations.compensate import run_compensations
-from unsay.operations.record_events import add_note
+from unsay.moves.compensate import run_compensations
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
+from unsay.transcript.record import add_note
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:

@@ -4,18 +4,13 @@ from unsay.effects import Steps, user_call
 from unsay.generation.topic_intent import ask_intent
 from unsay.history.branch import LiveBranch, replace_tail
 from unsay.judging.topic_detector import check_shift
+from unsay.memory.topics import KnownTopics, known_topics, nearest_topic, start_segment
 from unsay.messages.content import text_of
-from unsay.operations.restore import COMPARED
-from unsay.operations.rollback import live_branch
-from unsay.operations.topic_change import (
-    KnownTopics,
-    known_topics,
-    nearest_topic,
-    start_segment,
-)
+from unsay.moves.restore import COMPARED
+from unsay.protocols import TopicShift
 from unsay.runtime import Scope
 from unsay.state import State, Update
-from unsay.topic_shift import TopicShift
+from unsay.transcript.live import live_branch
 
 
 def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:

@@ -6,8 +6,7 @@ from typing import cast
 
 from langchain_core.messages import AnyMessage
 
-from unsay.context.exclusions import forgotten_ids
-from unsay.context.topics import live_segments
+from unsay.context.topics import forgotten_ids, live_segments
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.events import event_types
@@ -15,11 +14,15 @@ from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
+from unsay.memory.offload import drop_offloaded, offload
 from unsay.messages.annotations import annotation_of, spoken, with_verdict
-from unsay.operations.commands import changes_nothing, command_of
-from unsay.operations.dispatch import load_needed, read_orders
-from unsay.operations.offload import drop_offloaded, offload
-from unsay.operations.pending import (
+from unsay.moves.reconcile import load_resent
+from unsay.orders.parse import changes_nothing, command_of
+from unsay.protocols import Verdict
+from unsay.runtime import Scope
+from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
+from unsay.transcript.live import live_branch, target_of_context
+from unsay.transcript.pending import (
     MAX_ENTRIES,
     Injected,
     PendingInput,
@@ -29,15 +32,10 @@ from unsay.operations.pending import (
     unjudged,
     with_hand_offs,
 )
-from unsay.operations.provenance import load_resent
-from unsay.operations.record_events import add_note
-from unsay.operations.reversal import archive_steps
-from unsay.operations.rollback import live_branch
-from unsay.operations.stopped import branch_of_deleted, stopped_questions
-from unsay.operations.targets import target_of_context
-from unsay.runtime import Scope
-from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, offloaded_of
-from unsay.verdicts import Verdict
+from unsay.transcript.record import add_note
+from unsay.transcript.undo import archive_steps
+from unsay.turn.runs import branch_of_deleted, stopped_questions
+from unsay.verbs.dispatch import load_needed, read_orders
 
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:

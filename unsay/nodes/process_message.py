@@ -2,36 +2,39 @@
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from unsay.context.reminders import counted, due
-from unsay.context.view import Hints
+from unsay.context.view import Hints, counted, due
 from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetDeclinedError, EmptyAnswerError, ModelReplyError
 from unsay.events.event_types import split_message
 from unsay.generation.attempt import REWRITTEN, confirm_blame, judge_draft, make_draft, rewritten_in
-from unsay.generation.context_builder import AttemptContext, attempt_context
+from unsay.generation.context_builder import AttemptContext, attempt_context, keep_failed_request
 from unsay.generation.draft import at_end
-from unsay.generation.failed_calls import keep_failed_request
 from unsay.generation.relevance import nothing_relevant
 from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
 from unsay.history.unsaved_answers import UnsavedAttempt
+from unsay.memory.lessons import applying
+from unsay.memory.offload import load_opened
+from unsay.memory.recall import recall_for_turn
 from unsay.messages.annotations import notice, with_verdict, without
 from unsay.messages.content import text_of
-from unsay.operations.automatic import reasons_of, rejected_messages
-from unsay.operations.compensate import (
+from unsay.moves.compensate import (
     not_undone,
     report_text,
     run_compensations,
     schedule_draft_compensations,
 )
-from unsay.operations.delivery import deliver, deliver_best, deliver_unsaved
-from unsay.operations.lessons import applying
-from unsay.operations.offload import load_opened
-from unsay.operations.pending import is_beside_turn, with_hand_offs, with_waiting
-from unsay.operations.provenance import preceded_by, with_messages
-from unsay.operations.recall import recall_for_turn
-from unsay.operations.record_events import add_note, log_checkpoints
-from unsay.operations.unsaved_attempts import (
+from unsay.moves.reconcile import preceded_by, with_messages
+from unsay.protocols import Verdict
+from unsay.runtime import Scope
+from unsay.state import Refusal, RollbackRequest, State, Update, with_update
+from unsay.transcript.automatic import reasons_of, rejected_messages
+from unsay.transcript.pending import is_beside_turn, with_hand_offs, with_waiting
+from unsay.transcript.record import add_note, log_checkpoints
+from unsay.turn.delivery import (
+    deliver,
+    deliver_best,
+    deliver_unsaved,
     find_attempt,
     forget_steps,
     keep_attempt,
@@ -40,10 +43,7 @@ from unsay.operations.unsaved_attempts import (
     undone_calls,
     without_undone,
 )
-from unsay.runtime import Scope
-from unsay.state import Refusal, RollbackRequest, State, Update, with_update
 from unsay.types import Rejection, Turn
-from unsay.verdicts import Verdict
 
 
 def process_message(state: State, scope: Scope) -> Steps[Update]:

@@ -6,8 +6,12 @@ from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.events.event_types import planner_note
 from unsay.history.branch import Label
-from unsay.operations import delivery
-from unsay.operations.automatic import (
+from unsay.memory.offload import load_segments
+from unsay.moves.restore import restore_ordered
+from unsay.moves.rollback import ask_again, remove_turn
+from unsay.runtime import Scope
+from unsay.state import NoticeDue, RollbackRequest, State, Update, with_update
+from unsay.transcript.automatic import (
     automatic_rollback,
     confirmed,
     ids_to_remove,
@@ -17,15 +21,7 @@ from unsay.operations.automatic import (
     turns_after,
     without_base,
 )
-from unsay.operations.dispatch import messages_needed
-from unsay.operations.offload import load_segments
-from unsay.operations.ordered_restore import restore_ordered
-from unsay.operations.pending import refused, turn_left_open
-from unsay.operations.record_events import add_note
-from unsay.operations.remove import remove_turn
-from unsay.operations.retry import ask_again
-from unsay.operations.reversal import below_waiting, change_made, step_notice
-from unsay.operations.rollback import (
+from unsay.transcript.live import (
     count_changes,
     end_change,
     go_back,
@@ -34,13 +30,16 @@ from unsay.operations.rollback import (
     note_turn_places,
     place_name,
     redo_last,
+    target_of,
     undo_last,
     with_step,
 )
-from unsay.operations.targets import target_of
-from unsay.runtime import Scope
-from unsay.state import NoticeDue, RollbackRequest, State, Update, with_update
+from unsay.transcript.pending import refused, turn_left_open
+from unsay.transcript.record import add_note
+from unsay.transcript.undo import below_waiting, change_made, step_notice
+from unsay.turn import delivery
 from unsay.types import Turn
+from unsay.verbs.dispatch import messages_needed
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:

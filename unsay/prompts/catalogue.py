@@ -15,8 +15,8 @@ from pkgutil import get_data
 from string import Formatter
 from typing import Any, Self
 
+from unsay.arguments import hint
 from unsay.errors import ConfigurationError
-from unsay.presets import hint
 from unsay.types import Language
 
 _FILES = ("prompts", "notices", "chat", "errors")

@@ -1,5 +1,6 @@
 """Recall: choosing the earlier messages that fit a question."""
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,13 +11,17 @@ from math import fsum, log
 from operator import mul
 from typing import Literal
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from unsay.context.compaction import turn_around
+from unsay.context.compaction import truncate, turn_around, words_of
 from unsay.context.plan import TokenCounter
 from unsay.errors import InputError
+from unsay.messages.annotations import annotate, annotation_of, is_document
 from unsay.messages.boundaries import steps
-from unsay.retrieval.index import RecallIndex, key_of
+from unsay.messages.content import calls_of, text_of
+from unsay.prompts.catalogue import Texts
+from unsay.prompts.fence import Fence
+from unsay.retrieval.ranking import RecallIndex, key_of
 from unsay.retrieval.terms import Query, query_of, terms
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
@@ -509,3 +514,56 @@ def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[l
                 known.update(dict.fromkeys(found, found))
         seen.update(known[place])
         yield [member for member in known[place] if member not in scored.apart]
+
+
+# Id of the message in a context that quotes the recalled messages.
+RECALLED_ID = "unsay-recalled"
+# Annotation of a message that is cached for recall: the characters that its middle lacks.
+LACKING = "lacking"
+RESULT_CHARS = 1_000  # characters of a recalled tool result that are shown at each end
+_TAG = "recalled"
+
+
+def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
+    """Return a user message that quotes others as fenced data; it goes before the question."""
+    content = f"{texts.say('recalled_heading')}\n{quotes(messages, texts)}"
+    return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
+
+
+def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
+    """Quote messages, each after its speaker, fenced as data; long tool results lose their middle."""
+    quoted = [(speaker(message), _words(message, texts)) for message in messages]
+    fence = Fence.around(*(words for _, words in quoted), salt=texts.salt)
+    return fence.quotes(_TAG, quoted)
+
+
+def is_quoting(message: AnyMessage) -> bool:
+    """Return whether a message only quotes other messages, such as a result of the recall tool."""
+    return isinstance(message.content, str) and message.content.startswith(f'<{_TAG} key="')
+
+
+def speaker(message: AnyMessage) -> str:
+    """Return who wrote a message, such as `user`, `assistant NAME`, `tool NAME` or `document`."""
+    if isinstance(message, ToolMessage):
+        return f"tool {message.name or message.tool_call_id}"
+    if is_document(message):
+        return "document"
+    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+    return f"{role} {message.name}" if message.name else role
+
+
+def _words(message: AnyMessage, texts: Texts) -> str:
+    if isinstance(message.content, str) and (
+        isinstance(message, HumanMessage)
+        or (isinstance(message, AIMessage) and not message.tool_calls)
+    ):
+        return text_of(message)
+    short = message
+    if isinstance(message, ToolMessage):
+        lacking = annotation_of(message).get(LACKING, 0)
+        short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
+    calls = (
+        f"[{call.name} {json.dumps(call.args, ensure_ascii=False, default=repr)}]"
+        for call in calls_of(message)
+    )
+    return "\n".join(filter(None, (words_of(short, texts), *calls)))

@@ -20,7 +20,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.storage.leases import LOST, Leases
-from unsay.storage.saver_leases import leases_of
+from unsay.storage.writer_lock import leases_of
 
 THREADS = ("unsay", "threads")
 

@@ -30,10 +30,10 @@ from unsay.storage.postgres_schema import (
     to_json,
     unreadable,
 )
-from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop, off_loop_method
 from unsay.storage.state_ids import follow
 from unsay.storage.urls import check_url, masked
+from unsay.storage.writer_lock import set_leases
 
 try:
     import psycopg

@@ -37,9 +37,9 @@ from unsay.storage.base import (
 )
 from unsay.storage.items import damaged, quoted, reading, with_checksum, without_checksum
 from unsay.storage.leases import FileLeases, thread_of_item
-from unsay.storage.saver_leases import set_leases
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver, off_loop_method
 from unsay.storage.urls import is_postgres, masked
+from unsay.storage.writer_lock import set_leases
 
 
 @contextmanager

@@ -29,8 +29,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from unsay.storage.items import Memo, add_checksum, damaged, reading, strip_checksum, unstorable
 from unsay.storage.leases import Leases
-from unsay.storage.saver_leases import set_leases
 from unsay.storage.state_ids import follow
+from unsay.storage.writer_lock import set_leases
 
 COMPRESSED = "+z"
 

@@ -26,9 +26,9 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 
-from unsay.arguments import configurable, described, fits
+from unsay.arguments import configurable, described, fits, hint
 from unsay.errors import ConfigurationError
-from unsay.presets import hint
+from unsay.protocols import ShiftKind, TopicMemory, TopicShift
 from unsay.testing.scripts import (
     Delay,
     Fault,
@@ -45,7 +45,6 @@ from unsay.testing.scripts import (
     results_after_question,
     tokens_of,
 )
-from unsay.topic_shift import ShiftKind, TopicMemory, TopicShift
 
 
 @configurable

@@ -1,0 +1,153 @@
+"""`unsay demo`: a scripted conversation that needs no API key.
+
+Only the texts in `demo.toml` are scripted; scores, topics, summaries and rollbacks are computed.
+"""
+
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import click
+from pydantic import TypeAdapter
+
+from unsay.cli.output import print_json, shell_language, versioned
+from unsay.cli.screen import Screen, event_object
+from unsay.cli.terminal import columns, wrapped
+from unsay.conversation.conversation import Conversation
+from unsay.orders.parse import checkpoints_text
+from unsay.prompts.catalogue import Texts
+from unsay.results.results import Event
+from unsay.results.timeline import tree_text
+from unsay.settings.settings import Settings
+from unsay.testing import ScriptedChat
+from unsay.types import Language
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One step of the demo."""
+
+    title: str
+    question: str
+    replies: tuple[str, ...]
+    """The drafts, one for each attempt."""
+
+    inserted: tuple[str, str] | None = None
+    """A question and an answer that are added before, without a model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The whole script in one language."""
+
+    heading: str
+    acts: tuple[Act, ...]
+    insertion: str
+    checkpoints: str
+    tree: str
+    ending: str
+    """`{where}` is filled with `kept` or `gone`."""
+
+    kept: str
+    """For a database given by `--db`; has `{db}` and `{thread}`."""
+
+    gone: str
+
+
+def scenario(language: Language) -> Scenario:
+    """Return the script in one language."""
+    scripts = tomllib.loads(Path(__file__).with_name("demo.toml").read_text("utf-8"))
+    return TypeAdapter(Scenario).validate_python(scripts[language])
+
+
+def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
+    language = lang or shell_language()
+    script = scenario(language)
+    model = ScriptedChat(replies={act.question: list(act.replies) for act in script.acts})
+    # The demo is the same everywhere: the environment's settings are not read, no model judges.
+    settings = Settings.model_construct(judging="local", summaries="local", language=language)
+    with tempfile.TemporaryDirectory(prefix="unsay-demo-") as folder:
+        path = str(Path(folder) / "demo.db") if db is None else db
+        with Conversation.open(path, model=model, settings=settings) as conversation:
+            stage: _Objects | _Terminal = _Objects(script, conversation)
+            if not as_json:
+                stage = _Terminal(script, conversation, Texts(language))
+            stage.begin()
+            for number, act in enumerate(script.acts, 1):
+                stage.raise_curtain(number, act)
+                if act.inserted is not None:
+                    asked, said = act.inserted
+                    conversation.add([("user", asked), ("assistant", said)])
+                for event in conversation.stream(act.question):
+                    stage.show(event)
+            where = script.gone
+            if db is not None:
+                where = script.kept.format(db=quote(db), thread=conversation.thread_id)
+            stage.end(script.ending.format(where=where))
+
+
+class _Terminal:
+    """Shows the demo to a person, all of it on standard output."""
+
+    def __init__(self, script: Scenario, conversation: Conversation, labels: Texts) -> None:
+        self._script, self._conversation, self._labels = script, conversation, labels
+        self._screen = Screen(labels, live=True, notes_apart=False)
+
+    def begin(self) -> None:
+        click.echo(wrapped(self._script.heading, columns=columns()))
+
+    def raise_curtain(self, number: int, act: Act) -> None:
+        title = f"{number}. " + wrapped(act.title, columns=columns(), indent=3)
+        click.echo("\n" + click.style(title, bold=True) + "\n")
+        if act.inserted is not None:
+            self._screen.note(self._script.insertion)
+            for annotation, words in zip("><", act.inserted, strict=True):
+                self._screen.note(f"{annotation} {words}")
+            click.echo()
+        click.echo("> " + wrapped(act.question, columns=columns(), indent=2))
+
+    def show(self, event: Event) -> None:
+        self._screen.show(event)
+
+    def end(self, ending: str) -> None:
+        seen = self._conversation.timeline()
+        marks: Any = seen.checkpoints
+        for title, body in (
+            (self._script.checkpoints, checkpoints_text(marks, self._labels)),
+            (self._script.tree, tree_text(seen, self._labels, color=True)),
+        ):
+            click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
+        click.echo()
+        for line in ending.split("\n"):
+            # A command is to be pasted, and a line break within its path would break it.
+            click.echo(line if "unsay " in line else wrapped(line, columns=columns()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """Shows the demo to a program: one event a line."""
+
+    script: Scenario
+    conversation: Conversation
+
+    def begin(self) -> None:
+        self._print("demo", self.script.heading, {"thread_id": self.conversation.thread_id})
+
+    def raise_curtain(self, number: int, act: Act) -> None:
+        if act.inserted is not None:
+            asked, said = act.inserted
+            self._print("added", "", {"question": asked, "answer": said})
+        self._print("question", act.question, {"number": number, "title": act.title})
+
+    def show(self, event: Event) -> None:
+        print_json(event_object(event))
+
+    def end(self, ending: str) -> None:
+        self._print("timeline", ending, self.conversation.timeline().to_dict())
+
+    def _print(self, event: str, text: str, data: Mapping[str, Any]) -> None:
+        print_json(versioned(event=event, text=text, message_id=None, data=data))

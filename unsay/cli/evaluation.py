@@ -1,0 +1,361 @@
+"""The commands about judging: lessons, ratings, old scores, bisection and calibration."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unsay.cli.output import note, print_json, show, usage_error
+from unsay.cli.run import Opened, existing_thread, listed_database, on_thread
+from unsay.cli.terminal import aligned
+from unsay.conversation.conversation import Conversation
+from unsay.conversation.registry import Registry
+from unsay.errors import InputError
+from unsay.evaluation import judging
+from unsay.graph.builder import make_services
+from unsay.judging.calibration import (
+    ALARM_SHARE,
+    Calibration,
+    Costs,
+    Labelled,
+    Share,
+    labels_needed,
+)
+from unsay.judging.calibration import (
+    calibrate as calibrated,
+)
+from unsay.judging.heuristics import prejudge
+from unsay.messages.content import language_of
+from unsay.orders.parse import lessons_text, score_text
+from unsay.prompts.catalogue import Texts
+from unsay.protocols import Exchange
+from unsay.settings.settings import load_settings
+from unsay.storage.base import Database
+from unsay.storage.pagination import MOST
+from unsay.types import Language
+
+SETTINGS_FILE = Path("unsay.toml")
+
+
+@on_thread()
+def lessons(opened: Opened) -> None:
+    listed = opened.conversation.lessons.list()
+    opened.show(lambda: click.echo(lessons_text(listed, opened.labels)), lessons=list(listed))
+
+
+@on_thread()
+def lesson(opened: Opened, *, number: int, text: str) -> None:
+    made = opened.conversation.lessons.change(number, text)
+    text = made["text"]
+    opened.show(lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=made)
+
+
+@on_thread()
+def unlearn(opened: Opened, *, number: int) -> None:
+    removed = opened.conversation.lessons.remove(number)
+    opened.show(lambda: opened.labels.say("lesson_removed", number=number), lesson=removed)
+
+
+@on_thread()
+def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
+    made = opened.conversation.ratings.add(turn, label, note=reason)
+    question = opened.conversation.timeline().turns[turn - 1].question
+    opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=made)
+
+
+def ratings(
+    *, thread: str | None, everywhere: bool, source: str | None, db: str | None, as_json: bool
+) -> None:
+    if everywhere and thread is not None:
+        raise usage_error("Give --thread or --all, not both.")
+    if everywhere and source is not None:
+        raise usage_error("Give --import or --all, not both.")
+    if everywhere:
+        with listed_database(db) as database:
+            for each in _thread_ids(database):
+                _print_ratings(Conversation.open(database, thread=each))
+        return
+    with existing_thread(db, thread, as_json=as_json) as opened:
+        if source is None:
+            _print_ratings(opened.conversation)
+            return
+        count = judging.import_ratings(opened.conversation, _rows(source))
+        opened.show(lambda: opened.labels.say("imported", count=count), imported=count)
+
+
+def _thread_ids(database: Database) -> list[str]:
+    """Return the ids of all threads, the last begun first; `StorageError` if they cannot be read."""
+    registry, found, cursor = Registry.open(database), list[str](), None
+    while True:
+        page = registry.sessions(limit=MOST, cursor=cursor)
+        found += [each.thread_id for each in page.sessions]
+        if (cursor := page.cursor) is None:
+            return found
+
+
+def _print_ratings(conversation: Conversation) -> None:
+    for row in conversation.ratings.list():
+        print_json(row)
+
+
+@on_thread()
+def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: str | None) -> None:
+    conversation = _with_models(opened, model, judge_model)
+    judged = judging.judge(conversation, turn=turn)
+    texts = opened.labels
+
+    def row(each: judging.JudgedTurn) -> str:
+        verdict = each.verdict
+        return texts.say(
+            "judged_turn",
+            turn=each.turn,
+            score=score_text(verdict.score),
+            outcome=texts.table("outcomes")[verdict.outcome],
+            question=each.question,
+            reason=verdict.reason,
+        )
+
+    rows = "\n".join(map(row, judged)) or texts.say("no_turns")
+    opened.show(lambda: rows, turns=[asdict(each) for each in judged])
+
+
+@on_thread()
+def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | None) -> None:
+    conversation = _with_models(opened, model, judge_model)
+    found = judging.bisect(conversation)
+    rolls_back = yes and found.turn is not None
+    if rolls_back:
+        conversation.rollback(turns=found.to_roll_back)
+    texts = opened.labels
+    name = "bisected_nothing" if found.confirmed else "bisected_unjudged"
+    name = name if found.turn is None else "bisected"
+    opened.show(lambda: texts.say(name, **asdict(found)), **asdict(found), rolled_back=rolls_back)
+    if found.turn is not None and not found.confirmed:
+        note(texts.say("bisected_unsure"))
+    if rolls_back:
+        note(texts.say("bisected_back", count=found.to_roll_back))
+    elif found.turn is not None:
+        note(texts.say("bisected_offer", count=found.to_roll_back))
+
+
+def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
+    names = {"model": model, "judge_model": judge_model}
+    settings = load_settings({name: given for name, given in names.items() if given is not None})
+    if settings.judging == "model" and settings.judge_model is None:
+        _ = make_services(settings=settings).model  # for its error, once instead of for each turn
+    return Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
+
+
+def calibrate(
+    *,
+    file: str,
+    alarm_cost: float,
+    miss_cost: float,
+    write: bool,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Print the calibration of the labels in a file, and with `write` store its thresholds.
+
+    The threshold of a language with too few good labels is not stored.
+
+    Raises:
+        UsageError: `db` is given, but this command reads no database.
+        InputError: The file cannot be read, no language has both good and bad labels, no threshold
+            is left to store, or `SETTINGS_FILE` cannot be changed.
+        ConfigurationError: With `write`, another setting is impossible.
+    """
+    if db is not None:
+        raise usage_error("calibrate reads FILE and no database: leave --db out.")
+    costs = Costs(alarm=alarm_cost, miss=miss_cost)
+    made = calibrated([_labelled(row) for row in _rows(file)], costs)
+    if not made:
+        raise InputError(f"{file}: give ratings of both kinds, good and bad, in one language")
+    few = [each for each in made if each.held_out.alarms.items < labels_needed()]
+    thresholds = {each.language: each.threshold for each in made if each not in few}
+    if write:
+        if not thresholds:
+            raise InputError(
+                f"{file} has too few good labels to write a threshold: "
+                f"{', '.join(map(_good_labels, few))}. Label more answers, to several questions, or "
+                "leave --write out to see the figures"
+            )
+        load_settings({"quality_thresholds": thresholds})  # for its errors
+        _write_thresholds(thresholds)
+    fields = [{**_figures(each, costs), "claim": each.claim or None} for each in made]
+    show(
+        lambda: "\n\n".join(_page(each, costs) for each in made),
+        as_json=as_json,
+        languages=fields,
+        written=str(SETTINGS_FILE) if write else None,
+    )
+    if write and not as_json:
+        note(Texts(made[0].language).say("calibrated_written", file=SETTINGS_FILE))
+        for each in few:
+            texts = Texts(each.language)
+            note(texts.say("calibrated_few", labels=_good_labels(each)))
+
+
+def _good_labels(made: Calibration) -> str:
+    """Return how many good labels a calibration has and how many it needs, such as `en 12 of 59`."""
+    # If all labels are of one question, none can be decided without the others.
+    good = made.curve[0][1].alarms.items
+    counted = good if good < labels_needed() else made.held_out.alarms.items
+    return f"{made.language} {counted} of {labels_needed()}"
+
+
+def _rows(path: str) -> list[dict[str, Any]]:
+    """Read the objects of a JSON Lines file; empty lines are skipped.
+
+    Raises `InputError` if the file cannot be read, or a line is not an object with the label `good`
+    or `bad` and fields of the right form; the error names the line.
+    """
+    rows = []
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read: {reason}") from error
+    # Not `splitlines`: JSON does not escape U+2028, which that takes for the end of a line.
+    for number, row in enumerate(text.split("\n"), 1):
+        if not row.strip():
+            continue
+        try:
+            parsed = json.loads(row)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number}: this is not JSON: {error}") from error
+        if problem := _problem_of(parsed):
+            raise InputError(f"{path}, line {number}: {problem}")
+        rows.append(parsed)
+    return rows
+
+
+def _problem_of(row: Any) -> str:
+    """Return what a row must have instead, for an error; empty if the row can be used."""
+    if not isinstance(row, dict) or row.get("label") not in ("good", "bad"):
+        return "give an object with the label good or bad"
+    for name in ("question", "answer"):
+        if not isinstance(row.get(name, ""), str):
+            return f"{name} must be a text, got {row[name]!r}"
+    score, earlier = row.get("score"), row.get("earlier") or []
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if score is not None and not (is_number and 0 <= score <= 1):
+        return f"score must be a number from 0 to 1 or null, got {score!r}"
+    if not isinstance(earlier, list) or any(
+        not isinstance(pair, list) or list(map(type, pair)) != [str, str] for pair in earlier
+    ):
+        return "earlier must be a list of pairs, each a question and its answer"
+    return ""
+
+
+def _labelled(row: Mapping[str, Any]) -> Labelled:
+    """Return a row's label with its stored score, else with the score of the local checks."""
+    question, answer = row.get("question", ""), row.get("answer", "")
+    score, earlier = row.get("score"), row.get("earlier") or ()
+    if score is None:
+        pairs = tuple((asked, replied) for asked, replied in earlier)
+        score = prejudge(Exchange(question=question, answer=answer, earlier=pairs)).score
+    given = row.get("lang")
+    language = given if given in ("en", "ja") else language_of(question or answer)
+    return Labelled(
+        question=question, language=language, score=float(score), good=row["label"] == "good"
+    )
+
+
+def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
+    found = made.held_out
+    return {
+        "language": made.language,
+        "threshold": made.threshold,
+        "labels": made.labels,
+        "held_out": {
+            **asdict(found),
+            "alarm_share": found.alarms.value,
+            "alarm_interval": list(found.alarms.interval),
+            "caught_share": found.caught.value,
+            "caught_interval": list(found.caught.interval),
+            "cost": found.cost(costs),
+        },
+        "curve": [
+            {"threshold": t, **asdict(each), "cost": each.cost(costs)} for t, each in made.curve
+        ],
+    }
+
+
+def _page(made: Calibration, costs: Costs) -> str:
+    """Return the text on one language's fitted threshold and how well it decides, in that language."""
+    texts, found = Texts(made.language), made.held_out
+    good, bad = texts.say("calibrated_rows").split("|")
+    table = aligned(
+        [
+            texts.say("calibrated_heads").split("|"),
+            (good, str(found.good_passed), str(found.good_failed)),
+            (bad, str(found.bad_passed), str(found.bad_failed)),
+        ]
+    )
+    rows = [["  " + head for head in texts.say("calibrated_columns").split("|")]]
+    for t, each in made.curve:
+        sign = ">" if t == made.threshold else " "
+        figures = (str(each.good_failed), str(each.bad_passed), f"{each.cost(costs):.1f}")
+        rows.append([f"{sign} {t:.2f}", *(f"  {figure}" for figure in figures)])
+    head = texts.say(
+        "calibrated", language=made.language, threshold=f"{made.threshold:.2f}", labels=made.labels
+    )
+    parts = [
+        texts.say("calibrated_held_out"),
+        *table,
+        texts.say("calibrated_alarms", share=_share(found.alarms, texts)),
+        texts.say("calibrated_caught", share=_share(found.caught, texts)),
+        texts.say("calibrated_curve"),
+        *aligned(rows),
+        texts.say(
+            "calibrated_claim" if made.claim else "calibrated_no_claim",
+            share=f"{ALARM_SHARE:.0%}",
+            needed=labels_needed(),
+            labels=found.alarms.items,
+            alarms=found.alarms.hits,
+        ),
+    ]
+    return "\n".join([head, *(f"  {part}".rstrip() for part in parts)])
+
+
+def _share(share: Share, texts: Texts) -> str:
+    if share.value is None:
+        return "–"
+    low, high = (f"{bound:.1%}" for bound in share.interval)
+    return texts.say(
+        "calibrated_share", value=f"{share.value:.1%}", low=low, high=high, items=share.items
+    )
+
+
+def _write_thresholds(thresholds: Mapping[Language, float]) -> None:
+    """Write the thresholds to `SETTINGS_FILE`, which is created if needed.
+
+    Its other lines, and the threshold of another language, stay. Raises `InputError`, and writes
+    nothing, if the file is not TOML or has the thresholds as a table of their own; `OSError` if it
+    cannot be read or written.
+    """
+    text = SETTINGS_FILE.read_text(encoding="utf-8") if SETTINGS_FILE.exists() else ""
+    old_values = _settings_in(text).get("quality_thresholds", {})
+    values = ", ".join(f"{lang} = {value}" for lang, value in {**old_values, **thresholds}.items())
+    entry = f"quality_thresholds = {{{values}}}\n"
+    old = re.compile(r"^quality_thresholds\s*=.*\n?", re.MULTILINE)
+    # Before all tables: a key after `[presets.…]` would belong to that table.
+    text = old.sub(lambda _: entry, text) if old.search(text) else entry + text
+    _settings_in(text)  # for its error, before the file is changed
+    SETTINGS_FILE.write_text(text, encoding="utf-8")
+
+
+def _settings_in(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"{str(SETTINGS_FILE.absolute())!r} cannot be changed: {error}; correct the line, or "
+            "remove the table [quality_thresholds]"
+        ) from error

@@ -1,0 +1,39 @@
+"""`unsay settings`: the settings in force, and where each one comes from."""
+
+import json
+
+import click
+
+from unsay.cli.output import in_shell_language, plain, show
+from unsay.cli.run import settings_of
+from unsay.cli.terminal import padded
+from unsay.settings.settings import SECTIONS, Settings
+
+
+def settings(*, db: str | None, as_json: bool, **options: str | None) -> None:
+    del db
+    effective = settings_of(options)
+    rows = [
+        {
+            "name": name,
+            "value": getattr(effective, name),
+            "default": field.default,
+            "source": effective.source_of(name),
+            "variable": f"UNSAY_{name.upper()}",
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+    def show_sections() -> None:
+        for title, kind in SECTIONS.items():
+            click.echo(click.style(in_shell_language(title), bold=True))
+            for row in rows:
+                if row["name"] in kind.__annotations__:
+                    value = row["value"]
+                    text = json.dumps(plain(value), ensure_ascii=False)
+                    text = in_shell_language("none") if value is None else text
+                    source = padded(in_shell_language(row["source"]), 12)
+                    is_set = row["source"] != "default"
+                    click.echo(f"  {click.style(source, bold=is_set)} {row['name']} = {text}")
+
+    show(show_sections, as_json=as_json, settings=rows)

@@ -1,0 +1,359 @@
+"""The commands that change what the transcript and the contexts hold, and show branches."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import click
+from langchain_core.messages import message_to_dict
+from langchain_core.runnables import RunnableConfig
+
+from unsay.cli.output import note, usage_error
+from unsay.cli.run import Opened, on_thread
+from unsay.cli.terminal import block, clean, line, print_table
+from unsay.conversation.branching import LIVE, Branch, Diff, Side
+from unsay.errors import UnknownCheckpointError
+from unsay.memory.recall import finds_text
+from unsay.messages.annotations import turn_numbers
+from unsay.messages.content import preview, text_of, with_file_names
+from unsay.moves.compensate import NO_UNDO, report_text, stays_in_effect
+from unsay.orders.parse import forgotten_text, score_text
+from unsay.prompts.catalogue import Texts
+from unsay.results.results import Checkpoint, Preview, RollbackResult
+from unsay.results.timeline import TimelineData, counted_in
+from unsay.retrieval.selection import speaker
+from unsay.transcript.live import count_turns, place_name
+from unsay.transcript.undo import step_notice
+from unsay.types import Forgotten, Pin
+
+QUESTION_CHARS = 200
+
+
+def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
+    """Return the places that a chat offers to roll back to, oldest first.
+
+    Each is the text of its row and the argument of `/rollback`: a number of turns, or a
+    checkpoint's id. A place is before an answered turn, or at a named checkpoint. A checkpoint
+    after the last answer is left out.
+    """
+    answered = [turn for turn in seen.turns if turn.answer is not None]
+    names = {each["name"] for each in seen.checkpoints}
+    newest = answered[-1].message_id if answered else None
+    marks = [each for each in seen.checkpoints if each.name and each.message_id != newest]
+    places = [_checkpoint(each, words) for each in marks if not each.turn]
+    for index, turn in enumerate(answered):
+        order = str(len(answered) - index)
+        if order not in names:  # a checkpoint of that name would be taken instead
+            question = preview(with_file_names(turn.question), QUESTION_CHARS)
+            # The score comes first: a narrow terminal cuts the end off.
+            score = score_text(turn.score)
+            row = words.say("back_turn", turn=turn.number, score=score, question=question)
+            places.append((row, order))
+        places += [_checkpoint(each, words) for each in marks if each.turn == turn.number]
+    return places
+
+
+def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
+    return words.say("back_checkpoint", name=made.name, turn=made.turn), made.id
+
+
+def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
+    """Yield the lines that tell a person what a rollback would remove.
+
+    First the place and the counts. Then, where there are any, the questions (indented),
+    checkpoints, tool calls and effects that cannot be undone.
+    """
+    tokens = {name: f"{count:,}" for name, count in asdict(seen.tokens).items()}
+    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
+    yield words.say("preview", where=seen.at)
+    yield words.say("preview_removed", **counts)
+    for question in seen.questions:
+        asked = preview(with_file_names(question), QUESTION_CHARS)
+        yield f"  {words.say('at_message', words=asked).strip()}"
+    listed = {
+        "checkpoints": [each["name"] or each["id"] for each in seen.checkpoints],
+        "tools": list(seen.tool_calls),
+        "not_undoable": [e.description for e in seen.compensations if stays_in_effect(e)],
+    }
+    for label, names in listed.items():
+        if names:
+            yield clean(words.say(label, names=", ".join(names)))
+
+
+@on_thread()
+def checkpoint(opened: Opened, *, name: str | None) -> None:
+    made = opened.conversation.checkpoint(name)
+    words = made.name or made.id
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=asdict(made))
+
+
+@on_thread()
+def task(opened: Opened, *, name: str) -> None:
+    made = opened.conversation.checkpoint(name, task=True)
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(made))
+
+
+@on_thread()
+def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
+    labels = opened.labels
+    if preview:
+        with _turns_hinted(to):
+            seen = opened.conversation.preview(to, turns=turns)
+        _show_preview(opened, seen, labels)
+    else:
+        with _turns_hinted(to):
+            moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
+        name = "rolled_back" if moved.removed else "already_there"
+        _show_moved(opened, moved, _moved_text(moved, name, labels), labels)
+
+
+@contextmanager
+def _turns_hinted(to: str | None) -> Iterator[None]:
+    """Name `--turns` in the error for an unknown checkpoint that is a number."""
+    try:
+        yield
+    except UnknownCheckpointError as error:
+        if to is None or not to.isdecimal():
+            raise
+        raise UnknownCheckpointError(f"{error}. A number of turns is given with --turns") from None
+
+
+@on_thread()
+def undo(opened: Opened) -> None:
+    _show_step(opened, opened.conversation.undo(confirm=opened.confirm), undone=True)
+
+
+@on_thread()
+def redo(opened: Opened) -> None:
+    _show_step(opened, opened.conversation.redo(confirm=opened.confirm), undone=False)
+
+
+def _show_step(opened: Opened, moved: RollbackResult, *, undone: bool) -> None:
+    labels = opened.labels
+    assert moved.change is not None  # noqa: S101 - undo and redo say what they did
+    _show_moved(opened, moved, step_notice(labels, moved.change, undone=undone), labels)
+
+
+@on_thread()
+def remove(opened: Opened, *, turn: int) -> None:
+    labels = opened.labels
+    moved = opened.conversation.remove(turn, confirm=opened.confirm)
+    _show_moved(opened, moved, _moved_text(moved, "removed_turn", labels, turn=turn), labels)
+
+
+@on_thread()
+def restore(opened: Opened, *, what: str | None) -> None:
+    moved = opened.conversation.restore(what, confirm=opened.confirm)
+    labels = opened.labels
+    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
+
+
+@on_thread()
+def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
+    moved = opened.conversation.pick(message_ids, branch)
+    labels = opened.labels
+    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
+
+
+def _moved_text(moved: RollbackResult, name: str, labels: Texts, **values: int) -> str:
+    counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
+    return labels.say(name, where=moved.at, changes=labels.changes(**counts), **values)
+
+
+def _show_moved(opened: Opened, moved: RollbackResult, text: str, labels: Texts) -> None:
+    def show() -> None:
+        click.echo(text)
+        if effects := report_text(moved.report, labels):
+            note(effects)
+        if any(each.reason == NO_UNDO for each in moved.report.of("skipped")):
+            _note_tools(opened)
+        if moved.question:
+            note(labels.say("asked", question=moved.question))
+
+    opened.show(show, **asdict(moved))
+
+
+def _show_preview(opened: Opened, seen: Preview, words: Texts) -> None:
+    def show() -> None:
+        for row in preview_rows(seen, words):
+            click.echo(line("", row) if row.startswith(" ") else row)
+        if any(each.obstacle == NO_UNDO for each in seen.compensations):
+            _note_tools(opened)
+
+    opened.show(show, **asdict(seen))
+
+
+def _note_tools(opened: Opened) -> None:
+    if not opened.tools:
+        note(opened.labels.say("needs_tools"))
+
+
+@on_thread()
+def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
+    labels = opened.labels
+    with _turns_hinted(to):
+        made = opened.conversation.fork(to, turns=turns, thread=name)
+    transcript, marks = made.messages(), list(map(asdict, made.checkpoints()))
+    state: Any = {"messages": transcript, "checkpoints": marks}
+    base = transcript[-1].id if transcript else None
+    where = place_name(state, base, labels).strip()
+    left = count_turns(transcript)
+
+    def show() -> None:
+        click.echo(made.thread_id)
+        note(labels.say("forked", where=where, turns=left))
+
+    source = opened.thread_id
+    opened.show(show, thread_id=made.thread_id, forked_from=source, turns=left, at=where)
+
+
+@on_thread()
+def branches(opened: Opened) -> None:
+    seen = opened.conversation.branches()
+
+    def show() -> None:
+        words = opened.labels
+        turns = turn_numbers(opened.conversation.messages())
+        ordered = sorted(seen, key=lambda each: each.kind == "thread")  # forks come last
+        cells = [_cells(each, turns, words) for each in ordered]
+        print_table(
+            words.say("branch_heads"), cells, [each.words or each.reason for each in ordered]
+        )
+
+    opened.show(show, branches=[asdict(each) for each in seen])
+
+
+def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
+    where = "–"
+    if branch.kind == LIVE:
+        where = words.say("branch_turn", turn=branch.turns)
+    elif branch.base is None or turns.get(branch.base) == 0:
+        where = words.say("branch_start")
+    elif branch.base in turns:
+        where = words.say("branch_turn", turn=turns[branch.base])
+    own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
+    kind = words.table("branch_kinds").get(branch.kind, branch.kind)
+    spent = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
+    return branch.id, kind, where, own, spent
+
+
+@on_thread()
+def diff(opened: Opened, *, a: str, b: str) -> None:
+    made = opened.conversation.diff(a, b)
+    sides = {"a": _side(made.a), "b": _side(made.b)}
+    opened.show(
+        lambda: block(_diff_text(made, opened.labels), indent=0), common=made.common, **sides
+    )
+
+
+def _diff_text(made: Diff, words: Texts) -> str:
+    roles = {"human": words.say("user"), "ai": words.say("assistant"), "tool": words.say("tool")}
+    rows = [words.say("compared_common", messages=counted_in(words, made.common, "message"))]
+    for side in (made.a, made.b):
+        tokens = {name: f"{count:,}" for name, count in asdict(side.tokens).items()}
+        messages = counted_in(words, side.messages, "message")
+        scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
+        named = {"name": side.name, "messages": messages}
+        rows.append(words.say("compared_side", **named, **scores, **tokens))
+        if side.topics:
+            rows.append(words.say("compared_topics", topics=", ".join(side.topics)))
+        rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]
+    return "\n".join(rows)
+
+
+def _side(side: Side) -> dict[str, Any]:
+    fields = ("name", "messages", "topics", "mean_score", "last_score")
+    own = {"only": [message_to_dict(each) for each in side.only], "tokens": asdict(side.tokens)}
+    return {**{field: getattr(side, field) for field in fields}, **own}
+
+
+def _check_pin(*, message_id: str | None, turn: int | None) -> None:
+    if message_id is not None and turn is not None:
+        raise usage_error("Give a message's ID or --turn, not both.")
+
+
+@on_thread(_check_pin)
+def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    before = opened.conversation.pins.list()
+    pins = opened.conversation.pins.add(message_id, turn=turn)
+    new = [each for each in pins if each not in before]
+    opened.show(lambda: opened.labels.say("pinned", words=_words(opened, new)), pins=pins)
+
+
+@on_thread(_check_pin)
+def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    before = opened.conversation.pins.list()
+    pins = opened.conversation.pins.remove(message_id, turn=turn)
+    names = {each["message_id"] for each in pins}
+    off = [each for each in before if each["message_id"] not in names]
+    opened.show(lambda: opened.labels.say("unpinned", words=_words(opened, off)), pins=pins)
+
+
+def _words(opened: Opened, pins: Sequence[Pin]) -> str:
+    names = {each["message_id"] for each in pins}
+    said = (text_of(each) for each in opened.conversation.messages() if each.id in names)
+    return preview(next((each for each in said if each.strip()), ""), 40)
+
+
+def _check_forget(
+    *, what: str | None, turn: str | None, results_below: float | None, **_others: str | None
+) -> None:
+    if sum(each is not None for each in (what, turn, results_below)) != 1:
+        raise usage_error("Give exactly one of WHAT, --turn and --results-below.")
+
+
+@on_thread(_check_forget)
+def forget(
+    opened: Opened,
+    *,
+    what: str | None,
+    through: str | None,
+    turn: str | None,
+    results_below: float | None,
+    reason: str,
+) -> None:
+    conversation = opened.conversation
+    entry = conversation.forget(
+        what, through, turns=turn, tool_results_below=results_below, reason=reason
+    )
+    _show_forgotten(opened, [entry] if entry["message_ids"] else [])
+
+
+@on_thread()
+def forgotten(opened: Opened) -> None:
+    _show_forgotten(opened, opened.conversation.forgotten())
+
+
+def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
+    def words() -> str:
+        conversation = opened.conversation
+        config: RunnableConfig = {"configurable": {"thread_id": opened.thread_id}}
+        state = conversation.graph.get_state(config).values
+        whole = {**state, "messages": conversation.messages(), "forgotten": entries}
+        return forgotten_text(whole, opened.labels)
+
+    opened.show(words, forgotten=entries)
+
+
+@on_thread()
+def same(opened: Opened) -> None:
+    topic = opened.conversation.same_topic()
+    opened.show(lambda: opened.labels.say("topics_joined", label=topic), topic=topic)
+
+
+@on_thread()
+def recall(opened: Opened, *, words: str) -> None:
+    finds = opened.conversation.recall(words)
+    rows = [
+        {
+            "message_id": each.message.id,
+            "turn": each.turn,
+            "speaker": speaker(each.message),
+            "text": text_of(each.message),
+            "why": each.reason.why,
+            "words": list(each.reason.words),
+        }
+        for each in finds
+    ]
+    opened.show(lambda: finds_text(finds, words, opened.labels), recalled=rows)

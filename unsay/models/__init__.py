@@ -1,0 +1,1 @@
+"""What answers: models by name, and agents."""

@@ -1,0 +1,298 @@
+"""Retry and edit: a question is asked again, as it was or in other words, and what it replaces is kept."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from unsay.effects import Steps
+from unsay.errors import InputError, NothingToUndoError
+from unsay.history.branch import Change, Label, LiveBranch, replace_tail, without_repeats
+from unsay.memory.visibility import turns_named
+from unsay.messages.annotations import (
+    annotation_of,
+    answer_of_turn,
+    answers_by_turn,
+    is_notice,
+    is_question,
+    spoken,
+)
+from unsay.messages.boundaries import steps
+from unsay.messages.content import text_of
+from unsay.orders.parse import parse_command
+from unsay.runtime import Scope
+from unsay.state import RollbackRequest, State, Update, offloaded_of
+from unsay.transcript.live import (
+    count_turns,
+    live_branch,
+    load_branches,
+    next_entry_id,
+    note_turn_places,
+    safe_base,
+    save_branch,
+    settle,
+    with_step,
+)
+from unsay.transcript.pending import check_message, with_hand_offs
+from unsay.transcript.undo import renumber_and_log
+from unsay.types import BranchKind, Operation, Segment, StoredBranch, Turn
+
+# How many earlier answers a retry shows to the model, the newest, and how much of each.
+ANSWERS = 4
+ANSWER_CHARS = 1_000
+
+
+def check_retry(state: State, pending: Sequence[str]) -> str | None:
+    """Check that a retry is possible; return the id of the branch with an interrupted turn's question.
+
+    `None` if the last question in the transcript is asked again. Raises `NothingToUndoError` if there
+    is none, `InputError` if it is empty or too long.
+    """
+    refs, turn = state.get("branches", []), state.get("turn")
+    stopped = turn is not None and not turn["done"]
+    if stopped and refs and refs[-1]["kind"] == "interrupted":
+        return refs[-1]["id"]
+    asked = _last_asked(live_branch(state), pending)
+    question = next((m for m in reversed(asked) if is_question(m)), None)
+    if question is None:
+        raise NothingToUndoError("There is no question to ask again")
+    check_message(question)
+    return None
+
+
+def parse_edit(state: State, argument: str, pending: Sequence[str]) -> tuple[str | None, str]:
+    """Return the id of the first user message of the turn that `N TEXT` names, and the new text.
+
+    `argument` is `N TEXT`; `pending` are ids of messages that wait for an answer, and `limit` is
+    the most characters of the text.
+
+    Raises:
+        InputError: The argument is not a turn's number and a text, or the turn has no question.
+        UnknownTurnError: No such answered turn is loaded.
+        MessageTooLongError: The text is too long.
+    """
+    number, _, text = argument.partition(" ")
+    if not number.removeprefix("-").isdecimal():
+        raise InputError(
+            f"{argument!r} is not a turn and a text: write a turn number N and the text"
+        )
+    if not text.strip():
+        raise InputError(f"The new text of turn {number} is empty: write the text after the number")
+    messages = turns_named(state, number, pending)
+    asked = [message for message in messages if message.type == "human"]
+    if not any(is_question(message) for message in asked):
+        raise InputError(f"Turn {number} has no question that could be edited")
+    check_message(HumanMessage(text.strip()))
+    return asked[0].id, text.strip()
+
+
+def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+    """Return the update that removes the last turn and the command, and asks its question again.
+
+    What it removes is kept as branches, which an undo restores. The question gets a new id. If the
+    request has a text (an edit), the turn that begins at the message `request["to"]` and all later
+    ones are removed, and the question gets the text. Else `to` is the branch of an interrupted
+    turn, or `None`. Raises `ConflictError` if that message or branch is no longer there,
+    `DatabaseCorruptError` if the branch is damaged.
+    """
+    turn, live = state["turn"], live_branch(state)
+    before = live.id_at(live.index_of(turn["pending"][0]) - 1)
+    # The command leaves first: a branch of its own, which lists leave out because of its kind.
+    # A question that waits is not part of it: an edit moves it to the branch of the later turns.
+    commands = with_hand_offs(live.messages, turn["pending"])
+    waiting = [name for name in turn["pending"] if name not in commands]
+    order = Label(kind="order", reason=request["reason"], created_at=scope.now())
+    change = replace_tail(live, before, label=order, keep=waiting)
+    refs = save_branch(change, scope, state.get("branches", []))
+    writes, branches, text = change.writes, [], request.get("text")
+    resumed = text is None and request["to"] is not None
+    if resumed:  # the turn was interrupted, so its question is in a branch already
+        (branch,) = yield from load_branches([request["to"] or ""], scope, refs)
+        asked = branch["messages"]
+    else:
+        asked = _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
+        start = change.live.index_of(asked[0].id)
+        base = safe_base(change.live, change.live.position_before(start))
+        kind: BranchKind = "retry" if text is None else "edit"
+        label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
+        change = replace_tail(change.live, base, label=label)
+        refs = save_branch(change, scope, refs)
+        branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
+    update, live = settle(state, change, refs), change.live
+    again = [_asked_again(message, turn) for message in asked]
+    update.update(_same_topic(update, branch, asked, again[0].id or ""))
+    question_id = next(m.id for m in reversed(again) if is_question(m))
+    if text is not None:
+        again = [m for m in again if m.id == question_id or not is_question(m)]
+        again = [_with_text(m, text) if m.id == question_id else m for m in again]
+    update["messages"] = [*writes, *again]
+    update["turn"] = {
+        **_with_earlier(turn, branch, scope, edits=text is not None),
+        "number": count_turns(live.messages, offloaded_of(state)) + 1,
+        "question_id": question_id,
+        "pending": [message.id or "" for message in again],
+        "base": live.position_before(len(live.messages)),
+        "done": False,
+        "branches": branches,
+    }
+    if resumed:
+        names = [message.id or "" for message in asked if is_question(message)]
+        note_turn_places(dict.fromkeys(names, question_id or ""), scope)
+    return update
+
+
+def _same_topic(
+    update: Update, branch: StoredBranch, asked: Sequence[AnyMessage], start: str
+) -> Update:
+    """Return an update that begins a topic at the message `start` if the removed question began it.
+
+    `asked` are the question's messages as they were, and `branch` now holds them. The update is empty
+    if the question began no topic.
+    """
+    starts = {each["start"]: each["topic_id"] for each in branch["segments"]}
+    topic = next((starts[m.id] for m in asked if m.id in starts), None)
+    if topic is None:
+        return Update()
+    labels = {each["id"]: each["label"] for each in update["topics"]}
+    segments = [*update["segments"], Segment(topic_id=topic, start=start)]
+    return Update(segments=segments, current_topic=labels.get(topic, ""))
+
+
+def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool) -> Turn:
+    """Return the new turn with what it takes over from the removed one.
+
+    These are its answers, from which a retry must differ, and the names of its checkpoints: the new
+    answer gets those of the old one, except after an edit. Names that are lost are streamed.
+    """
+    old = next(map(answer_of_turn, reversed(answers_by_turn(branch["messages"]))), None)
+    named = {each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]}
+    kept = [name for name, at in named.items() if old and not edits and at == old.id]
+    dropped = [name for name in named if name not in kept]
+    if dropped:
+        scope.emit("checkpoints_removed", names=dropped)
+    answers: list[str] = []
+    if old is not None and not edits:
+        answers = [*annotation_of(old).get("earlier_answers", []), text_of(old)[:ANSWER_CHARS]]
+    return {
+        **turn,
+        "earlier_answers": answers[-ANSWERS:],
+        "keep_names": kept,
+        "dropped_names": dropped,
+    }
+
+
+def _asked_at(live: LiveBranch, request: RollbackRequest) -> list[AnyMessage]:
+    """Return the user's messages of the turn that an edit names by its first message.
+
+    Raises `ConflictError` if the transcript lacks that message.
+    """
+    start = live.index_of(request["to"])
+    return list(takewhile(lambda message: message.type == "human", spoken(live.messages[start:])))
+
+
+def _with_text(question: AnyMessage, text: str) -> AnyMessage:
+    """Return a question with another text; its images and other parts stay."""
+    parts = question.content if isinstance(question.content, list) else []
+    others = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+    content = [{"type": "text", "text": text}, *others] if others else text
+    return question.model_copy(update={"content": content})
+
+
+def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:
+    # A hash and not a random id, so that a node that runs again after a crash adds no second question.
+    seed = f"{message.id}\x00{turn['question_id'] or ''}".encode("utf-8", "surrogatepass")
+    name = f"again-{hashlib.sha256(seed).hexdigest()[:20]}"
+    return message.model_copy(update={"id": name})
+
+
+def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
+    """Return the last question with its documents; empty without one.
+
+    Commands and `pending` messages do not count.
+    """
+    asked: list[AnyMessage] = []
+    skipped: set[str] = set()
+    for message in reversed(live.messages):
+        if is_notice(message):
+            answers = annotation_of(message).get("answers", ())
+            named = [m for m in live.messages if m.id in answers]
+            if any(parse_command(text_of(m)) is not None for m in named):
+                skipped.update(answers)
+            elif named and not asked:
+                return [m for m in named if m.type == "human"]
+        elif message.id in skipped or message.id in pending:
+            continue
+        if message.type == "human":
+            asked.append(message)
+        elif asked:
+            break
+    return asked[::-1]
+
+
+def turn_number(text: str) -> int:
+    """Return the number of a turn that a person typed; raise `InputError` for another text."""
+    if not text.removeprefix("-").isdecimal():
+        raise InputError(f"{text!r} is not a turn: write a turn number N")
+    return int(text)
+
+
+def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
+    """Return the ids of the messages of a turn that can be removed alone, without system messages.
+
+    `number` is the turn's, as text; `pending` messages do not count. Raises `UnknownTurnError` if
+    there is no such answered turn, `InputError` if `number` is no number, or if a message that stays
+    needs one of them, as a tool's result needs its call.
+    """
+    turn_number(number)  # for its error
+    ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
+    messages = state["messages"]
+    for step in steps(messages):
+        inside = [messages[index].id in ids for index in step]
+        if any(inside) and not all(inside):
+            needs = messages[step[inside.index(False)]].id
+            raise InputError(
+                f"Turn {number} cannot be removed alone: message {needs!r} belongs to a tool call or "
+                "a question in it; roll back to before the turn instead"
+            )
+    return ids
+
+
+def remove_turn(
+    state: State, scope: Scope, number: str, pending: Sequence[str], reason: str
+) -> Update:
+    """Return the update that removes a turn and keeps it as a branch; `undo` reverses it.
+
+    Summaries that cover the turn apply no more: their other messages are sent in full until the
+    next summary. Raises `UnknownTurnError` or `InputError`, as `removable` does.
+    """
+    ids, live = removable(state, number, pending), live_branch(state)
+    first = live.index_of(ids[0])
+    base = live.position_before(first)
+    keep = [m.id or "" for m in live.messages[first:] if m.id not in ids]
+    label = Label(kind="remove", reason=reason, created_at=scope.now())
+    leaving = [*ids, *with_hand_offs(live.messages, pending)]
+    change = _with_topics(live, replace_tail(live, base, label=label, keep=keep), leaving)
+    refs = save_branch(change, scope, state.get("branches", []))
+    update = settle(state, change, refs)
+    update["entry_id"] = next_entry_id(state, change)
+    update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
+    step = Operation(kind="remove", base=base, branches=[change.branch["id"]], ids=ids)
+    update.update(with_step(state, step))
+    return update
+
+
+def _with_topics(live: LiveBranch, change: Change, ids: Collection[str]) -> Change:
+    """Return the change in which a segment that began in the removed turn begins after it.
+
+    It begins at a message of the conversation without `ids`, the turn and the commands that wait.
+    """
+    topics = {each["start"]: each["topic_id"] for each in live.segments}
+    segments = [each for each in live.segments if each["start"] not in live.positions()]
+    topic = segments[-1]["topic_id"] if segments else None
+    for message in spoken(live.messages):
+        topic = topics.get(message.id or "", topic)
+        if topic is not None and message.id not in ids:
+            segments.append(Segment(topic_id=topic, start=message.id or ""))
+    return replace(change, live=replace(change.live, segments=tuple(without_repeats(segments))))

@@ -1,1 +1,0 @@
-"""Every verb once: rollback, undo, retry, pin, forget, recall."""

@@ -1,0 +1,1 @@
+"""What a person can order: the commands, and how a typed line is read."""

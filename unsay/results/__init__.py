@@ -1,0 +1,1 @@
+"""What verbs return, and how it is printed and drawn."""

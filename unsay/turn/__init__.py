@@ -1,0 +1,1 @@
+"""A turn from the question to the delivered answer."""

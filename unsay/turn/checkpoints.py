@@ -1,0 +1,337 @@
+"""Checkpoints that a turn earned, and those that a person orders.
+
+`checkpoint_on` says for which reasons a turn makes one:
+
+- `task_start`: before the question that opened a topic; before a thread's first question only if
+  `checkpoint_on` is set.
+- `instruction`: after the answer to an instruction for all later turns.
+- `score`: after an answer that scored `checkpoint_threshold` or more.
+- `tool_step`: after each finished tool step, and after the answer of its turn.
+- `risky`: before each step that calls a tool marked as `risky`.
+- `error`: after a step in which a tool failed, and before the turn in which a tool or the model
+  failed. A failed model call commits nothing, so the latter is made with the next answer.
+
+A checkpoint at a step is within its turn (`in_turn`). A rollback goes there only if a person or host
+names it; the question then waits, and the next attempt goes on from the finished steps. No call
+is separated from its results: a step ends with its last result.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from unsay.effects import Steps
+from unsay.errors import UnknownCheckpointError
+from unsay.history.checkpoints import (
+    add_checkpoint,
+    beside_named,
+    check_name,
+    id_with_name,
+    make_checkpoint,
+)
+from unsay.history.runs import find_run
+from unsay.judging.vocabulary import TEXT_LIMIT, normal
+from unsay.messages.annotations import annotation_of, found_nothing, is_answer, spoken
+from unsay.messages.boundaries import steps
+from unsay.messages.content import text_of
+from unsay.protocols import Verdict
+from unsay.runtime import Scope
+from unsay.state import State, offloaded_of
+from unsay.tools import is_risky
+from unsay.transcript.live import count_turns
+from unsay.types import Checkpoint, CheckpointReason, Turn
+
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|“[^”]*”|(?<!\w)'[^'\n]*'(?!\w)|「[^」]*」|『[^』]*』",
+    re.DOTALL | re.MULTILINE,
+)
+_SENTENCE = re.compile(r"[^.!?。\n]+(?:\.(?!\s|$)[^.!?。\n]*)*[.!?。]*")
+
+_POLITE = (
+    r"^(?:(?:ok|okay|and|also|but|so|then|oh|hey|hi|thanks|thank you|great|good|right|well|now|important|"
+    r"note|rule|remember|one more thing|for the record)\b[,:;! ]*)*(?:(?:please|kindly|just)\b,? *)?"
+)
+_VERB = (
+    r"(?:add|address|answer|ask|assume|avoid|begin|be|call|check|cite|cut|don't|do|drop|end|explain|follow|"
+    r"format|give|ignore|include|keep|leave|limit|list|make|mention|never|always|only|output|prefer|put|"
+    r"quote|refer|reply|respond|return|round|send|show|sign|skip|speak|spell|start|stay|stick|stop|suggest|"
+    r"summarize|talk|tell|translate|treat|use|write)\b"
+)
+_ASKED = rf"(?:{_POLITE[1:]}(?:{_VERB}|no (?:more )?\w+|every (?:answer|reply|response)|all (?:your |the )?(?:answers|replies|responses|code)|i(?:'d| would)? (?:want|like|need|expect) you|you (?:must|should|will|are to|can(?:not|'t)|may not)|we (?:will )?(?:use|write|speak)))"
+_LASTING = (
+    r"(?:from now on|from here on(?: out)?|from this point on|going forward|henceforth|hereafter|"
+    r"for the rest of (?:this|the|our) (?:conversation|chat|session|thread|project)|"
+    r"(?:throughout|during|in) (?:this|the|our) (?:whole |entire )?(?:conversation|chat|session|thread)|"
+    r"(?:in|for) (?:all|every|each|any)(?: of)?(?: your| my| our| the)? ?(?:future |further |following |later )?"
+    r"(?:answers?|repl(?:y|ies)|responses?|messages?|code|examples?)|in (?:the )?future,?)"
+)
+_NOT_MEANT = (
+    r"(?:worry|mind|know|think|bother|panic|apologi[sz]e|be (?:sorry|shy|afraid|silly|upset|mad|offended)|get me wrong|"
+    r"you|we|i|they|get (?:it|why|how)|understand|see|have|feel|want|need|like|believe|care|forget|"
+    r"remember|really|even|agree|quite|laugh|judge|let|miss|hesitate|tell me|be so|give up|stop)\b"
+)
+_THIS_ONCE = re.compile(
+    r"\b(?:this time|for now|yet|right now|just once|in this (?:case|one|sentence|answer|table|file|function|example)|"
+    r"this (?:one|sentence|table|file|function|paragraph|email)|today|tonight|tomorrow)\b"
+)
+_ENGLISH = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_POLITE}{_LASTING},? *{_ASKED}",
+        rf"{_POLITE}{_ASKED}.*\b{_LASTING} *[.!]*$",
+        rf"{_POLITE}(?:always|never|at all times|under no circumstances) +(?!mind\b|ever\b|the\b|been\b|had\b|have i\b|again\b|heard\b|seen\b|thought\b|knew\b|tried\b|a\b|wanted\b|in\b)\w+",
+        rf"{_POLITE}(?:you (?:must|should|are to|have to|need to|shall)|i(?:'d| would)? (?:want|like|need) you to) (?:always|never)\b",
+        rf"{_POLITE}you (?:must not|must never|may not|are not (?:allowed|permitted) to|are never to)\b",
+        rf"{_POLITE}(?:make sure|be sure|see to it)(?: that)?(?: you| to)* (?:always|never)\b",
+        rf"{_POLITE}(?:do not|don't) (?:ever )?(?!{_NOT_MEANT})\w+",
+        r"^(?:(?:ok|okay|and|also|but|so|please|important)\b[,:;! ]*)*(?:remember|keep in mind|bear in mind|don't forget|do not forget|make a note|note down)(?:,|:| that\b| to\b| my\b| our\b| this\b| the following\b| i(?:'m| am)\b| we\b)",
+        rf"{_POLITE}(?:every|each) time you (?:answer|reply|respond|write|cite|quote|show|give|use|suggest|translate)\b",
+        rf"{_POLITE}(?:whenever|when) you (?:answer|reply|respond|write (?:code|an? answer)|cite|quote)\b.*,",
+        rf"{_POLITE}(?:call me|refer to me as|address me as) (?!back\b|when\b|if\b|later\b|a\b|crazy\b|old\b|at\b|on\b)\w+",
+        rf"{_POLITE}(?:it is|it's) (?:strictly )?(?:forbidden|prohibited) to\b",
+        rf"{_POLITE}(?:(?:we|we've|we have) (?:have )?(?:decided|agreed) (?:to|on|that)|decision:|we(?:'ll| will| are|'re) (?:go|going) with|let's stick with|let's go with (?:option|plan|the|version)\b)",
+        rf"{_POLITE}stop (?:using|adding|saying|calling|writing|apologi[sz]ing|repeating|ending|starting|asking|including)\b",
+    )
+)
+
+_REQUEST = r"(?:て|で)(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いただ|頂|ね|よ|ちょうだい|おいて|いこう|いきましょう)?(?:です|ますか|ると|たい)?(?:ね|よ)?"
+_ENDING = (
+    rf"(?:{_REQUEST}|[うくぐすつぬぶむるい](?:こと|ように|よう)(?:に)?(?:して(?:ください|下さい|ね|ほしい|くれ)?|お願い(?:します|いたします|致します|ね)?|とする|とします|です)?|"
+    r"(?:を|で|は|と|に)?(?:お願い(?:します|いたします|致します|ね|したい(?:です)?)?|頼みます|頼む)|にする|とする|にします|とします|にしよう|でいきます|でいこう|"
+    r"(?:する|使う|書く|言う|出す)な(?:よ)?|なさい|せよ|ましょう|べし|厳守|のみ|だけ)"
+)
+_TAIL = rf"{_ENDING}[。!…〜ー ]*$"
+_ONCE = re.compile(
+    r"今回(?:は|だけ|のみ)|今日は|今だけ|一旦|いったん|とりあえず|まだ|この(?:文|表|質問|段落|ファイル|関数|例|一文)(?:では|だけ|は|を)"
+)
+_NO_HARM = r"(?:心配し|気にし|遠慮し|無理し|怒ら|笑わ|誤解し|焦ら|急が|がっかりし|悪く思わ|泣か|驚か|慌て|悩ま|諦め)"
+_JAPANESE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?:今後(?:は|も|、|の(?:回答|返答|返事|説明|会話)(?:は|では))|これからは|これからも|これ以降|これより|以後|以降(?:は|、|の(?:回答|返答))|今からは|次回(?:から|以降)|次から|ここから先は|この会話では|この先は|すべての(?:回答|返答)|全ての(?:回答|返答)|毎回の?(?:回答|返答)).*{_TAIL}",
+        rf"(?:必ず|常に|いつも|絶対に|毎回|決して|くれぐれも|二度と).*(?:{_REQUEST}|[うくぐすつぬぶむるい](?:こと|ように)(?:して(?:ください|下さい|ね)?|お願い(?:します)?)?|とする|とします|お願い(?:します)?|なさい|するな|せよ|使うな|書くな)[。!…〜ー ]*$",
+        r"(?:覚え|記憶し|憶え|おぼえ|記録し|肝に銘じ|心に留め|念頭に置い)て(?:おい(?:て|といて)?|おけ)?(?:て)?(?:ください|下さい|くれ|ほしい|欲しい|ね|よ|いただけ|ちょうだい)?(?:です|ますか)?(?:ね|よ)?[。!…〜ー ]*$|忘れないで|忘れずに.*"
+        + _TAIL,
+        rf"^(?!.*{_NO_HARM}).*(?<!て)(?:ないで(?:ください|下さい|くれ|ほしい|欲しい|ね|よ|いただ)?(?:です|きたい)?(?:ね|よ)?|ないこと|ないように(?:して(?:ください|下さい|ね)?|お願いします)?|てはいけません|てはならない|ちゃだめ(?:です)?(?:よ|ね)?|てはだめ(?:です)?|のはやめて(?:ください|下さい|ね)?|はやめて(?:ください|下さい|ね)?)[。!…〜ー ]*$",
+        r"^(?!.*(?:で|に|内|場所)は.*禁止)(?=.*(?:禁止|厳禁|NG|ng)(?:です|だ|とする|とします|にします|で|ね|よ|でお願いします|事項)*[。! ]*$)(?!.*(?:法律|条例|法|国|駐車|校則|寺|館内|構内|区域)).*(?:は|を|も)(?:一切|絶対に?|全面的に)?、?(?:禁止|厳禁|ng)",
+        r"(?:回答|返答|返事|返信|出力|説明|文章|コード|会話)(?:で|に|の中で)は?.*(?:禁止|厳禁)(?:です|だ|とする|とします|にします|で)?[。! ]*$",
+        r"と呼んで(?:ください|下さい|くれ|ね|ほしい|欲しい)?(?:です)?[。! ]*$",
+        r"(?:ルール|決まり|方針|約束|前提)(?:は|として|:)、?.*" + _TAIL,
+        r"(?:ことに|に)(?:しました|決めました|決めた|決まりました|決定しました|決定です|決定)(?:ので|から)?(?:ね|よ)?[。! ]*$",
+    )
+)
+
+
+# Short messages that ask in words for what only a command does; the model can only pretend.
+_WANTS_BACK = re.compile(
+    r"(?:(?:can|could|would|will) you |i want to |i'd like to |let's |please )*"
+    r"(?:undo|redo|revert|roll ?back|(?:go|step) back|take .{1,20} back)(?: [^?]{0,40})?\??"
+    r"|[^?]{0,20}(?:戻って|戻して|取り消し|なかったことに)[^?]{0,10}"
+)
+
+
+def wants_back(text: str) -> bool:
+    """Return whether a message asks in words to undo a turn or to go back, in one short line.
+
+    >>> wants_back("Go back to the second question, please.")
+    True
+    >>> wants_back("一つ前に戻して")
+    True
+    """
+    return bool(_WANTS_BACK.fullmatch(normal(text).strip(" .!。")))
+
+
+def is_lasting(text: str) -> bool:
+    """Return whether a user's message gives a lasting instruction or decision, worth a checkpoint.
+
+    >>> is_lasting("Please always answer in French."), is_lasting("今後は敬語を使ってください。")
+    (True, True)
+    >>> is_lasting("Why do people always say 'from now on'?")
+    False
+    """
+    # Only the beginning is read, so instructions after a pasted file are missed.
+    unquoted = _QUOTED.sub(" x ", normal(text[:TEXT_LIMIT]))
+    return any(_holds(match.group().strip(" -*・•\t()")) for match in _SENTENCE.finditer(unquoted))
+
+
+def _holds(sentence: str) -> bool:
+    if "?" in sentence or re.search(r"(?:か|かな|かしら|の)[。 ]*$", sentence):
+        return False
+    english = not _THIS_ONCE.search(sentence) and any(p.search(sentence) for p in _ENGLISH)
+    return english or (not _ONCE.search(sentence) and any(p.search(sentence) for p in _JAPANESE))
+
+
+_APOLOGY = re.compile(
+    r"(?i)\b(?:sorry|apolog|unfortunately|unable|not able|can ?not|can['’]t|do(?:n['’]t| not) have)|申し訳|すみません"
+    r"|ごめん|残念|でき(?:ません|ない|かね)|[れせ]ません"
+)
+BEGINNING_CHARS = 200
+
+
+def checkpoints_due(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Steps[list[Checkpoint]]:
+    """Return the checkpoints that the settings want for a turn with this draft, oldest first.
+
+    They are before the turn, at its tool steps, and after its answer. A named task and the names
+    that a retry keeps get one with any settings. The list can be empty. The node
+    `create_checkpoint` stores them. Raises `DatabaseCorruptError` if the turn's stored run is
+    damaged.
+    """
+    turn, wanted = state["turn"], scope.settings.checkpoint_on
+    turns, topic = turn["number"], state.get("current_topic", "")
+
+    def checkpoint(
+        at: str | None, turn: int, score: float | None, reason: CheckpointReason
+    ) -> Checkpoint:
+        now = scope.now()
+        return make_checkpoint(
+            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=now
+        )
+
+    due: list[Checkpoint] = []
+    if task := turn.get("task"):
+        start = checkpoint(turn["base"], turns - 1, None, "task_start")
+        due.append({**start, "name": task, "id": id_with_name(turn["base"], task)})
+    before: CheckpointReason | None = None
+    if "error" in wanted and (yield from _failed(state, scope, draft)):
+        before = "error"
+    elif (
+        turn.get("topic_change") == "new" or _is_first_task(turn, scope)
+    ) and "task_start" in wanted:
+        before = "task_start"
+    if before is not None and (turn["base"] or before == "task_start"):
+        due.append(checkpoint(turn["base"], turns - 1, None, before))
+    for at, reason in _places_within(turn, draft, scope):
+        due.append({**checkpoint(at, turns - 1, None, reason), "in_turn": True})
+    after = next(
+        (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
+    )
+    asked = [message for message in state["messages"] if message.id in turn["pending"]]
+    if found_nothing([*asked, *draft]) and not _knew_of_search(verdict):
+        after = None
+    if after is not None and verdict.outcome != "failed":
+        due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
+    for name in turn.get("keep_names", []):
+        again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
+        due.append(beside_named(due, {**again, "name": name}))
+    return due
+
+
+def _is_first_task(turn: Turn, scope: Scope) -> bool:
+    """Return whether a turn is a thread's first and gets a checkpoint `task_start` before it.
+
+    Only if `checkpoint_on` is set, since by default every thread would begin with a checkpoint; and
+    not if a host named the task, which has its own.
+    """
+    is_set = "checkpoint_on" in scope.settings.model_fields_set
+    return turn["base"] is None and is_set and not turn.get("task")
+
+
+def _knew_of_search(verdict: Verdict) -> bool:
+    """Return whether a model judge passed the answer.
+
+    The request to such a judge says if a search found nothing; the local checks do not know it.
+    """
+    return verdict.outcome == "passed" and verdict.source == "model"
+
+
+def _places_within(
+    turn: Turn, draft: Sequence[AnyMessage], scope: Scope
+) -> Iterator[tuple[str, CheckpointReason]]:
+    """Yield the places and reasons of checkpoints within a turn, oldest first.
+
+    A place is the id of the last message before the checkpoint. All are at the draft's tool steps. A
+    place between two steps can come twice: the caller stores one checkpoint there.
+    """
+    wanted, tools = scope.settings.checkpoint_on, scope.services.tools
+    risky = {tool.name for tool in tools if is_risky(tool)}
+    before = turn["pending"][-1]  # a step follows the one before it, the first one the question
+    for step in steps(draft[:-1]):
+        messages = [draft[index] for index in step]
+        calls = [call for m in messages if isinstance(m, AIMessage) for call in m.tool_calls]
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        after: CheckpointReason = "tool_step"
+        if any(result.status == "error" for result in results):
+            after = "error"
+        if "risky" in wanted and any(call["name"] in risky for call in calls):
+            yield before, "risky"
+        before = messages[-1].id or ""
+        if results and after in wanted:
+            yield before, after
+
+
+def _failed(state: State, scope: Scope, draft: Sequence[AnyMessage]) -> Steps[bool]:
+    """Return whether a tool failed in any draft of this turn, or this turn is not the first try.
+
+    That is so if its run was stopped before, as by a model's error, or if the question before it at
+    the same place got no answer for such a reason. Raises `DatabaseCorruptError` if the stored run
+    is damaged.
+    """
+    turn = state["turn"]
+    drafts = (draft, *(each["messages"] for each in turn["rejections"]))
+    if any(isinstance(m, ToolMessage) and m.status == "error" for draft in drafts for m in draft):
+        return True
+    refs = [each for each in state.get("branches", []) if each["id"] not in turn["branches"]]
+    if refs and (refs[-1]["kind"], refs[-1]["base"]) == ("interrupted", turn["base"]):
+        return True
+    if scope.address is None or not scope.run_id:
+        return False
+    run = yield from find_run(*scope.address, scope.run_id)
+    return run is not None and run.attempt > 1
+
+
+def _reasons_after(
+    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
+) -> Iterator[CheckpointReason]:
+    """Yield the reasons for a checkpoint after the answer, the most important first."""
+    asked = state["turn"]["pending"]
+    questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    # Only a command goes back: the model can only apologize.
+    is_apology = _APOLOGY.search(text_of(draft[-1])[:BEGINNING_CHARS])
+    if is_apology and any(wants_back(text_of(question)) for question in questions):
+        return
+    if any(is_lasting(text_of(question)) for question in questions if question.name is None):
+        yield "instruction"
+    if len(draft) > 1:
+        yield "tool_step"
+    passed = verdict.outcome == "passed"
+    if passed and (verdict.score or 0.0) >= scope.settings.checkpoint_threshold:
+        yield "score"
+
+
+def checkpoint_by_order(
+    state: State,
+    scope: Scope,
+    name: str | None,
+    *,
+    pending: Sequence[str] = (),
+    reason: CheckpointReason = "order",
+) -> Checkpoint:
+    """Return a checkpoint at the newest answer, for the caller to store, or the one that is there.
+
+    With the reason `task_start` and without an answer it is at the beginning. `pending` messages do
+    not count; a `name` of `None` is unnamed.
+
+    Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
+    `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
+    """
+    messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    while messages and not is_answer(messages[-1]):
+        messages.pop()
+    if not messages and reason != "task_start":
+        raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
+    checkpoint = make_checkpoint(
+        message_id=messages[-1].id if messages else None,
+        turn=count_turns(messages, offloaded_of(state)),
+        score=annotation_of(messages[-1]).get("score") if messages else None,
+        topic=state.get("current_topic", ""),
+        reason=reason,
+        created_at=scope.now(),
+        name=None if name is None else check_name(name),
+    )
+    before = state.get("checkpoints", [])
+    checkpoint = beside_named(before, checkpoint)
+    kept = add_checkpoint(before, checkpoint)
+    return next(each for each in kept if each["id"] == checkpoint["id"])

@@ -1,0 +1,1 @@
+"""How an order is carried out in a graph."""
