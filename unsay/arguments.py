@@ -39,20 +39,20 @@ def check_call(
     parameters = list(signature.parameters.values())
     annotations = {each.name: each.annotation for each in parameters}
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        bound_args = signature.bind(*args, **kwargs).arguments
     except TypeError as problem:
         _refuse_settings(kwargs, annotations, verb, error)
         names = ", ".join(map(_in_call, parameters)) or "no arguments"
         raise error(f"{verb}: {problem}; it takes {names}") from None
     for parameter in parameters:
         if parameter.kind is parameter.VAR_KEYWORD:
-            others, annotation = given.pop(parameter.name, {}), annotations.pop(parameter.name)
+            others, annotation = bound_args.pop(parameter.name, {}), annotations.pop(parameter.name)
             if get_origin(annotation) is Unpack:
                 annotations |= get_args(annotation)[0].__annotations__
             else:
                 annotations |= dict.fromkeys(others, annotation)
-            given |= others
-    for name, value in given.items():
+            bound_args |= others
+    for name, value in bound_args.items():
         if name not in annotations:
             _refuse_settings({name: value}, annotations, verb, error)
             settings = ", and settings={…} takes settings" if "settings" in annotations else ""

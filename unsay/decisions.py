@@ -175,8 +175,10 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
     `answer` is a list, `{"decisions": [...]}`, or one answer that counts for all. Raises
     `InputError` for another number of answers, or if one is neither yes nor no.
     """
-    given = answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
-    decisions = given if isinstance(given, list) else [given] * count
+    raw_decisions = (
+        answer["decisions"] if isinstance(answer, Mapping) and "decisions" in answer else answer
+    )
+    decisions = raw_decisions if isinstance(raw_decisions, list) else [raw_decisions] * count
     if len(decisions) != count:
         raise InputError(f"{answer!r} has {len(decisions)} decisions; give {count}, one an action")
     return [read_permission(each) for each in decisions]

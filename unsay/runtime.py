@@ -125,14 +125,14 @@ class Services:
         Raises `MissingModelError` without one, or if its client cannot be made, as without a key;
         `ConfigurationError` if the provider's package is missing.
         """
-        chosen = self.model_like or self.settings.model
-        if chosen is None:
+        model_like = self.model_like or self.settings.model
+        if model_like is None:
             raise MissingModelError(
                 "There is no model to answer with: set UNSAY_MODEL to a model's name and "
                 "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
                 "with the option `model`; `unsay demo` needs neither"
             )
-        return with_own_state(resolve_model(chosen, self.settings))
+        return with_own_state(resolve_model(model_like, self.settings))
 
     def resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
         """Return a given or named model, ready to be asked; `None` for `None`. Raises as `resolve_model`."""
@@ -212,8 +212,8 @@ class Services:
     @cached_property
     def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
         """The ways to ask the graph's judge, if it has one, then those that settings name. Raises as `judge`."""
-        named = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
-        others = [self._forms(judge, is_given=False) for judge in named]
+        judges = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
+        others = [self._forms(judge, is_given=False) for judge in judges]
         return (*([self.judge_forms] if self.judge_forms else []), *others)
 
     def _forms(self, judge: Runnable[Any, Any], *, is_given: bool) -> tuple[JudgeForm, ...]:
@@ -323,8 +323,8 @@ class Scope:
 
         It is that of the settings, or with `auto` that of the newest of `messages`.
         """
-        chosen = self.settings.language
-        return newest_language(messages) if chosen == "auto" else chosen
+        setting = self.settings.language
+        return newest_language(messages) if setting == "auto" else setting
 
     def emit(self, event: str, **data: Any) -> None:
         """Write an event to LangGraph's custom stream; outside of the graph it is dropped."""

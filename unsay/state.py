@@ -60,12 +60,12 @@ def merge_messages(transcript: Sequence[Any], writes: Sequence[Any]) -> list[Any
     no effect: `merge_messages(merge_messages(r, xs), ys) == merge_messages(r, xs + ys)`.
     """
     places: dict[str, BaseMessage] = {}
-    stored = list(transcript) if isinstance(transcript, Sequence) else []
+    messages = list(transcript) if isinstance(transcript, Sequence) else []
     # The usual case; this runs for the whole transcript at each step.
-    if PLAIN.issuperset(map(type, stored)) and all(map(_ID, stored)):
-        places = {message.id: message for message in stored}
+    if PLAIN.issuperset(map(type, messages)) and all(map(_ID, messages)):
+        places = {message.id: message for message in messages}
     else:
-        writes = [stored, *writes]
+        writes = [messages, *writes]
     for write in writes:
         for message in _messages_in(write):
             _apply(places, message)
@@ -128,9 +128,9 @@ class _Readable:
     def from_checkpoint(self, checkpoint: Any) -> Any:
         """Return a channel with a stored transcript; what is not a message is left out."""
         channel: Any = super().from_checkpoint(checkpoint)  # type: ignore[misc]  # of the other base
-        stored = channel.value
-        if not isinstance(stored, list) or not all(is_plain(m) and m.id for m in stored):
-            channel.value = merge_messages([], [stored])
+        transcript = channel.value
+        if not isinstance(transcript, list) or not all(is_plain(m) and m.id for m in transcript):
+            channel.value = merge_messages([], [transcript])
         return channel
 
 
@@ -361,9 +361,9 @@ def stored_salt(config: RunnableConfig) -> str | None:
 
     It is no part of a node's input, because LangGraph streams the inputs of nodes.
     """
-    read = config.get("configurable", {}).get(CONFIG_KEY_READ)
+    reader = config.get("configurable", {}).get(CONFIG_KEY_READ)
     with suppress(KeyError):  # a step in another graph
-        return None if read is None else read("salt")
+        return None if reader is None else reader("salt")
     return None
 
 

@@ -83,15 +83,15 @@ class Reversal:
 
     def _call_undo(self, args: Mapping[str, Any], result: str) -> Any:
         assert self.undo is not None  # noqa: S101 - calls without consequences are never undone
-        given = _given(self.undo, args, result)
+        undo_args = _given(self.undo, args, result)
         for param in inspect.signature(self.undo).parameters.values():
             variadic = param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD)
-            if param.default is param.empty and not variadic and param.name not in given:
+            if param.default is param.empty and not variadic and param.name not in undo_args:
                 raise InputError(
                     f"The call has no argument {param.name!r}, which {shown(self.undo)} needs: give "
                     "this parameter of the undo a default, or read `args`"
                 )
-        return self.undo(**given)
+        return self.undo(**undo_args)
 
 
 async def _await(outcome: Any) -> Any:
@@ -249,16 +249,19 @@ def whole_args(target: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 def _given(function: Callable[..., Any], args: Mapping[str, Any], result: str) -> dict[str, Any]:
     """Return those of a call's arguments (and `args`, `result`) that a function takes."""
-    wanted = inspect.signature(function).parameters.values()
-    given = {**args, "args": dict(args), "result": result}
-    if any(param.kind is param.VAR_KEYWORD for param in wanted):
-        return {**args, **{n: given[n] for n in WHOLE if n in {param.name for param in wanted}}}
-    return {param.name: given[param.name] for param in wanted if param.name in given}
+    parameters = inspect.signature(function).parameters.values()
+    call_args = {**args, "args": dict(args), "result": result}
+    if any(param.kind is param.VAR_KEYWORD for param in parameters):
+        return {
+            **args,
+            **{n: call_args[n] for n in WHOLE if n in {param.name for param in parameters}},
+        }
+    return {param.name: call_args[param.name] for param in parameters if param.name in call_args}
 
 
 def _check(function: Callable[..., Any], target: Any) -> None:
     """Raise `ConfigurationError` if a parameter of the function is filled by no call of the tool."""
-    known = _parameters(target)
+    parameter_names = _parameters(target)
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError as error:  # some builtins
@@ -266,18 +269,22 @@ def _check(function: Callable[..., Any], target: Any) -> None:
             f"{shown(function)}: {error}; pass a function with named parameters that calls it"
         ) from None
     for param in parameters:
-        named = param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
-        filled = param.default is not param.empty or known is None or param.name in known
-        if param.kind is not param.VAR_KEYWORD and not (named and filled):
+        is_by_name = param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
+        filled = (
+            param.default is not param.empty
+            or parameter_names is None
+            or param.name in parameter_names
+        )
+        if param.kind is not param.VAR_KEYWORD and not (is_by_name and filled):
             raise ConfigurationError(
                 f"{shown(function)} has a parameter {str(param)!r} that no call of the tool fills: use "
-                f"{', '.join(map(repr, sorted(known or WHOLE)))}, by name"
+                f"{', '.join(map(repr, sorted(parameter_names or WHOLE)))}, by name"
             )
 
 
 def _check_placeholders(text: str, target: Any) -> None:
     """Raise `ConfigurationError` if a placeholder of a `describe` is filled by no call of the tool."""
-    known = _parameters(target)
+    parameter_names = _parameters(target)
     try:
         fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
     except ValueError as error:
@@ -285,10 +292,10 @@ def _check_placeholders(text: str, target: Any) -> None:
             f"describe={text!r}: {error}; write {{{{ or }}}} for a brace"
         ) from None
     for field in fields:
-        if known is not None and re.split(r"[.\[]", field)[0] not in known:
+        if parameter_names is not None and re.split(r"[.\[]", field)[0] not in parameter_names:
             raise ConfigurationError(
                 f"describe={text!r} has a placeholder {{{field}}} that no call of the tool fills: use "
-                f"{', '.join(f'{{{name}}}' for name in sorted(known))}"
+                f"{', '.join(f'{{{name}}}' for name in sorted(parameter_names))}"
             )
 
 
@@ -300,10 +307,10 @@ def _parameters(target: Any) -> set[str] | None:
     """
     if isinstance(target, BaseTool):
         return {*target.args, *WHOLE}
-    wanted = inspect.signature(target).parameters.values()
-    if any(param.kind is param.VAR_KEYWORD for param in wanted):
+    parameters = inspect.signature(target).parameters.values()
+    if any(param.kind is param.VAR_KEYWORD for param in parameters):
         return None  # a call can fill any name
-    return {*(param.name for param in wanted), *WHOLE}
+    return {*(param.name for param in parameters), *WHOLE}
 
 
 def is_hand_off(call: Mapping[str, Any]) -> bool:

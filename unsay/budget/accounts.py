@@ -104,14 +104,14 @@ def used_of(account: UsageAccount, layer: Layer, place: AccountKey) -> Amount:
 
     `place` names the task and the agent; an unknown one has spent 0 besides its holds.
     """
-    spent, holds = account_of(account, layer, place), account["holds"]
+    layer_account, holds = account_of(account, layer, place), account["holds"]
     if layer != "session":
         holds = [hold for hold in holds if hold["task_id"] == place.task_id]
     if layer == "agent":
         holds = [hold for hold in holds if hold["agent_id"] == place.agent_id]
     return Amount(
-        tokens=spent["tokens"] + sum(hold["tokens"] for hold in holds),
-        micros=spent["micros"] + sum(hold["micros"] for hold in holds),
+        tokens=layer_account["tokens"] + sum(hold["tokens"] for hold in holds),
+        micros=layer_account["micros"] + sum(hold["micros"] for hold in holds),
     )
 
 
@@ -139,7 +139,7 @@ def hold(
 
     Limits are not checked here but by `limits.reserve`.
     """
-    held = Hold(
+    new_hold = Hold(
         key=key,
         task_id=place.task_id,
         agent_id=place.agent_id,
@@ -147,8 +147,8 @@ def hold(
         micros=amount.micros,
     )
     if at is not None:
-        held["at"] = at
-    return {**account, "holds": [*account["holds"], held]}
+        new_hold["at"] = at
+    return {**account, "holds": [*account["holds"], new_hold]}
 
 
 def held(account: UsageAccount, key: str) -> Amount:
@@ -171,10 +171,10 @@ def settle(account: UsageAccount, amount: Amount, *, key: str, place: AccountKey
     # The amount may exceed the limits: it is spent already, and the next call will be refused.
     if key in account["keys"]:
         return account
-    held = next((hold for hold in account["holds"] if hold["key"] == key), None)
-    if held is not None:
-        place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
-    at = None if held is None else held.get("at")
+    matching_hold = next((hold for hold in account["holds"] if hold["key"] == key), None)
+    if matching_hold is not None:
+        place = AccountKey(task_id=matching_hold["task_id"], agent_id=matching_hold["agent_id"])
+    at = None if matching_hold is None else matching_hold.get("at")
     rest = release(account, key)
     return {
         **rest,
@@ -193,8 +193,8 @@ def with_times(
     """
     session, tasks = account["session"].copy(), _tasks_with(account, Amount(), place)
     task = tasks[-1]  # the call's own, a copy, with its agent last
-    changed: dict[Layer, Account] = {"session": session, "task": task, "agent": task["agents"][-1]}
-    for layer, own in changed.items():
+    by_layer: dict[Layer, Account] = {"session": session, "task": task, "agent": task["agents"][-1]}
+    for layer, own in by_layer.items():
         micros = times_of(account, layer, "micros", place)
         own["micros_times"] = times.get((layer, "micros"), micros)
         own["times"] = times.get((layer, "tokens"), own["times"])
@@ -209,13 +209,13 @@ def _account(account_id: str) -> Account:
 
 
 def _task(account: UsageAccount, place: AccountKey) -> TaskAccount:
-    found = next((task for task in account["tasks"] if task["account_id"] == place.task_id), None)
-    return found or TaskAccount(**_account(place.task_id), agents=[])
+    match = next((task for task in account["tasks"] if task["account_id"] == place.task_id), None)
+    return match or TaskAccount(**_account(place.task_id), agents=[])
 
 
 def _agent(task: TaskAccount, place: AccountKey) -> Account:
-    found = next((agent for agent in task["agents"] if agent["account_id"] == place.agent_id), None)
-    return found or _account(place.agent_id)
+    match = next((agent for agent in task["agents"] if agent["account_id"] == place.agent_id), None)
+    return match or _account(place.agent_id)
 
 
 def _grown(account: _A, amount: Amount, at: str | None) -> _A:
@@ -240,8 +240,10 @@ def _tasks_with(
     task = _grown(_task(account, place), amount, at)
     agents = [agent for agent in task["agents"] if agent["account_id"] != place.agent_id]
     agents.append(_grown(_agent(task, place), amount, at))
-    held = {hold["agent_id"] for hold in account["holds"] if hold["task_id"] == place.task_id}
-    task["agents"] = _newest(agents, held, KEPT_AGENTS)
+    busy_agent_ids = {
+        hold["agent_id"] for hold in account["holds"] if hold["task_id"] == place.task_id
+    }
+    task["agents"] = _newest(agents, busy_agent_ids, KEPT_AGENTS)
     rest = [other for other in account["tasks"] if other["account_id"] != place.task_id]
     return _newest([*rest, task], {hold["task_id"] for hold in account["holds"]}, KEPT_TASKS)
 

@@ -112,9 +112,11 @@ class Gauge:
         return f"{number:,}" if self.unit == "tokens" else f"{number / MICROS:g}"
 
     def __str__(self) -> str:
-        used, asked, limit = map(self.amount, (self.used, self.asked, self.limit))
+        usage, call_amount, limit = map(self.amount, (self.used, self.asked, self.limit))
         unit = " tokens" if self.unit == "tokens" else ""
-        return f"{self.layer} budget: {used} used, {asked} for this call, limit {limit}{unit}"
+        return (
+            f"{self.layer} budget: {usage} used, {call_amount} for this call, limit {limit}{unit}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +168,12 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
         Gauge(
             layer=layer,
             unit=unit,
-            used=(used := getattr(used_of(account, layer, place), unit)),
-            asked=(asked := getattr(amount, unit)),
+            used=(usage := getattr(used_of(account, layer, place), unit)),
+            asked=(call_amount := getattr(amount, unit)),
             limit=most * times_of(account, layer, unit, place),
             since=since_of(account, layer, unit, place),
             # Rounded up: a person approves a call, so the new limit must have room for it.
-            raised=most * -(-(used + asked) // most),
+            raised=most * -(-(usage + call_amount) // most),
         )
         for layer in LAYERS
         for unit in _UNITS
@@ -204,12 +206,14 @@ def reserve(
     # Check and hold are one step, so that the second of two concurrent calls sees the first one's
     # hold; `unsay.llm.usage_account` makes the step atomic.
     if knows(account, key):
-        found = check(release(account, key), limits, held(account, key), place=place)
-        return Reservation(account=account, check=replace(found, outcome="granted"))
-    found = check(account, limits, amount, place=place)
-    if found.outcome != "granted":
-        return Reservation(account=account, check=found)
-    return Reservation(account=hold(account, amount, key=key, place=place, at=at), check=found)
+        limit_check = check(release(account, key), limits, held(account, key), place=place)
+        return Reservation(account=account, check=replace(limit_check, outcome="granted"))
+    limit_check = check(account, limits, amount, place=place)
+    if limit_check.outcome != "granted":
+        return Reservation(account=account, check=limit_check)
+    return Reservation(
+        account=hold(account, amount, key=key, place=place, at=at), check=limit_check
+    )
 
 
 def extend(

@@ -176,9 +176,9 @@ class Chat:
             note(wrapped(words.say("leave"), columns=columns()))
             if isinstance(self._reader, Keyboard):
                 note(wrapped(words.say("keys"), columns=columns()))
-            if not self._as_json and (seen := self._timeline()) is not None:
+            if not self._as_json and (timeline := self._timeline()) is not None:
                 click.echo()
-                self._screen.last_turns(seen.turns)
+                self._screen.last_turns(timeline.turns)
         self._attach(self._files)
         if (due := self._speaker.due()) is not None:
             self._show(reply_event(due))
@@ -261,11 +261,11 @@ class Chat:
 
     def _obey(self, command: Command, line: str) -> None:
         """Carry out a slash command; raises the errors of `Speaker.say`, which `run` shows."""
-        named = command["argument"] if command["verb"] == "help" else ""
-        if named and not self._as_json and (own := self._own_help(named)):
+        help_topic = command["argument"] if command["verb"] == "help" else ""
+        if help_topic and not self._as_json and (own := self._own_help(help_topic)):
             click.echo(own)
             return
-        is_list = command["verb"] == "help" and not named and not self._as_json
+        is_list = command["verb"] == "help" and not help_topic and not self._as_json
         before, due = spoken(self._conversation.messages()), self._due
         if command["verb"] == "edit":
             self._screen.labels = self._speaker.labels(command["argument"])
@@ -292,8 +292,8 @@ class Chat:
         gone = [message for message in before if message.id not in after]
         if verb != "edit":
             self._put_back("\n".join(map(text_of, first_questions(gone))), selects=True)
-        elif (later := len(answered_turns(gone)) - 1) > 0:
-            self._screen.note(self._screen.labels.say("turns_replaced", turns=later))
+        elif (later_count := len(answered_turns(gone)) - 1) > 0:
+            self._screen.note(self._screen.labels.say("turns_replaced", turns=later_count))
 
     def _show_help(self, event: Event) -> None:
         if event.reply is not None:
@@ -328,11 +328,11 @@ class Chat:
 
         With `selects`, what is typed replaces them. A plain terminal shows the words instead.
         """
-        asked, files = self._sent.get(text, (text, Attached()))
+        question, files = self._sent.get(text, (text, Attached()))
         if isinstance(self._reader, Keyboard):
-            self._prefill, self._reader.selects = asked, selects
-        elif asked and self._interactive:  # a plain prompt cannot hold them
-            note(self._fitted(self._screen.labels.say("asked", question=asked)))
+            self._prefill, self._reader.selects = question, selects
+        elif question and self._interactive:  # a plain prompt cannot hold them
+            note(self._fitted(self._screen.labels.say("asked", question=question)))
         self._attach(files)
 
     def _attach(self, files: Attached) -> None:
@@ -348,26 +348,26 @@ class Chat:
         `StorageError` if the thread cannot be read.
         """
         self._prefill, words = self._reader.typed, self._screen.labels
-        seen = self._timeline()
-        places = [] if seen is None else places_of(seen, words)
+        timeline = self._timeline()
+        places = [] if timeline is None else places_of(timeline, words)
         if not places:
             note(words.say("back_nothing"))
             return
         rows = [Row(text=text, preview=partial(self._preview, order)) for text, order in places]
-        chosen = choose(words.say("back_title"), rows, self._how_to_choose(), start=len(rows) - 1)
-        if chosen is not None:
+        choice = choose(words.say("back_title"), rows, self._how_to_choose(), start=len(rows) - 1)
+        if choice is not None:
             self._prefill = ""
-            order = f"{ROLLBACK} {places[chosen][1]}"
-            self._obey(Command(verb="rollback", argument=places[chosen][1]), order)
+            order = f"{ROLLBACK} {places[choice][1]}"
+            self._obey(Command(verb="rollback", argument=places[choice][1]), order)
 
     def _preview(self, order: str) -> str:
         """Return in words what `/rollback ORDER` would remove, or why it cannot be done."""
         turns = int(order) if order.isdecimal() else None
         try:
-            seen = self._conversation.preview(None if turns else order, turns=turns)
+            rollback_preview = self._conversation.preview(None if turns else order, turns=turns)
         except UnsayError as error:
             return str(error)
-        return "\n".join(preview_rows(seen, self._screen.labels))
+        return "\n".join(preview_rows(rollback_preview, self._screen.labels))
 
     def _stopped(self) -> None:
         """After Ctrl-C, let the person resume, edit or drop the question, or decide later.
@@ -393,12 +393,12 @@ class Chat:
             words.say("stop_later"),
         )
         rows = [Row(text=text) for text in texts]
-        chosen = choose(title, rows, self._how_to_choose())
-        if chosen == 0:
+        choice = choose(title, rows, self._how_to_choose())
+        if choice == 0:
             self._turn("/resume")
-        elif chosen in (1, 2):
+        elif choice in (1, 2):
             self._drop()
-            if chosen == 1:
+            if choice == 1:
                 self._put_back(question)
         else:
             self._screen.note(words.say("later", question=preview(question)))

@@ -84,14 +84,14 @@ def _chosen_thread(db: str | None) -> tuple[str | None, str]:
         )
         rows.append(Row(text=row))
     clear_loading()
-    chosen = choose_or_type(words.say("thread_title"), rows, words.say("thread_keys"))
-    if chosen is None:
+    choice = choose_or_type(words.say("thread_title"), rows, words.say("thread_keys"))
+    if choice is None:
         raise click.Abort
     paste_in_one_piece()
     show_loading()
-    if isinstance(chosen, str):
-        return None, chosen
-    return (recent[chosen - 1].thread_id if chosen else None), ""
+    if isinstance(choice, str):
+        return None, choice
+    return (recent[choice - 1].thread_id if choice else None), ""
 
 
 def say(
@@ -145,8 +145,8 @@ def _message(text: str) -> str:
 
 def _note_removed(speaker: Speaker, reply: Reply) -> None:
     """Say so if a turn that was sent again with its id is no longer in the conversation."""
-    known = {each.id for each in speaker.conversation.messages()}
-    if reply.kind == "answer" and reply.message_id not in known:
+    message_ids = {each.id for each in speaker.conversation.messages()}
+    if reply.kind == "answer" and reply.message_id not in message_ids:
         note(speaker.labels().say("stored_answer"))
 
 
@@ -177,12 +177,12 @@ def compact(
     *, up_to: str | None, thread: str | None, db: str | None, as_json: bool, **models: Any
 ) -> None:
     with speaking(db, thread, begins=False, **models) as speaker:
-        made = speaker.conversation.compact(up_to)
+        compaction = speaker.conversation.compact(up_to)
         if as_json:
-            print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(made)))
+            print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(compaction)))
         else:
             labels = for_shell(speaker.labels())
-            click.echo(labels.say("compacted", count=len(made.message_ids)))
+            click.echo(labels.say("compacted", count=len(compaction.message_ids)))
 
 
 def _show(

@@ -80,14 +80,14 @@ def demo(*, lang: Language | None, db: str | None, as_json: bool) -> None:
             for number, act in enumerate(script.acts, 1):
                 stage.raise_curtain(number, act)
                 if act.inserted is not None:
-                    asked, said = act.inserted
-                    conversation.add([("user", asked), ("assistant", said)])
+                    question, answer = act.inserted
+                    conversation.add([("user", question), ("assistant", answer)])
                 for event in conversation.stream(act.question):
                     stage.show(event)
-            where = script.gone
+            location = script.gone
             if db is not None:
-                where = script.kept.format(db=quote(db), thread=conversation.thread_id)
-            stage.end(script.ending.format(where=where))
+                location = script.kept.format(db=quote(db), thread=conversation.thread_id)
+            stage.end(script.ending.format(where=location))
 
 
 class _Terminal:
@@ -114,11 +114,11 @@ class _Terminal:
         self._screen.show(event)
 
     def end(self, ending: str) -> None:
-        seen = self._conversation.timeline()
-        marks: Any = seen.checkpoints
+        timeline = self._conversation.timeline()
+        marks: Any = timeline.checkpoints
         for title, body in (
             (self._script.checkpoints, checkpoints_text(marks, self._labels)),
-            (self._script.tree, tree_text(seen, self._labels, color=True)),
+            (self._script.tree, tree_text(timeline, self._labels, color=True)),
         ):
             click.echo("\n" + click.style(title, bold=True) + f"\n\n{body}")
         click.echo()
@@ -139,8 +139,8 @@ class _Objects:
 
     def raise_curtain(self, number: int, act: Act) -> None:
         if act.inserted is not None:
-            asked, said = act.inserted
-            self._print("added", "", {"question": asked, "answer": said})
+            question, answer = act.inserted
+            self._print("added", "", {"question": question, "answer": answer})
         self._print("question", act.question, {"number": number, "title": act.title})
 
     def show(self, event: Event) -> None:

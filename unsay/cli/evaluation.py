@@ -44,15 +44,20 @@ SETTINGS_FILE = Path("unsay.toml")
 
 @on_thread()
 def lessons(opened: Opened) -> None:
-    listed = opened.conversation.lessons.list()
-    opened.show(lambda: click.echo(lessons_text(listed, opened.labels)), lessons=list(listed))
+    thread_lessons = opened.conversation.lessons.list()
+    opened.show(
+        lambda: click.echo(lessons_text(thread_lessons, opened.labels)),
+        lessons=list(thread_lessons),
+    )
 
 
 @on_thread()
 def lesson(opened: Opened, *, number: int, text: str) -> None:
-    made = opened.conversation.lessons.change(number, text)
-    text = made["text"]
-    opened.show(lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=made)
+    new_lesson = opened.conversation.lessons.change(number, text)
+    text = new_lesson["text"]
+    opened.show(
+        lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=new_lesson
+    )
 
 
 @on_thread()
@@ -63,9 +68,9 @@ def unlearn(opened: Opened, *, number: int) -> None:
 
 @on_thread()
 def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
-    made = opened.conversation.ratings.add(turn, label, note=reason)
+    rating = opened.conversation.ratings.add(turn, label, note=reason)
     question = opened.conversation.timeline().turns[turn - 1].question
-    opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=made)
+    opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=rating)
 
 
 def ratings(
@@ -80,22 +85,22 @@ def ratings(
             for each in _thread_ids(database):
                 _print_ratings(Conversation.open(database, thread=each))
         return
-    with existing_thread(db, thread, as_json=as_json) as opened:
+    with existing_thread(db, thread, as_json=as_json) as open_thread:
         if source is None:
-            _print_ratings(opened.conversation)
+            _print_ratings(open_thread.conversation)
             return
-        count = judging.import_ratings(opened.conversation, _rows(source))
-        opened.show(lambda: opened.labels.say("imported", count=count), imported=count)
+        count = judging.import_ratings(open_thread.conversation, _rows(source))
+        open_thread.show(lambda: open_thread.labels.say("imported", count=count), imported=count)
 
 
 def _thread_ids(database: Database) -> list[str]:
     """Return the ids of all threads, the last begun first; `StorageError` if they cannot be read."""
-    registry, found, cursor = Registry.open(database), list[str](), None
+    registry, thread_ids, cursor = Registry.open(database), list[str](), None
     while True:
         page = registry.sessions(limit=MOST, cursor=cursor)
-        found += [each.thread_id for each in page.sessions]
+        thread_ids += [each.thread_id for each in page.sessions]
         if (cursor := page.cursor) is None:
-            return found
+            return thread_ids
 
 
 def _print_ratings(conversation: Conversation) -> None:
@@ -106,7 +111,7 @@ def _print_ratings(conversation: Conversation) -> None:
 @on_thread()
 def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: str | None) -> None:
     conversation = _with_models(opened, model, judge_model)
-    judged = judging.judge(conversation, turn=turn)
+    judged_turns = judging.judge(conversation, turn=turn)
     texts = opened.labels
 
     def row(each: judging.JudgedTurn) -> str:
@@ -120,32 +125,34 @@ def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: s
             reason=verdict.reason,
         )
 
-    rows = "\n".join(map(row, judged)) or texts.say("no_turns")
-    opened.show(lambda: rows, turns=[asdict(each) for each in judged])
+    rows = "\n".join(map(row, judged_turns)) or texts.say("no_turns")
+    opened.show(lambda: rows, turns=[asdict(each) for each in judged_turns])
 
 
 @on_thread()
 def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | None) -> None:
     conversation = _with_models(opened, model, judge_model)
-    found = judging.bisect(conversation)
-    rolls_back = yes and found.turn is not None
+    bisection = judging.bisect(conversation)
+    rolls_back = yes and bisection.turn is not None
     if rolls_back:
-        conversation.rollback(turns=found.to_roll_back)
+        conversation.rollback(turns=bisection.to_roll_back)
     texts = opened.labels
-    name = "bisected_nothing" if found.confirmed else "bisected_unjudged"
-    name = name if found.turn is None else "bisected"
-    opened.show(lambda: texts.say(name, **asdict(found)), **asdict(found), rolled_back=rolls_back)
-    if found.turn is not None and not found.confirmed:
+    name = "bisected_nothing" if bisection.confirmed else "bisected_unjudged"
+    name = name if bisection.turn is None else "bisected"
+    opened.show(
+        lambda: texts.say(name, **asdict(bisection)), **asdict(bisection), rolled_back=rolls_back
+    )
+    if bisection.turn is not None and not bisection.confirmed:
         note(texts.say("bisected_unsure"))
     if rolls_back:
-        note(texts.say("bisected_back", count=found.to_roll_back))
-    elif found.turn is not None:
-        note(texts.say("bisected_offer", count=found.to_roll_back))
+        note(texts.say("bisected_back", count=bisection.to_roll_back))
+    elif bisection.turn is not None:
+        note(texts.say("bisected_offer", count=bisection.to_roll_back))
 
 
 def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
     names = {"model": model, "judge_model": judge_model}
-    settings = load_settings({name: given for name, given in names.items() if given is not None})
+    settings = load_settings({name: value for name, value in names.items() if value is not None})
     if settings.judging == "model" and settings.judge_model is None:
         _ = make_services(settings=settings).model  # for its error, once instead of for each turn
     return Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
@@ -173,11 +180,11 @@ def calibrate(
     if db is not None:
         raise usage_error("calibrate reads FILE and no database: leave --db out.")
     costs = Costs(alarm=alarm_cost, miss=miss_cost)
-    made = calibrated([_labelled(row) for row in _rows(file)], costs)
-    if not made:
+    calibrations = calibrated([_labelled(row) for row in _rows(file)], costs)
+    if not calibrations:
         raise InputError(f"{file}: give ratings of both kinds, good and bad, in one language")
-    few = [each for each in made if each.held_out.alarms.items < labels_needed()]
-    thresholds = {each.language: each.threshold for each in made if each not in few}
+    few = [each for each in calibrations if each.held_out.alarms.items < labels_needed()]
+    thresholds = {each.language: each.threshold for each in calibrations if each not in few}
     if write:
         if not thresholds:
             raise InputError(
@@ -187,15 +194,15 @@ def calibrate(
             )
         load_settings({"quality_thresholds": thresholds})  # for its errors
         _write_thresholds(thresholds)
-    fields = [{**_figures(each, costs), "claim": each.claim or None} for each in made]
+    fields = [{**_figures(each, costs), "claim": each.claim or None} for each in calibrations]
     show(
-        lambda: "\n\n".join(_page(each, costs) for each in made),
+        lambda: "\n\n".join(_page(each, costs) for each in calibrations),
         as_json=as_json,
         languages=fields,
         written=str(SETTINGS_FILE) if write else None,
     )
     if write and not as_json:
-        note(Texts(made[0].language).say("calibrated_written", file=SETTINGS_FILE))
+        note(Texts(calibrations[0].language).say("calibrated_written", file=SETTINGS_FILE))
         for each in few:
             texts = Texts(each.language)
             note(texts.say("calibrated_few", labels=_good_labels(each)))
@@ -205,8 +212,8 @@ def _good_labels(made: Calibration) -> str:
     """Return how many good labels a calibration has and how many it needs, such as `en 12 of 59`."""
     # If all labels are of one question, none can be decided without the others.
     good = made.curve[0][1].alarms.items
-    counted = good if good < labels_needed() else made.held_out.alarms.items
-    return f"{made.language} {counted} of {labels_needed()}"
+    count = good if good < labels_needed() else made.held_out.alarms.items
+    return f"{made.language} {count} of {labels_needed()}"
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
@@ -226,12 +233,12 @@ def _rows(path: str) -> list[dict[str, Any]]:
         if not row.strip():
             continue
         try:
-            parsed = json.loads(row)
+            record = json.loads(row)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: this is not JSON: {error}") from error
-        if problem := _problem_of(parsed):
+        if problem := _problem_of(record):
             raise InputError(f"{path}, line {number}: {problem}")
-        rows.append(parsed)
+        rows.append(record)
     return rows
 
 
@@ -258,28 +265,28 @@ def _labelled(row: Mapping[str, Any]) -> Labelled:
     question, answer = row.get("question", ""), row.get("answer", "")
     score, earlier = row.get("score"), row.get("earlier") or ()
     if score is None:
-        pairs = tuple((asked, replied) for asked, replied in earlier)
+        pairs = tuple((past_question, replied) for past_question, replied in earlier)
         score = prejudge(Exchange(question=question, answer=answer, earlier=pairs)).score
-    given = row.get("lang")
-    language = given if given in ("en", "ja") else language_of(question or answer)
+    row_language = row.get("lang")
+    language = row_language if row_language in ("en", "ja") else language_of(question or answer)
     return Labelled(
         question=question, language=language, score=float(score), good=row["label"] == "good"
     )
 
 
 def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
-    found = made.held_out
+    held_out = made.held_out
     return {
         "language": made.language,
         "threshold": made.threshold,
         "labels": made.labels,
         "held_out": {
-            **asdict(found),
-            "alarm_share": found.alarms.value,
-            "alarm_interval": list(found.alarms.interval),
-            "caught_share": found.caught.value,
-            "caught_interval": list(found.caught.interval),
-            "cost": found.cost(costs),
+            **asdict(held_out),
+            "alarm_share": held_out.alarms.value,
+            "alarm_interval": list(held_out.alarms.interval),
+            "caught_share": held_out.caught.value,
+            "caught_interval": list(held_out.caught.interval),
+            "cost": held_out.cost(costs),
         },
         "curve": [
             {"threshold": t, **asdict(each), "cost": each.cost(costs)} for t, each in made.curve
@@ -289,13 +296,13 @@ def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
 
 def _page(made: Calibration, costs: Costs) -> str:
     """Return the text on one language's fitted threshold and how well it decides, in that language."""
-    texts, found = Texts(made.language), made.held_out
+    texts, held_out = Texts(made.language), made.held_out
     good, bad = texts.say("calibrated_rows").split("|")
     table = aligned(
         [
             texts.say("calibrated_heads").split("|"),
-            (good, str(found.good_passed), str(found.good_failed)),
-            (bad, str(found.bad_passed), str(found.bad_failed)),
+            (good, str(held_out.good_passed), str(held_out.good_failed)),
+            (bad, str(held_out.bad_passed), str(held_out.bad_failed)),
         ]
     )
     rows = [["  " + head for head in texts.say("calibrated_columns").split("|")]]
@@ -309,16 +316,16 @@ def _page(made: Calibration, costs: Costs) -> str:
     parts = [
         texts.say("calibrated_held_out"),
         *table,
-        texts.say("calibrated_alarms", share=_share(found.alarms, texts)),
-        texts.say("calibrated_caught", share=_share(found.caught, texts)),
+        texts.say("calibrated_alarms", share=_share(held_out.alarms, texts)),
+        texts.say("calibrated_caught", share=_share(held_out.caught, texts)),
         texts.say("calibrated_curve"),
         *aligned(rows),
         texts.say(
             "calibrated_claim" if made.claim else "calibrated_no_claim",
             share=f"{ALARM_SHARE:.0%}",
             needed=labels_needed(),
-            labels=found.alarms.items,
-            alarms=found.alarms.hits,
+            labels=held_out.alarms.items,
+            alarms=held_out.alarms.hits,
         ),
     ]
     return "\n".join([head, *(f"  {part}".rstrip() for part in parts)])

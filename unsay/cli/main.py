@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
         """
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort:
@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
             click.echo(short_help(), err=True)
             code = error.exit_code
         except Exception as error:  # noqa: BLE001 - the process's edge: every error becomes a line
-            options = given[: given.index("--")] if "--" in given else given
+            options = arguments[: arguments.index("--")] if "--" in arguments else arguments
             report = import_module("unsay.cli.output").report
             code = report(error, as_json="--json" in options)
         sys.exit(code or 0)
@@ -167,19 +167,19 @@ FINAL = frozenset({"end", "purge"})  # these do not take the last conversation b
 def _run(name: str, /, **options: Any) -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
-        given = options[parameter.name or ""]
-        is_empty = given == "" or (isinstance(given, tuple) and "" in given)
+        value = options[parameter.name or ""]
+        is_empty = value == "" or (isinstance(value, tuple) and "" in value)
         if is_empty and parameter.name not in ("text", "reason", "turn"):
             flag = parameter.opts[0]
             option = flag if flag[0] == "-" else parameter.human_readable_name
             raise click.UsageError(f"{option} must not be empty.", context)
-    named = options.pop("named", None)
-    if named is not None:
+    thread_id = options.pop("named", None)
+    if thread_id is not None:
         if options["thread"] is not None:
             raise click.UsageError(
                 "Name the conversation once: as THREAD or with --thread.", context
             )
-        options["thread"] = named
+        options["thread"] = thread_id
     if name in FINAL and options["thread"] is None:
         raise click.UsageError("Missing option '--thread'.", context)
     with _keys_kept() if name == "chat" else nullcontext():

@@ -32,11 +32,11 @@ def chosen_language() -> Language | None:
 
     `None` if it is `auto` or no known language, is not set, or cannot be read.
     """
-    named: object = os.environ.get("UNSAY_LANGUAGE")
-    if not named:
+    language_code: object = os.environ.get("UNSAY_LANGUAGE")
+    if not language_code:
         with suppress(OSError, ValueError):
-            named = tomllib.loads(Path("unsay.toml").read_text("utf-8")).get("language")
-    return cast("Language", named) if named in get_args(Language) else None
+            language_code = tomllib.loads(Path("unsay.toml").read_text("utf-8")).get("language")
+    return cast("Language", language_code) if language_code in get_args(Language) else None
 
 
 def shell_language() -> Language:
@@ -201,12 +201,12 @@ def show_error(
     if as_json:
         # Where standard output itself is what failed, the line above must do.
         with suppress(OSError):
-            told = {"type": type(error).__name__, "message": words}
+            details = {"type": type(error).__name__, "message": words}
             unsaved = {} if answer is None else {"answer": answer}
             beside: dict[str, Any] = {}
             if interface == "chat":
                 beside = {"event": "error", "text": words, "message_id": None, "data": {}}
-            print_json(versioned(**beside, error={**told, **unsaved}))
+            print_json(versioned(**beside, error={**details, **unsaved}))
 
 
 def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -> str:

@@ -68,9 +68,9 @@ def forget_thread(path: Path, thread_id: str) -> None:
     """
     if not path.exists():
         return
-    kept = [(thread, text) for thread, text in _entries(path) if thread != thread_id]
+    entries = [(thread, text) for thread, text in _entries(path) if thread != thread_id]
     lines = (
-        json.dumps({"thread": thread, "text": text}, ensure_ascii=False) for thread, text in kept
+        json.dumps({"thread": thread, "text": text}, ensure_ascii=False) for thread, text in entries
     )
     # The old file is replaced in one step: a process killed before it loses nothing.
     new = path.with_name(f"{path.name}.new")
@@ -157,18 +157,18 @@ class Commands(Completer):
         """
         del complete_event
         line = document.text_before_cursor
-        found: Iterable[tuple[str, str]]
+        candidates: Iterable[tuple[str, str]]
         if self.choices and not line.startswith("/"):
-            found, typed = [(each, "") for each in self.choices], line
+            candidates, prefix = [(each, "") for each in self.choices], line
         elif line.startswith(TAKES_CHECKPOINT):
-            found, typed = self._names(), line.removeprefix(TAKES_CHECKPOINT)
+            candidates, prefix = self._names(), line.removeprefix(TAKES_CHECKPOINT)
         elif line.startswith("/"):
-            found, typed = self._described, line
+            candidates, prefix = self._described, line
         else:
             return
-        for word, meaning in found:
-            if word.startswith(typed):
-                yield Completion(word, start_position=-len(typed), display_meta=meaning)
+        for word, meaning in candidates:
+            if word.startswith(prefix):
+                yield Completion(word, start_position=-len(prefix), display_meta=meaning)
 
 
 def described_commands(language: Language) -> list[tuple[str, str]]:
@@ -242,9 +242,9 @@ class Keyboard:
         after Ctrl-D, and `KeyboardInterrupt` after Ctrl-C.
         """
         self.typed, self._completer.choices = "", choices
-        asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
+        prompt_text = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
         select, self.selects = self._select if self.selects else None, False
-        return self._session.prompt(asked, default=prefill, pre_run=select)
+        return self._session.prompt(prompt_text, default=prefill, pre_run=select)
 
     def _select(self) -> None:
         selection = SelectionState()  # from the first character to the cursor behind the last one
@@ -299,8 +299,8 @@ class PlainReader:
         del prefill
         if not self._interactive:
             return input()
-        asked = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
-        click.echo(asked, nl=False, err=True)
+        prompt_text = f"{' | '.join(choices)}\n{PROMPT}" if choices else PROMPT
+        click.echo(prompt_text, nl=False, err=True)
         lines = [input()]
         while _more_waits():
             try:
@@ -339,8 +339,8 @@ def choose(title: str, rows: Sequence[Row], hint: str, *, start: int = 0) -> int
     """
     if is_dumb():
         return _numbered(title, rows, hint)
-    chosen = _List(title, rows, hint, start).run()
-    return chosen if isinstance(chosen, int) else None
+    choice = _List(title, rows, hint, start).run()
+    return choice if isinstance(choice, int) else None
 
 
 def choose_or_type(title: str, rows: Sequence[Row], hint: str) -> int | str | None:
@@ -363,10 +363,10 @@ def _numbered(title: str, rows: Sequence[Row], hint: str) -> int | None:
             click.echo(err=True)
     click.echo(hint, err=True)
     try:
-        typed = input("> ").strip()
+        user_input = input("> ").strip()
     except (EOFError, KeyboardInterrupt):
         return None
-    return {str(index + 1): index for index in range(len(rows))}.get(typed)
+    return {str(index + 1): index for index in range(len(rows))}.get(user_input)
 
 
 class _List:
@@ -398,11 +398,11 @@ class _List:
 
     def _list(self, room: int, cells: int) -> Window:
         def lines() -> StyleAndTextTuples:
-            shown: StyleAndTextTuples = []
+            fragments: StyleAndTextTuples = []
             for index, row in enumerate(self._rows):
                 pointer, style = ("❯ ", "reverse") if index == self._at else ("  ", "")
-                shown.append((style, f"{pointer}{one_line(row.text, cells - 3)}\n"))
-            return shown
+                fragments.append((style, f"{pointer}{one_line(row.text, cells - 3)}\n"))
+            return fragments
 
         control = FormattedTextControl(
             lines, focusable=True, show_cursor=False, get_cursor_position=lambda: Point(0, self._at)
@@ -453,6 +453,6 @@ class _List:
 
 def _end_with_text(event: KeyPressEvent) -> None:
     """Close the list with the text of a key or a paste as its result; Tab and such do nothing."""
-    typed = event.data.replace("\r\n", "\n").replace("\r", "\n")
-    if typed.strip() and "\x1b" not in typed and (len(typed) > 1 or typed.isprintable()):
-        event.app.exit(result=typed)
+    text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+    if text.strip() and "\x1b" not in text and (len(text) > 1 or text.isprintable()):
+        event.app.exit(result=text)

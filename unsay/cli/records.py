@@ -75,11 +75,11 @@ def events(
 
 def _verify(opened: Opened, log: Sequence[Event]) -> None:
     transcript = opened.conversation.messages()
-    made = replay(log).messages
-    if freeze_messages(made) != freeze_messages(transcript):
+    log_messages = replay(log).messages
+    if freeze_messages(log_messages) != freeze_messages(transcript):
         raise EventLogGapError(
             f"The {len(log)!r} events of thread {opened.thread_id!r} do not give the stored "
-            f"messages, but {len(made)!r} messages instead of {len(transcript)!r}: restore the "
+            f"messages, but {len(log_messages)!r} messages instead of {len(transcript)!r}: restore the "
             "database from a backup"
         )
     counts = {"events": len(log), "messages": len(transcript)}
@@ -126,8 +126,8 @@ def _verdict(data: Mapping[str, Any]) -> str:
 
 
 def _checkpoint(data: Mapping[str, Any]) -> str:
-    made = data["checkpoint"]
-    return f"{made['name'] or made['id']} {score_text(made['score'])} {made['topic']}"
+    checkpoint = data["checkpoint"]
+    return f"{checkpoint['name'] or checkpoint['id']} {score_text(checkpoint['score'])} {checkpoint['topic']}"
 
 
 def _cut(data: Mapping[str, Any]) -> str:
@@ -172,16 +172,16 @@ def runs(
 ) -> None:
     if everywhere and thread is not None:
         raise usage_error("Give --thread or --all, not both.")
-    asked = {**filters, "status": status or None}
+    query = {**filters, "status": status or None}
     if everywhere:
         with listed_database(db) as database:
-            page = _page(database, asked)
+            page = _page(database, query)
         tails, about = [run.thread_id for run in page.items], {}
     else:
-        with existing_thread(db, thread) as opened:
-            about = {"thread_id": opened.thread_id}
-            page = _page(opened.database, {**asked, **about})
-            questions = _questions(opened, page.items)
+        with existing_thread(db, thread) as open_thread:
+            about = {"thread_id": open_thread.thread_id}
+            page = _page(open_thread.database, {**query, **about})
+            questions = _questions(open_thread, page.items)
         tails = [questions.get(run.turn_id, "") for run in page.items]
     objects = {"runs": list(map(asdict, page.items)), "cursor": page.cursor}
     words = Texts(shell_language())
@@ -212,8 +212,8 @@ def _questions(opened: Opened, found: Sequence[Run]) -> dict[str | None, str]:
         if found:
             return {}
         raise
-    asked = (each for each in log if each["type"] == "user_message")
-    return {each["data"]["message"]["data"]["id"]: words_of(each) for each in asked}
+    message_events = (each for each in log if each["type"] == "user_message")
+    return {each["data"]["message"]["data"]["id"]: words_of(each) for each in message_events}
 
 
 def _print_runs(page: Slice[Run], tails: Sequence[str], titles: str) -> None:
@@ -242,16 +242,16 @@ def list_threads_of(db: str | None, asked: Mapping[str, Any], *, as_json: bool) 
     Raises the errors of `listed_database` and `search_sessions`.
     """
     with listed_database(db) as database:
-        found = _found(database, asked)
+        page = _found(database, asked)
 
     def show_rows() -> None:
-        cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in found.items]
+        cells = [(e.thread_id, local_minute(e.updated_at), str(e.turns)) for e in page.items]
         titles = Texts(shell_language()).say("thread_heads")
-        print_table(titles, cells, [each.title for each in found.items])
-        end_list(found.items, found.cursor, nothing_text(db, asked))
+        print_table(titles, cells, [each.title for each in page.items])
+        end_list(page.items, page.cursor, nothing_text(db, asked))
 
-    cursor = {"cursor": found.cursor} if asked else {}
-    show(show_rows, as_json=as_json, threads=list(map(asdict, found.items)), **cursor)
+    cursor = {"cursor": page.cursor} if asked else {}
+    show(show_rows, as_json=as_json, threads=list(map(asdict, page.items)), **cursor)
 
 
 def _found(database: Database, asked: Mapping[str, Any]) -> Slice[ThreadInfo]:
@@ -273,13 +273,13 @@ def timeline(opened: Opened, *, context: int | None) -> None:
         note(in_shell_language(f"thread {opened.thread_id}"))
         print_context(opened, conversation.context(context))
         return
-    seen, totals = conversation.timeline(), conversation.tokens()
+    timeline_data, totals = conversation.timeline(), conversation.tokens()
 
     def show_tree() -> None:
-        click.echo(tree_text(seen, opened.labels, color=True))
+        click.echo(tree_text(timeline_data, opened.labels, color=True))
         click.echo(click.style(brief_text(totals, opened.labels), dim=True))
 
-    opened.show(show_tree, **seen.to_dict(), tokens=usage_dict(totals))
+    opened.show(show_tree, **timeline_data.to_dict(), tokens=usage_dict(totals))
 
 
 @on_thread()
@@ -308,10 +308,10 @@ def tokens(opened: Opened) -> None:
 def usage_dict(totals: Usage) -> dict[str, Any]:
     """Return a thread's usage as plain JSON; costs are in millionths of the currency."""
     window = totals.window
-    used = None if window is None else {"size": window.window, "parts": dict(window.parts)}
-    spent = {name: asdict(getattr(totals.spent, name)) for name in (*PURPOSES, "total")}
+    window_fields = None if window is None else {"size": window.window, "parts": dict(window.parts)}
+    usage_by_purpose = {name: asdict(getattr(totals.spent, name)) for name in (*PURPOSES, "total")}
     gauges = [{**asdict(each), "share": each.share} for each in totals.gauges]
-    return {"window": used, "spent": spent, "budgets": gauges}
+    return {"window": window_fields, "spent": usage_by_purpose, "budgets": gauges}
 
 
 def _check_labels(*, labels: Mapping[str, str], remove: Sequence[str]) -> None:

@@ -43,16 +43,16 @@ def replay(
         # Without a configured judge the other model judges itself.
         settings = load_settings({"model": model, "judge_model": settings.judge_model})
     conversation = Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
-    made = conversation.replay(turn=turn, run_id=run, attempt=attempt, model=model)
+    result = conversation.replay(turn=turn, run_id=run, attempt=attempt, model=model)
     if payload:
-        print_json(made.payload)
+        print_json(result.payload)
     else:
-        shown = {field.name: getattr(made, field.name) for field in fields(made)}
-        shown["messages"] = [message_to_dict(message) for message in made.messages]
-        shown["recorded"] = asdict(made.recorded)
-        shown["again"] = made.again and {"model": model, **asdict(made.again)}
-        opened.show(lambda: _Page(made, model).print(), **shown)
-    if made.again is not None and made.again.error is not None:
+        report = {field.name: getattr(result, field.name) for field in fields(result)}
+        report["messages"] = [message_to_dict(message) for message in result.messages]
+        report["recorded"] = asdict(result.recorded)
+        report["again"] = result.again and {"model": model, **asdict(result.again)}
+        opened.show(lambda: _Page(result, model).print(), **report)
+    if result.again is not None and result.again.error is not None:
         click.get_current_context().exit(1)
 
 
@@ -66,22 +66,25 @@ class _Page:
         self._columns = room()
 
     def print(self) -> None:
-        made, words = self._made, self._words
-        which = words.say("attempt", turn=made.turn, attempt=made.attempt)
-        how = words.say("exact" if made.exact else "planned")
-        parts = " · ".join(part for part in (which, how, made.run_id) if part)
+        result, words = self._made, self._words
+        attempt_label = words.say("attempt", turn=result.turn, attempt=result.attempt)
+        exactness = words.say("exact" if result.exact else "planned")
+        parts = " · ".join(part for part in (attempt_label, exactness, result.run_id) if part)
         click.echo(click.style(block(parts, indent=0), dim=True))
-        for message in made.messages:
+        for message in result.messages:
             self._print_part(_role(message, words), _content(message), dim=True)
-        then, again = self._outcome(made.recorded), made.again
-        if again is None:
-            self._print_part(words.say("recorded"), then, bold=True)
+        recorded_text, other_answer = self._outcome(result.recorded), result.again
+        if other_answer is None:
+            self._print_part(words.say("recorded"), recorded_text, bold=True)
         elif WIDE <= self._columns < UNBOUNDED:
-            heads, bodies = (words.say("recorded"), self._model), (then, self._outcome(again))
+            heads, bodies = (
+                (words.say("recorded"), self._model),
+                (recorded_text, self._outcome(other_answer)),
+            )
             click.echo("\n" + side_by_side(heads, bodies, columns=self._columns))
         else:
-            self._print_part(words.say("recorded"), then, bold=True)
-            self._print_part(self._model, self._outcome(again), bold=True)
+            self._print_part(words.say("recorded"), recorded_text, bold=True)
+            self._print_part(self._model, self._outcome(other_answer), bold=True)
 
     def _print_part(self, head: str, body: str, **style: bool) -> None:
         title = one_line(head, min(self._columns, columns()))
@@ -90,15 +93,17 @@ class _Page:
 
     def _outcome(self, came: Answered) -> str:
         words = self._words
-        judged = words.say("score_and_reason", score=score_text(came.score), reason=came.reason)
+        verdict_text = words.say(
+            "score_and_reason", score=score_text(came.score), reason=came.reason
+        )
         if came.error is not None:
-            judged = words.say("failed", error=came.error, reason=came.reason)
+            verdict_text = words.say("failed", error=came.error, reason=came.reason)
         elif came.score is None:
-            judged = words.say("unscored", reason=came.reason)
-        said = "\n".join(part for part in (came.answer, *came.calls) if part.strip())
-        if not said and came.error is None:
-            said = words.say("silent")
-        return "\n\n".join(part for part in (judged.removesuffix(": "), said) if part)
+            verdict_text = words.say("unscored", reason=came.reason)
+        answer_text = "\n".join(part for part in (came.answer, *came.calls) if part.strip())
+        if not answer_text and came.error is None:
+            answer_text = words.say("silent")
+        return "\n\n".join(part for part in (verdict_text.removesuffix(": "), answer_text) if part)
 
 
 def _role(message: BaseMessage, words: Texts) -> str:
@@ -117,8 +122,8 @@ def _content(message: BaseMessage) -> str:
     kinds = [each.get("type") for each in content if isinstance(each, dict)]
     other = [f"[{kind}]" for kind in kinds if kind not in (None, "text")]
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    asked = [call_text(each["name"], each["args"]) for each in calls]
-    return "\n".join(part for part in (text_of(message), *other, *asked) if part)
+    call_texts = [call_text(each["name"], each["args"]) for each in calls]
+    return "\n".join(part for part in (text_of(message), *other, *call_texts) if part)
 
 
 def print_context(opened: Opened, made: TurnCalls) -> None:
@@ -137,15 +142,15 @@ def print_context(opened: Opened, made: TurnCalls) -> None:
             costs = window_text(each.context, words).split("\n")
             for line in (*_rules(each.context, words), *costs):
                 click.echo(block(line))
-            if (used := each.context.usage) is not None:
-                prompt = used.input + used.cache_read + used.cache_creation
-                told = words.say(
+            if (usage := each.context.usage) is not None:
+                prompt = usage.input + usage.cache_read + usage.cache_creation
+                usage_line = words.say(
                     "reported",
                     input=f"{prompt:,}",
-                    cached=percent(used.cache_read, prompt, words),
-                    output=f"{used.output:,}",
+                    cached=percent(usage.cache_read, prompt, words),
+                    output=f"{usage.output:,}",
                 )
-                click.echo(block(told))
+                click.echo(block(usage_line))
 
     opened.show(show, **made.to_dict())
 

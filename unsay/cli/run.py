@@ -55,8 +55,8 @@ def settings_of(options: Mapping[str, str | None]) -> Settings:
     Raises `ConfigurationError` as `load_settings` does, also if a setting in the environment or in
     unsay.toml is impossible.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    return load_settings({SETTINGS.get(name, name): value for name, value in given.items()})
+    option_values = {name: value for name, value in options.items() if value is not None}
+    return load_settings({SETTINGS.get(name, name): value for name, value in option_values.items()})
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
@@ -68,25 +68,25 @@ def load_tools(names: Sequence[str]) -> list[Any]:
     """
     if names and "" not in sys.path:
         sys.path.insert(0, "")
-    found: list[Any] = []
+    tools: list[Any] = []
     for name in names:
         module, _, attribute = name.partition(":")
         if not module or not attribute:
             raise InputError(f"--tools {name!r} must be MODULE:FUNCTION, such as mytools:weather")
         try:
-            loaded = import_module(module)
+            tool_module = import_module(module)
         except Exception as error:  # the user's module may fail in any way
             hint = "; leave out .py" if module.endswith(".py") else ""
             raise InputError(f"--tools {name!r} cannot be imported: {error}{hint}") from error
-        if not hasattr(loaded, attribute):
+        if not hasattr(tool_module, attribute):
             raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}")
-        value = getattr(loaded, attribute)
-        given = value if isinstance(value, list | tuple) else [value]
-        for each in given:
+        value = getattr(tool_module, attribute)
+        module_tools = value if isinstance(value, list | tuple) else [value]
+        for each in module_tools:
             if not (isinstance(each, BaseTool) or callable(each)):
                 raise InputError(f"--tools {name!r}: {each!r} is neither a tool nor a function")
-        found += given
-    return found
+        tools += module_tools
+    return tools
 
 
 def mcp_servers(path: str) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def mcp_servers(path: str) -> dict[str, Any]:
     `InputError` if it cannot be read or has another form.
     """
     try:
-        given = json.loads(Path(path).read_text("utf-8"))
-        servers = given.get("mcpServers", given)
+        config = json.loads(Path(path).read_text("utf-8"))
+        servers = config.get("mcpServers", config)
         return {name: _connection(server) for name, server in servers.items()}
     except (AttributeError, TypeError) as error:
         raise InputError(f"--mcp {path!r} names no servers. {_SERVERS}") from error
@@ -137,10 +137,10 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
         client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient(servers)
     except ImportError as error:
         raise MissingExtraError("--mcp needs the extra mcp: pip install 'unsay[mcp]'") from error
-    found: list[Any] = []
+    tools: list[Any] = []
     for name, server in servers.items():
         try:
-            found += await client.get_tools(server_name=name)
+            tools += await client.get_tools(server_name=name)
         except Exception as error:  # a server may fail in any way
             if server["transport"] == "stdio" and which(command := server["args"][2]) is None:
                 raise InputError(
@@ -152,7 +152,7 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
                 f"--mcp: server {name!r} does not answer: {reason}. Run its command by hand, "
                 "or open its URL, to see why"
             ) from error
-    return found
+    return tools
 
 
 IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")
@@ -244,7 +244,10 @@ def listed_database(db: str | None) -> Iterator[Database]:
     If the default database does not exist, it is an empty one in memory. Raises the errors of
     `existing_database`, such as `NotFoundError` for a file that does not exist.
     """
-    with existing_database(db) as found, closing(found or open_database(":memory:")) as database:
+    with (
+        existing_database(db) as file_database,
+        closing(file_database or open_database(":memory:")) as database,
+    ):
         yield database
 
 
@@ -346,9 +349,11 @@ def on_thread(
         ) -> None:
             if check is not None:
                 check(**options)
-            loaded = load_tools(tools)
-            with existing_thread(db, thread, as_json=as_json, names_thread=names_thread) as opened:
-                command(replace(opened, tools=loaded), **options)
+            extra_tools = load_tools(tools)
+            with existing_thread(
+                db, thread, as_json=as_json, names_thread=names_thread
+            ) as open_thread:
+                command(replace(open_thread, tools=extra_tools), **options)
 
         return run
 
@@ -366,8 +371,8 @@ def language_of_thread(conversation: Conversation, words: str | None = None) -> 
     if not messages:
         with suppress(UnknownThreadError):
             messages = [AIMessage(branch.words) for branch in conversation.branches()]
-    asked = [] if words is None else [HumanMessage(words)]
-    return newest_language([*messages, *asked], otherwise=shell_language())
+    new_messages = [] if words is None else [HumanMessage(words)]
+    return newest_language([*messages, *new_messages], otherwise=shell_language())
 
 
 def is_confirmed(question: str) -> bool:
@@ -378,11 +383,13 @@ def is_confirmed(question: str) -> bool:
     """
 
     def decision(typed: str) -> bool:
-        read = yes_or_no(typed)
-        if read is None:
+        answer = yes_or_no(typed)
+        if answer is None:
             raise click.BadParameter(in_shell_language("Type y or n."))
-        return read == "approve"
+        return answer == "approve"
 
     # `click.confirm` takes English words only.
-    asked = f"{question} [y/N]"
-    return bool(click.prompt(asked, default="n", show_default=False, value_proc=decision, err=True))
+    prompt_text = f"{question} [y/N]"
+    return bool(
+        click.prompt(prompt_text, default="n", show_default=False, value_proc=decision, err=True)
+    )

@@ -171,8 +171,8 @@ class Screen:
         self._spinner.start(self._activity_after(event))
 
     def _show_held(self) -> None:
-        held, self._held = self._held or [], None
-        for event in held:
+        events, self._held = self._held or [], None
+        for event in events:
             self._shown[event.kind](event)
 
     def _activity_after(self, event: Event) -> str:

@@ -218,8 +218,8 @@ def speaking(
         if begins:
             database = stack.enter_context(closing(open_database(location(db))))
         else:
-            opened = stack.enter_context(existing_thread(db, thread))
-            database, thread = opened.database, opened.thread_id
+            open_thread = stack.enter_context(existing_thread(db, thread))
+            database, thread = open_thread.database, open_thread.thread_id
         conversation = Conversation.open(database, thread=thread, **models)
         thread_id = conversation.thread_id
         open_twin = partial(AsyncConversation.open, database, thread=thread_id, **models)
@@ -254,16 +254,16 @@ def decision_of(words: str) -> dict[str, Any]:
     >>> decision_of("shorter, please")
     {'decisions': [{'type': 'respond', 'message': 'shorter, please'}]}
     """
-    said = words.strip()
-    if kind := yes_or_no(said):
+    text = words.strip()
+    if kind := yes_or_no(text):
         return {"decisions": [{"type": kind}]}
-    if said.startswith("edit:"):
-        answer = said.removeprefix("edit:").strip()
+    if text.startswith("edit:"):
+        answer = text.removeprefix("edit:").strip()
         if not answer:
             raise InputError("The decision edit:TEXT needs a text: write the answer after edit:")
         action = {"name": "deliver_answer", "args": {"answer": answer}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}
-    return {"decisions": [{"type": "respond", "message": said}]}
+    return {"decisions": [{"type": "respond", "message": text}]}
 
 
 def is_about_draft(due: Reply) -> bool:

@@ -97,19 +97,19 @@ def _version() -> Check:
 
 
 def _model(settings: Settings, base: str) -> Iterator[Check]:
-    named = settings.model or ""
-    if not named:
+    model_name = settings.model or ""
+    if not model_name:
         advice = "Set UNSAY_MODEL to a model's name, such as gpt-5-mini."
         yield _bad("model", "No model is named.", advice)
-    elsewhere = ":" in named and not named.startswith("openai:")
-    if named:
+    elsewhere = ":" in model_name and not model_name.startswith("openai:")
+    if model_name:
         try:
             _ = make_services(settings=settings).model  # made on first use
         except UnsayError as error:
             yield _bad("model", str(error), "Set the key or the extra that the text names.")
             return
     if elsewhere:
-        yield _fine("model", f"{named} (its provider's key and server are not checked)")
+        yield _fine("model", f"{model_name} (its provider's key and server are not checked)")
     of_server = _models_of_server(settings)
     if of_server or not elsewhere:
         yield from _server(of_server, base)
@@ -118,9 +118,12 @@ def _model(settings: Settings, base: str) -> Iterator[Check]:
 def _models_of_server(settings: Settings) -> list[tuple[str, str]]:
     """Return the variable and the name of each configured model that the OpenAI server has."""
     fields = ("model", "judge_model", "summarizer_model", "title_model", "fallback_model")
-    named = [(field, getattr(settings, field) or "") for field in fields]
-    named += [("judge_panel", name) for name in settings.judge_panel]
-    bare = [(f"UNSAY_{field.upper()}", name.removeprefix("openai:")) for field, name in named]
+    configured_models = [(field, getattr(settings, field) or "") for field in fields]
+    configured_models += [("judge_panel", name) for name in settings.judge_panel]
+    bare = [
+        (f"UNSAY_{field.upper()}", name.removeprefix("openai:"))
+        for field, name in configured_models
+    ]
     return [(variable, name) for variable, name in bare if name and ":" not in name]
 
 
@@ -185,9 +188,9 @@ def _clock(reply: httpx.Response) -> Iterator[Check]:
 def _database(place: str) -> Iterator[Check]:
     file = file_at(place)
     if file is not None:
-        found = _writable(file)
-        yield found
-        if found["status"] == "failed":
+        file_check = _writable(file)
+        yield file_check
+        if file_check["status"] == "failed":
             return
         if not file.exists():
             yield _fine("database", f"{place} does not exist yet; `unsay chat` creates it")
@@ -198,8 +201,8 @@ def _database(place: str) -> Iterator[Check]:
     except UnsayError as error:
         yield _bad("database", str(error), "Give another with --db, or restore a backup.")
         return
-    named = masked(place) if file is None else place
-    yield _fine("database", f"{named}, threads: {threads}")
+    display_place = masked(place) if file is None else place
+    yield _fine("database", f"{display_place}, threads: {threads}")
     if file is not None:
         yield _lock(file)
 
@@ -234,17 +237,17 @@ def _lock(path: Path) -> Check:
 
 def schema(*, command: str, db: str | None, as_json: bool) -> None:
     del db, as_json
-    found = schema_of(command)
-    if found is None:
+    command_schema = schema_of(command)
+    if command_schema is None:
         raise InputError(f"{command!r} is not a command with a schema; `unsay --help` lists them")
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(command_schema, indent=2, ensure_ascii=False))
 
 
 def completion(*, shell: str, db: str | None, as_json: bool) -> None:
     del db
     group = click.get_current_context().find_root().command
-    made: Any = get_completion_class(shell)
-    script = made(group, {}, "unsay", "_UNSAY_COMPLETE").source()
+    completion_class: Any = get_completion_class(shell)
+    script = completion_class(group, {}, "unsay", "_UNSAY_COMPLETE").source()
     if as_json:
         print_json(versioned(shell=shell, script=script))
     else:

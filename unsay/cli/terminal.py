@@ -54,16 +54,16 @@ class Wrap:
 
     def _take(self, char: str) -> str:
         if char == "\n":
-            done = self.end()
+            output = self.end()
             self._blanks = ""
-            return done + self._new_line()
+            return output + self._new_line()
         if char.isspace():
-            done = self.end()
+            output = self.end()
             self._blanks += char
-            return done
-        done = self.end() if self._breaks_before(char) else ""
+            return output
+        output = self.end() if self._breaks_before(char) else ""
         self._word += char
-        return done
+        return output
 
     def _breaks_before(self, char: str) -> bool:
         if not self._word or char in NO_START or self._word[-1] in NO_END:
@@ -81,16 +81,16 @@ class Wrap:
         if not word:
             return ""
         blanks, self._blanks = self._blanks, ""
-        done = ""
+        output = ""
         if self._column > self._indent and self._too_long(blanks + word):
-            done, blanks = self._new_line(), ""
+            output, blanks = self._new_line(), ""
         for cluster in iter_graphemes(blanks + word):
             # A word may be longer than a whole line.
             if self._too_long(cluster):
-                done += self._new_line()
-            done += cluster
+                output += self._new_line()
+            output += cluster
             self._column += cells_of(cluster)
-        return done
+        return output
 
     def _too_long(self, text: str) -> bool:
         return self._column + cells_of(text) > self._columns
@@ -163,9 +163,9 @@ def block(text: str, *, columns: int | None = None, indent: int = 2) -> str:
 def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) -> str:
     """Return two texts beside each other in `columns` cells, each under its heading of one line."""
     width = (columns - cells_of(GAP)) // 2
-    left, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
+    left_lines, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
     first, second = (one_line(head, width) for head in heads)
-    rows = [(padded(one, width), two) for one, two in zip_longest(left, right, fillvalue="")]
+    rows = [(padded(one, width), two) for one, two in zip_longest(left_lines, right, fillvalue="")]
     heads = (click.style(padded(first, width), bold=True), click.style(second, bold=True))
     return "\n".join(f"{one}{GAP}{two}".rstrip() for one, two in (heads, *rows))
 

@@ -34,21 +34,21 @@ def lists_none(path: Path, wanted: Callable[[Mapping[str, Any]], bool]) -> bool:
 
 
 def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
-    asked = {name: given for name, given in filters.items() if given not in (None, {})}
+    active_filters = {name: value for name, value in filters.items() if value not in (None, {})}
     check_exists(db)
     bounds = {name: filters[name] for name in ("labels", "since", "until", "cursor")}
-    wanted = window("sessions", **bounds, limit=1)  # an impossible filter is an error
+    page_window = window("sessions", **bounds, limit=1)  # an impossible filter is an error
 
     def matches(entry: Mapping[str, Any]) -> bool:
-        in_window = wanted.holds(moment_of(entry["created_at"]), entry["labels"])
+        in_window = page_window.holds(moment_of(entry["created_at"]), entry["labels"])
         return in_window and filters["status"] in (None, entry["status"])
 
     file = file_at(location(db))
     if file is None or not lists_none(file, matches):
-        import_module("unsay.cli.records").list_threads_of(db, asked, as_json=as_json)
+        import_module("unsay.cli.records").list_threads_of(db, active_filters, as_json=as_json)
         return
-    cursor = {"cursor": None} if asked else {}
-    show(lambda: note(nothing_text(db, asked)), as_json=as_json, threads=[], **cursor)
+    cursor = {"cursor": None} if active_filters else {}
+    show(lambda: note(nothing_text(db, active_filters)), as_json=as_json, threads=[], **cursor)
 
 
 def nothing_text(db: str | None, asked: Mapping[str, Any]) -> str:

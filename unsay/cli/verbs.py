@@ -37,13 +37,13 @@ def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
     checkpoint's id. A place is before an answered turn, or at a named checkpoint. A checkpoint
     after the last answer is left out.
     """
-    answered = [turn for turn in seen.turns if turn.answer is not None]
+    answered_turns = [turn for turn in seen.turns if turn.answer is not None]
     names = {each["name"] for each in seen.checkpoints}
-    newest = answered[-1].message_id if answered else None
+    newest = answered_turns[-1].message_id if answered_turns else None
     marks = [each for each in seen.checkpoints if each.name and each.message_id != newest]
     places = [_checkpoint(each, words) for each in marks if not each.turn]
-    for index, turn in enumerate(answered):
-        order = str(len(answered) - index)
+    for index, turn in enumerate(answered_turns):
+        order = str(len(answered_turns) - index)
         if order not in names:  # a checkpoint of that name would be taken instead
             question = preview(with_file_names(turn.question), QUESTION_CHARS)
             # The score comes first: a narrow terminal cuts the end off.
@@ -69,29 +69,33 @@ def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
     yield words.say("preview", where=seen.at)
     yield words.say("preview_removed", **counts)
     for question in seen.questions:
-        asked = preview(with_file_names(question), QUESTION_CHARS)
-        yield f"  {words.say('at_message', words=asked).strip()}"
-    listed = {
+        short_question = preview(with_file_names(question), QUESTION_CHARS)
+        yield f"  {words.say('at_message', words=short_question).strip()}"
+    names_by_label = {
         "checkpoints": [each["name"] or each["id"] for each in seen.checkpoints],
         "tools": list(seen.tool_calls),
         "not_undoable": [e.description for e in seen.compensations if stays_in_effect(e)],
     }
-    for label, names in listed.items():
+    for label, names in names_by_label.items():
         if names:
             yield clean(words.say(label, names=", ".join(names)))
 
 
 @on_thread()
 def checkpoint(opened: Opened, *, name: str | None) -> None:
-    made = opened.conversation.checkpoint(name)
-    words = made.name or made.id
-    opened.show(lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=asdict(made))
+    new_checkpoint = opened.conversation.checkpoint(name)
+    words = new_checkpoint.name or new_checkpoint.id
+    opened.show(
+        lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=asdict(new_checkpoint)
+    )
 
 
 @on_thread()
 def task(opened: Opened, *, name: str) -> None:
-    made = opened.conversation.checkpoint(name, task=True)
-    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(made))
+    new_checkpoint = opened.conversation.checkpoint(name, task=True)
+    opened.show(
+        lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(new_checkpoint)
+    )
 
 
 @on_thread()
@@ -99,13 +103,13 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
     labels = opened.labels
     if preview:
         with _turns_hinted(to):
-            seen = opened.conversation.preview(to, turns=turns)
-        _show_preview(opened, seen, labels)
+            rollback_preview = opened.conversation.preview(to, turns=turns)
+        _show_preview(opened, rollback_preview, labels)
     else:
         with _turns_hinted(to):
-            moved = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
-        name = "rolled_back" if moved.removed else "already_there"
-        _show_moved(opened, moved, _moved_text(moved, name, labels), labels)
+            result = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
+        name = "rolled_back" if result.removed else "already_there"
+        _show_moved(opened, result, _moved_text(result, name, labels), labels)
 
 
 @contextmanager
@@ -138,22 +142,22 @@ def _show_step(opened: Opened, moved: RollbackResult, *, undone: bool) -> None:
 @on_thread()
 def remove(opened: Opened, *, turn: int) -> None:
     labels = opened.labels
-    moved = opened.conversation.remove(turn, confirm=opened.confirm)
-    _show_moved(opened, moved, _moved_text(moved, "removed_turn", labels, turn=turn), labels)
+    result = opened.conversation.remove(turn, confirm=opened.confirm)
+    _show_moved(opened, result, _moved_text(result, "removed_turn", labels, turn=turn), labels)
 
 
 @on_thread()
 def restore(opened: Opened, *, what: str | None) -> None:
-    moved = opened.conversation.restore(what, confirm=opened.confirm)
+    result = opened.conversation.restore(what, confirm=opened.confirm)
     labels = opened.labels
-    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
+    _show_moved(opened, result, _moved_text(result, "restored", labels), labels)
 
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
-    moved = opened.conversation.pick(message_ids, branch)
+    result = opened.conversation.pick(message_ids, branch)
     labels = opened.labels
-    _show_moved(opened, moved, _moved_text(moved, "restored", labels), labels)
+    _show_moved(opened, result, _moved_text(result, "restored", labels), labels)
 
 
 def _moved_text(moved: RollbackResult, name: str, labels: Texts, **values: int) -> str:
@@ -193,57 +197,68 @@ def _note_tools(opened: Opened) -> None:
 def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None) -> None:
     labels = opened.labels
     with _turns_hinted(to):
-        made = opened.conversation.fork(to, turns=turns, thread=name)
-    transcript, marks = made.messages(), list(map(asdict, made.checkpoints()))
+        new_conversation = opened.conversation.fork(to, turns=turns, thread=name)
+    transcript, marks = (
+        new_conversation.messages(),
+        list(map(asdict, new_conversation.checkpoints())),
+    )
     state: Any = {"messages": transcript, "checkpoints": marks}
     base = transcript[-1].id if transcript else None
-    where = place_name(state, base, labels).strip()
-    left = count_turns(transcript)
+    place_text = place_name(state, base, labels).strip()
+    turn_count = count_turns(transcript)
 
     def show() -> None:
-        click.echo(made.thread_id)
-        note(labels.say("forked", where=where, turns=left))
+        click.echo(new_conversation.thread_id)
+        note(labels.say("forked", where=place_text, turns=turn_count))
 
     source = opened.thread_id
-    opened.show(show, thread_id=made.thread_id, forked_from=source, turns=left, at=where)
+    opened.show(
+        show,
+        thread_id=new_conversation.thread_id,
+        forked_from=source,
+        turns=turn_count,
+        at=place_text,
+    )
 
 
 @on_thread()
 def branches(opened: Opened) -> None:
-    seen = opened.conversation.branches()
+    all_branches = opened.conversation.branches()
 
     def show() -> None:
         words = opened.labels
         turns = turn_numbers(opened.conversation.messages())
-        ordered = sorted(seen, key=lambda each: each.kind == "thread")  # forks come last
+        ordered = sorted(all_branches, key=lambda each: each.kind == "thread")  # forks come last
         cells = [_cells(each, turns, words) for each in ordered]
         print_table(
             words.say("branch_heads"), cells, [each.words or each.reason for each in ordered]
         )
 
-    opened.show(show, branches=[asdict(each) for each in seen])
+    opened.show(show, branches=[asdict(each) for each in all_branches])
 
 
 def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
-    where = "–"
+    place_text = "–"
     if branch.kind == LIVE:
-        where = words.say("branch_turn", turn=branch.turns)
+        place_text = words.say("branch_turn", turn=branch.turns)
     elif branch.base is None or turns.get(branch.base) == 0:
-        where = words.say("branch_start")
+        place_text = words.say("branch_start")
     elif branch.base in turns:
-        where = words.say("branch_turn", turn=turns[branch.base])
+        place_text = words.say("branch_turn", turn=turns[branch.base])
     own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
     kind = words.table("branch_kinds").get(branch.kind, branch.kind)
-    spent = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
-    return branch.id, kind, where, own, spent
+    token_text = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
+    return branch.id, kind, place_text, own, token_text
 
 
 @on_thread()
 def diff(opened: Opened, *, a: str, b: str) -> None:
-    made = opened.conversation.diff(a, b)
-    sides = {"a": _side(made.a), "b": _side(made.b)}
+    comparison = opened.conversation.diff(a, b)
+    sides = {"a": _side(comparison.a), "b": _side(comparison.b)}
     opened.show(
-        lambda: block(_diff_text(made, opened.labels), indent=0), common=made.common, **sides
+        lambda: block(_diff_text(comparison, opened.labels), indent=0),
+        common=comparison.common,
+        **sides,
     )
 
 
@@ -254,8 +269,8 @@ def _diff_text(made: Diff, words: Texts) -> str:
         tokens = {name: f"{count:,}" for name, count in asdict(side.tokens).items()}
         messages = counted_in(words, side.messages, "message")
         scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
-        named = {"name": side.name, "messages": messages}
-        rows.append(words.say("compared_side", **named, **scores, **tokens))
+        side_fields = {"name": side.name, "messages": messages}
+        rows.append(words.say("compared_side", **side_fields, **scores, **tokens))
         if side.topics:
             rows.append(words.say("compared_topics", topics=", ".join(side.topics)))
         rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]
@@ -292,8 +307,8 @@ def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
 
 def _words(opened: Opened, pins: Sequence[Pin]) -> str:
     names = {each["message_id"] for each in pins}
-    said = (text_of(each) for each in opened.conversation.messages() if each.id in names)
-    return preview(next((each for each in said if each.strip()), ""), 40)
+    message_texts = (text_of(each) for each in opened.conversation.messages() if each.id in names)
+    return preview(next((each for each in message_texts if each.strip()), ""), 40)
 
 
 def _check_forget(

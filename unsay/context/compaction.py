@@ -42,13 +42,15 @@ def truncate(
         return message
     words, media = text_and_media(message, texts)
     head, tail = clip(words, keep), words[len(clip(words, max(len(words) - keep, 0))) :]
-    left = len(words) - len(head) - len(tail) + lacking
-    named = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
-    shorter = f"{head}\n{texts.say('result_truncated', removed=left, **named)}\n{tail}"
-    kept = shorter if left > 0 and len(shorter) < len(words) else words
-    if kept == words and not media:
+    removed_count = len(words) - len(head) - len(tail) + lacking
+    call_fields = {"tool": READ_TOOL, "id": message.tool_call_id, "start": len(head)}
+    shorter = (
+        f"{head}\n{texts.say('result_truncated', removed=removed_count, **call_fields)}\n{tail}"
+    )
+    result_text = shorter if removed_count > 0 and len(shorter) < len(words) else words
+    if result_text == words and not media:
         return message
-    content = "\n".join(filter(None, (kept, *media)))
+    content = "\n".join(filter(None, (result_text, *media)))
     return annotate(message.model_copy(update={"content": content}), shortened="truncated")
 
 
@@ -61,8 +63,8 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
     if _is_short(message, 2 * KEEP_CHARS):
         return message
     words, media = text_and_media(message, texts)
-    named = {"tool": READ_TOOL, "id": message.tool_call_id}
-    content = "\n".join([texts.say("result_cleared", chars=len(words), **named), *media])
+    call_fields = {"tool": READ_TOOL, "id": message.tool_call_id}
+    content = "\n".join([texts.say("result_cleared", chars=len(words), **call_fields), *media])
     if len(content) >= len(words) and not media:
         return message
     return annotate(message.model_copy(update={"content": content}), shortened="cleared")
@@ -70,8 +72,8 @@ def clear(message: ToolMessage, texts: Texts) -> ToolMessage:
 
 def shortened(message: AnyMessage) -> Shortened | None:
     """Return how a context shortened a message, `truncated` or `cleared`; `None` if it did not."""
-    how: Shortened | None = annotation_of(message).get("shortened")
-    return how
+    form: Shortened | None = annotation_of(message).get("shortened")
+    return form
 
 
 def _is_short(message: ToolMessage, chars: int) -> bool:
@@ -102,8 +104,10 @@ def text_and_media(message: AnyMessage, texts: Texts) -> tuple[str, list[str]]:
         elif isinstance(part, Text):
             words.append(part.text)
         elif isinstance(part, Media):
-            named, size = _described(part.block)
-            line = texts.say("media_left_out", kind=part.kind, format=named or "?", bytes=size)
+            media_format, size = _described(part.block)
+            line = texts.say(
+                "media_left_out", kind=part.kind, format=media_format or "?", bytes=size
+            )
             media.append(line)
         elif isinstance(part, Other):
             words.append(json.dumps(part.block, ensure_ascii=False, default=repr))
@@ -122,8 +126,8 @@ def _described(block: Mapping[str, Any]) -> tuple[str, int | str]:
     encoded = data if isinstance(data, str) else ""
     # Four characters of base64 are three bytes; each `=` marks a missing byte.
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
-    named = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
-    return named, size if encoded else "?"
+    media_format = str(mime).rpartition("/")[2] or str(fields.get("format") or "")
+    return media_format, size if encoded else "?"
 
 
 SUMMARY_ID = "unsay-summary"  # id of the message that holds the summaries
@@ -179,21 +183,21 @@ def without_spans(
     With `later` the spans after a dropped one are dropped as well: a summarizer reads the earlier
     summaries, and may repeat them. The given compaction is not changed.
     """
-    left: Any = partial(takewhile if later else filter, lambda span: not is_dropped(span))
-    return changed_spans(compaction, left)
+    span_filter: Any = partial(takewhile if later else filter, lambda span: not is_dropped(span))
+    return changed_spans(compaction, span_filter)
 
 
 def changed_spans(
     compaction: Compaction, change: Callable[[Iterable[Span]], Iterable[Span]]
 ) -> Compaction:
     """Return the compaction, its topics included, with the spans that `change` returns for its own."""
-    changed: Compaction = compaction.copy()
+    new_compaction: Compaction = compaction.copy()
     if "spans" in compaction:
-        changed["spans"] = list(change(compaction["spans"]))
+        new_compaction["spans"] = list(change(compaction["spans"]))
     if "topics" in compaction:
         topics = compaction["topics"].items()
-        changed["topics"] = {name: changed_spans(each, change) for name, each in topics}
-    return changed
+        new_compaction["topics"] = {name: changed_spans(each, change) for name, each in topics}
+    return new_compaction
 
 
 def hidden(
@@ -216,13 +220,13 @@ def hidden_by_span(
     """
     spans = live_spans(messages, compaction)
     places = {message.id: index for index, message in enumerate(messages)}
-    done = with_partners(messages, pins) if spans else set()
+    used_indices = with_partners(messages, pins) if spans else set()
     for span in spans:
-        kept = set(span["kept"])
+        kept_ids = set(span["kept"])
         inside = range(places.get(span["first"], 0), places[span["through"]] + 1)
-        out = [i for i in inside if messages[i].id not in kept and messages[i].type != "system"]
-        out = [index for index in out if index not in done]
-        done.update(out)
+        out = [i for i in inside if messages[i].id not in kept_ids and messages[i].type != "system"]
+        out = [index for index in out if index not in used_indices]
+        used_indices.update(out)
         yield span, out
 
 
@@ -279,9 +283,11 @@ def with_span(
     out = hidden(messages, compaction) | set(chosen) | with_partners(messages, pins)
     span = _span(messages, joined, chosen, out=out, why=why, summary=summary)
     if summary is not None:
-        read = [messages[index] for index in chosen if not shortened(messages[index])]
-        held = [message for message in read if message.id not in loaded]
-        span["sources"] += sources_of(held, offloaded=len(held) < len(read))
+        source_messages = [messages[index] for index in chosen if not shortened(messages[index])]
+        state_messages = [message for message in source_messages if message.id not in loaded]
+        span["sources"] += sources_of(
+            state_messages, offloaded=len(state_messages) < len(source_messages)
+        )
     spans = [*(earlier for earlier in old if earlier not in joined), span]
     while len(spans) > MAX_SPANS:
         oldest, second, *rest = spans
@@ -304,16 +310,16 @@ def _span(
     ends = [i for span in joined for i in (places.get(span["first"], 0), places[span["through"]])]
     first, last = min([*chosen, *ends]), max([*chosen, *ends])
     between = (i for i in range(first, last + 1) if i not in out)
-    kept = [messages[i].id or "" for i in between if messages[i].type != "system"]
-    if len(kept) > MAX_KEPT:
+    kept_ids = [messages[i].id or "" for i in between if messages[i].type != "system"]
+    if len(kept_ids) > MAX_KEPT:
         raise InputError(
-            f"{len(kept)!r} messages between those to leave out would stay, and at most {MAX_KEPT} "
+            f"{len(kept_ids)!r} messages between those to leave out would stay, and at most {MAX_KEPT} "
             "may: leave out neighbouring messages"
         )
     return Span(
         first=messages[first].id or "",
         through=messages[last].id or "",
-        kept=kept,
+        kept=kept_ids,
         summary=None if summary is None else clip(summary, SUMMARY_CHARS),
         why=why,
         sources=[each for span in joined for each in span.get("sources", [])],

@@ -193,11 +193,11 @@ def manifest_in(message: AnyMessage) -> Manifest | None:
 
     Raises `DatabaseCorruptError` if the manifest was changed and cannot be read.
     """
-    found = annotation_of(message).get(NOTE)
-    if not isinstance(found, str):
+    raw_manifest = annotation_of(message).get(NOTE)
+    if not isinstance(raw_manifest, str):
         return None
     try:
-        return _adapter().validate_json(found)
+        return _adapter().validate_json(raw_manifest)
     except ValueError as error:  # not JSON, or a value is missing or of another type
         raise _changed(f"the manifest of message {message.id!r} cannot be read") from error
 
@@ -240,8 +240,8 @@ def _rules(call: ModelCall, places: Mapping[str, int]) -> dict[str, list[int]]:
     rules: dict[str, list[int]] = {}
     for message_id, rule in fates.items():
         rules.setdefault(rule, []).append(places[message_id])
-    known = {places[message_id] for message_id in fates}
-    rules[OFFLOADED] = [place for place in range(1, call.before + 1) if place not in known]
+    fate_places = {places[message_id] for message_id in fates}
+    rules[OFFLOADED] = [place for place in range(1, call.before + 1) if place not in fate_places]
     omissions = (omission for omission in call.left_out if omission.summary)
     summarized = {i for o in omissions for i in o.message_ids if fates.get(i) == o.why}
     beside = zip(EXTRA_RULES, (summarized, call.recalled, call.pins), strict=True)
@@ -253,22 +253,22 @@ def _fates(call: ModelCall) -> dict[str, str]:
 
     That is for the transcript's messages and the offloaded ones that the context shows.
     """
-    why = {
+    omission_rules = {
         name: omission.why for omission in reversed(call.left_out) for name in omission.message_ids
     }
-    shown = {m.id or "": m for m in call.context}
+    context = {m.id or "": m for m in call.context}
     went = {m.id or "": m for m in call.sent}
     thread = {m.id for m in spoken(call.transcript)}
     head = "\n".join(text_of(m) for m in call.sent if m.type == "system")
-    fates = {i: _shown_as(shown[i], went.get(i)) for i in call.offloaded_places if i in shown}
+    fates = {i: _shown_as(context[i], went.get(i)) for i in call.offloaded_places if i in context}
     for message in call.transcript:
         name = message.id or ""
-        if name in shown:
-            fates[name] = _shown_as(shown[name], went.get(name))
+        if name in context:
+            fates[name] = _shown_as(context[name], went.get(name))
         elif message.type == "system":
             fates[name] = "sent" if text_of(message).strip() in head else "unsendable"
         else:
-            fates[name] = why.get(name, "other" if name in thread else "notice")
+            fates[name] = omission_rules.get(name, "other" if name in thread else "notice")
     return fates
 
 
@@ -329,17 +329,19 @@ def read_manifest(
     oldest ones, `fits` is false and the rules have no ids. Raises
     `DatabaseCorruptError` if the places in the manifest cannot be read, because it was changed.
     """
-    named = {name: read_places(text) for name, text in manifest["by_rule"].items()}
-    named["sent"] = read_places(manifest["sent"])
-    checked = {place for name in named if name != OFFLOADED for place in named[name]}
-    known = {place: each.id or "" for place, each in enumerate(transcript, before + 1)}
-    ids = [known[place] for place in sorted(checked) if place in known]
-    fits = checked <= known.keys() and ids_checksum(ids) == manifest["digest"]
+    rule_places = {name: read_places(text) for name, text in manifest["by_rule"].items()}
+    rule_places["sent"] = read_places(manifest["sent"])
+    checked = {place for name in rule_places if name != OFFLOADED for place in rule_places[name]}
+    ids_by_place = {place: each.id or "" for place, each in enumerate(transcript, before + 1)}
+    ids = [ids_by_place[place] for place in sorted(checked) if place in ids_by_place]
+    fits = checked <= ids_by_place.keys() and ids_checksum(ids) == manifest["digest"]
     rules: list[Rule] = []
-    for name, places in sorted(named.items(), key=lambda item: (item[0] in EXTRA_RULES, item[1])):
-        ids = [known[place] for place in places if place in known] if fits else []
+    for name, places in sorted(
+        rule_places.items(), key=lambda item: (item[0] in EXTRA_RULES, item[1])
+    ):
+        ids = [ids_by_place[place] for place in places if place in ids_by_place] if fits else []
         rules.append(Rule(name=name, places=places, message_ids=tuple(ids)))
-    used = message.usage_metadata if isinstance(message, AIMessage) else None
+    usage = message.usage_metadata if isinstance(message, AIMessage) else None
     return CallContext(
         message_id=message.id,
         attempt=manifest["attempt"],
@@ -351,7 +353,7 @@ def read_manifest(
         unplaced=manifest.get("unplaced", 0),
         parts=manifest["parts"],
         window=manifest["window"],
-        usage=usage_of(used) if used else None,
+        usage=usage_of(usage) if usage else None,
     )
 
 
@@ -407,8 +409,8 @@ class Spent:
         return sum((getattr(self, purpose) for purpose in PURPOSES), Tokens())
 
     def __str__(self) -> str:
-        shown = (name for name in PURPOSES if name in PURPOSES[:2] or getattr(self, name).total)
-        return "; ".join(f"{name}: {getattr(self, name)}" for name in shown)
+        purposes = (name for name in PURPOSES if name in PURPOSES[:2] or getattr(self, name).total)
+        return "; ".join(f"{name}: {getattr(self, name)}" for name in purposes)
 
 
 # The fields of `Spent` that count tokens, in the order of a report.
@@ -430,23 +432,23 @@ def tokens_of(
     """
     sums = Tokens()
     for message in {key_of(m): m for m in messages if isinstance(m, AIMessage)}.values():
-        used = message.usage_metadata
-        if not used or "picked" in annotation_of(message):
+        usage_data = message.usage_metadata
+        if not usage_data or "picked" in annotation_of(message):
             continue
-        usage, manifest = usage_of(used), manifest_in(message)
+        usage, manifest = usage_of(usage_data), manifest_in(message)
         metadata = message.response_metadata
         reported = metadata.get("model_name") or metadata.get("model")
-        named = reported or (manifest["model"] if manifest else None) or model
-        name = named if isinstance(named, str) else None
+        model_name = reported or (manifest["model"] if manifest else None) or model
+        name = model_name if isinstance(model_name, str) else None
         # The thread's own answers have a manifest: their model may report a name without a price.
-        asked = model if manifest else None
-        known = reply_prices(name, prices or {}, model=asked, fallback=fallback)
+        request_model = model if manifest else None
+        model_prices = reply_prices(name, prices or {}, model=request_model, fallback=fallback)
         sums += Tokens(
-            input=used["input_tokens"],
-            output=used["output_tokens"],
-            total=used["total_tokens"],
+            input=usage_data["input_tokens"],
+            output=usage_data["output_tokens"],
+            total=usage_data["total_tokens"],
             cached=usage.cache_read,
-            micros=amount_of(usage, known).micros,
+            micros=amount_of(usage, model_prices).micros,
         )
     return sums
 

@@ -214,9 +214,9 @@ class PlanContext:
         for span, out in hidden_by_span(self.messages, self.own_compaction, self.pins):
             ids = tuple(self.messages[index].id or "" for index in out)
             omissions.append(Omission(why=span["why"], message_ids=ids, summary=span["summary"]))
-        for how in ("cleared", "truncated"):
-            ids = tuple(message.id or "" for message in self.context if shortened(message) == how)
-            omissions.append(Omission(why=how, message_ids=ids))
+        for rule in ("cleared", "truncated"):
+            ids = tuple(message.id or "" for message in self.context if shortened(message) == rule)
+            omissions.append(Omission(why=rule, message_ids=ids))
         omissions.append(Omission(why="topic", message_ids=self.other_topics))
         return tuple(omission for omission in omissions if omission.message_ids)
 
@@ -252,10 +252,10 @@ class PlanContext:
             rolling: Whether the summary also replaces all earlier summaries.
         """
         ids = {message.id for message in self.removable(messages)}
-        chosen = [index for index, message in enumerate(self.messages) if message.id in ids]
-        if not chosen:
+        indices = [index for index, message in enumerate(self.messages) if message.id in ids]
+        if not indices:
             return self.keep()
-        extend = partial(with_span, self.messages, self.own_compaction, chosen, pins=self.pins)
+        extend = partial(with_span, self.messages, self.own_compaction, indices, pins=self.pins)
         extend = partial(extend, loaded=self.loaded)
         try:
             return self._with(extend(why=why, summary=summary, rolling=rolling))

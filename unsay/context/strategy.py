@@ -381,8 +381,8 @@ class Composed(Strategy):
         """Apply each strategy whose own `per_turn` includes this call to the result so far."""
         plan = ctx.keep()
         for strategy in self.strategies:
-            later = yield from plan_if_due(strategy, plan.after)
-            plan = replace(later, problems=(*plan.problems, *later.problems))
+            next_plan = yield from plan_if_due(strategy, plan.after)
+            plan = replace(next_plan, problems=(*plan.problems, *next_plan.problems))
         return plan
 
     def reduce(self, ctx: PlanContext) -> Steps[Plan]:
@@ -392,8 +392,8 @@ class Composed(Strategy):
         """
         plan = ctx.keep()
         for strategy in self.strategies:
-            later = yield from call_strategy(strategy.reduce, plan.after)
-            plan = replace(later, problems=(*plan.problems, *later.problems))
+            next_plan = yield from call_strategy(strategy.reduce, plan.after)
+            plan = replace(next_plan, problems=(*plan.problems, *next_plan.problems))
             if is_smaller(plan.after, ctx):
                 break
         return plan

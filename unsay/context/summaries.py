@@ -57,20 +57,20 @@ def key_sentences(answers: Sequence[str], chars: int) -> list[str]:
     more of these are chosen first, where a decision counts double, and of equal ones the newer.
     Each is cut to `SENTENCE_CHARS`, and 3 characters more are counted for it.
     """
-    found: list[tuple[int, int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     for answer in answers:
         sentences = [_shortened(each) for each in _END.split(answer) if each.strip()]
         scored = [(_weight(sentence), sentence) for sentence in sentences]
         weighty = [pair for pair in scored if pair[0]]
-        found += [
-            (weight, len(found) + place, text) for place, (weight, text) in enumerate(weighty)
+        candidates += [
+            (weight, len(candidates) + place, text) for place, (weight, text) in enumerate(weighty)
         ]
-    chosen, room = set[int](), chars
-    for _, place, text in sorted(found, reverse=True):
+    chosen_places, room = set[int](), chars
+    for _, place, text in sorted(candidates, reverse=True):
         if len(text) + 3 <= room:
-            chosen.add(place)
+            chosen_places.add(place)
             room -= len(text) + 3
-    return list(dict.fromkeys(text for _, place, text in found if place in chosen))
+    return list(dict.fromkeys(text for _, place, text in candidates if place in chosen_places))
 
 
 def _weight(sentence: str) -> int:
@@ -281,13 +281,21 @@ def local_summary(
     sentences the text is empty.
     """
     questions = [preview(text_of(m), 120) for m in messages if is_question(m)]
-    asked = texts.say("local_summary", questions=" / ".join(questions)) if questions else ""
-    asked = clip(asked, chars)
+    question_text = texts.say("local_summary", questions=" / ".join(questions)) if questions else ""
+    question_text = clip(question_text, chars)
     answers = [text_of(message) for message in messages if is_answer(message)]
     heading = texts.say("local_answers", answers="")
-    key = key_sentences(answers, max(chars // 2, chars - len(asked)) - len(heading) - 1)
-    said = texts.say("local_answers", answers=" / ".join(key)) if key else ""
-    newer = "\n".join(filter(None, (clip(asked, chars - len(said) - 1) if said else asked, said)))
+    key = key_sentences(answers, max(chars // 2, chars - len(question_text)) - len(heading) - 1)
+    answer_text = texts.say("local_answers", answers=" / ".join(key)) if key else ""
+    newer = "\n".join(
+        filter(
+            None,
+            (
+                clip(question_text, chars - len(answer_text) - 1) if answer_text else question_text,
+                answer_text,
+            ),
+        )
+    )
     room = max(chars // 2, chars - len(newer) - 1)
     return clip("\n".join(filter(None, (clip(earlier or "", room), newer))), chars)
 

@@ -66,8 +66,8 @@ class Summarizing(Strategy):
         Else, and if the summarizer fails, the plan changes nothing; after a failure it has the
         problem. Raises `ContextOverflowError` if only results of unknown tool calls would be left.
         """
-        known = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
-        if self.proactive is None or not self.proactive.reached(ctx.tokens, known):
+        window_size = ctx.window if ctx.window_tokens or ctx.budget_tokens else None
+        if self.proactive is None or not self.proactive.reached(ctx.tokens, window_size):
             return ctx.keep()
         return (yield from self._summarized(ctx, self.oldest(ctx)))
 
@@ -100,19 +100,19 @@ class Summarizing(Strategy):
         """
         body: list[AnyMessage] = [message for message in ctx.shown if message.type != "system"]
         most = len(body) - self.preserve_recent_messages
-        wanted = min(self._share(ctx, body), most)
-        if wanted <= 0:
+        target_count = min(self._share(ctx, body), most)
+        if target_count <= 0:
             return []
-        place = split_point(body, wanted)
-        return body[: place if place <= most else safe_split(body, wanted, towards="older")]
+        place = split_point(body, target_count)
+        return body[: place if place <= most else safe_split(body, target_count, towards="older")]
 
     def _summarized(self, ctx: PlanContext, messages: Sequence[AnyMessage]) -> Steps[Plan]:
         protected = ctx.protected_ids(self.pin_first)
         unpinned = [message for message in messages if message.id not in protected]
-        how = Summarizer(
+        summarizer = Summarizer(
             model=self.summarizer, system=self.system_prompt, tokens=self.summary_tokens
         )
-        return (yield from compact_with_model(ctx, unpinned, how, why="summary"))
+        return (yield from compact_with_model(ctx, unpinned, summarizer, why="summary"))
 
     def _share(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
         """Return how many of the oldest messages are `summary_ratio` of the context, 1 or more."""
@@ -223,8 +223,8 @@ class ByTurns(Strategy):
         """
         body = [message for message in ctx.shown if message.type != "system"]
         older = body[: self._kept_from(ctx, body)]
-        how = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
-        return (yield from compact_with_model(ctx, older, how, why="turns"))
+        summarizer = Summarizer(model=self.summarizer, tokens=self.summary_tokens)
+        return (yield from compact_with_model(ctx, older, summarizer, why="turns"))
 
     def _kept_from(self, ctx: PlanContext, body: Sequence[AnyMessage]) -> int:
         starts = [turn.start for turn in turns(body)]
@@ -232,8 +232,8 @@ class ByTurns(Strategy):
             return 0
         place = starts[-1]
         newest = ctx.count(body[place:])
-        for kept, start in enumerate(reversed(starts), start=1):
-            over = self.keep_turns and kept > self.keep_turns
+        for turn_count, start in enumerate(reversed(starts), start=1):
+            over = self.keep_turns and turn_count > self.keep_turns
             if over or (self.keep_tokens and ctx.count(body[start:]) - newest > self.keep_tokens):
                 break
             place = start

@@ -117,8 +117,8 @@ def limited(topics: Sequence[Topic], segments: Sequence[Segment]) -> list[Topic]
         return list(topics)
     newest_first = [topic["id"] for topic in reversed(topics)]
     visited = [s["topic_id"] for s in reversed(segments) if s["topic_id"] in newest_first]
-    kept = list(dict.fromkeys([*visited, *newest_first]))[:TOPICS_KEPT]
-    return [topic for topic in topics if topic["id"] in kept]
+    kept_ids = list(dict.fromkeys([*visited, *newest_first]))[:TOPICS_KEPT]
+    return [topic for topic in topics if topic["id"] in kept_ids]
 
 
 def memories(
@@ -130,16 +130,16 @@ def memories(
     only the most recent topics are included.
     """
     offloaded = {topic["id"]: words for topic in topics if (words := topic.get("offloaded"))}
-    named = [*(segment["topic_id"] for segment in reversed(segments)), *reversed(offloaded)]
+    topic_ids = [*(segment["topic_id"] for segment in reversed(segments)), *reversed(offloaded)]
     grouped = by_topic(messages, segments)
-    found: list[TopicMemory] = []
-    for topic_id in list(dict.fromkeys(named))[:MEMORY_TOPICS]:
+    topic_memories: list[TopicMemory] = []
+    for topic_id in list(dict.fromkeys(topic_ids))[:MEMORY_TOPICS]:
         newest = grouped.get(topic_id, [])[-MEMORY_TEXTS:]
-        said = [text_of(message) for message in newest if message.type in ("human", "ai")]
-        texts = [offloaded.get(topic_id, ""), *filter(str.strip, said)]
+        message_texts = [text_of(message) for message in newest if message.type in ("human", "ai")]
+        texts = [offloaded.get(topic_id, ""), *filter(str.strip, message_texts)]
         cut = tuple(text[:TEXT_CHARS] for text in texts if text)
-        found.append(TopicMemory(topic_id=topic_id, texts=cut))
-    return found
+        topic_memories.append(TopicMemory(topic_id=topic_id, texts=cut))
+    return topic_memories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +238,13 @@ class TopicScoped(Strategy):
             return set()
         places = {message.id: index for index, message in enumerate(messages)}
         old = grouped.get(before[-1]["topic_id"], [])
-        left = [message for message in old if places[message.id] < places[current["start"]]]
-        start = safe_split(left, max(0, len(left) - self.kept_messages), towards="newer")
-        return {message.id for message in left[start:]}
+        earlier_messages = [
+            message for message in old if places[message.id] < places[current["start"]]
+        ]
+        start = safe_split(
+            earlier_messages, max(0, len(earlier_messages) - self.kept_messages), towards="newer"
+        )
+        return {message.id for message in earlier_messages[start:]}
 
     def scoped(self, ctx: PlanContext) -> PlanContext:
         """Return the plan context with only the messages that `within` plans.
@@ -253,20 +257,22 @@ class TopicScoped(Strategy):
         if topic is None:
             return ctx
         grouped = by_topic(ctx.messages, segments)
-        opened = opened_topics(segments, ctx.expanded)
-        shown = ctx.loaded | {m.id for name in opened for m in grouped.get(name, [])}
-        shown |= self._kept_ids(ctx.messages, segments, grouped)
+        open_topic_ids = opened_topics(segments, ctx.expanded)
+        shown_ids = ctx.loaded | {m.id for name in open_topic_ids for m in grouped.get(name, [])}
+        shown_ids |= self._kept_ids(ctx.messages, segments, grouped)
         firm = with_partners(ctx.messages, ctx.pins | ctx.pending)
-        shown |= {m.id for m in ctx.messages if m.type == "system"}
-        kept = {m.id for index, m in enumerate(ctx.messages) if m.id in shown or index in firm}
-        known = {segment["topic_id"] for segment in segments}
+        shown_ids |= {m.id for m in ctx.messages if m.type == "system"}
+        kept_ids = {
+            m.id for index, m in enumerate(ctx.messages) if m.id in shown_ids or index in firm
+        }
+        topic_ids = {segment["topic_id"] for segment in segments}
         compaction = ctx.compaction.copy()
         if topics := compaction.get("topics"):
-            compaction["topics"] = {k: v for k, v in topics.items() if k in known}
-        others = [message.id or "" for message in ctx.messages if message.id not in kept]
+            compaction["topics"] = {k: v for k, v in topics.items() if k in topic_ids}
+        others = [message.id or "" for message in ctx.messages if message.id not in kept_ids]
         return replace(
             ctx,
-            messages=[message for message in ctx.messages if message.id in kept],
+            messages=[message for message in ctx.messages if message.id in kept_ids],
             other_topics=(*ctx.other_topics, *others),
             compaction=compaction,
             topic_id=topic,
@@ -294,24 +300,24 @@ def forgotten_ids(
     if not forgotten:
         return frozenset()
     grouped = by_topic(messages, segments) if forgotten_topics(forgotten) else {}
-    named: set[str] = set()
+    target_ids: set[str] = set()
     for entry in forgotten:
         if entry["kind"] in ("message", "span"):
-            named.update(entry["message_ids"])
+            target_ids.update(entry["message_ids"])
         if "topic_id" in entry:
             ids = [message.id or "" for message in grouped.get(entry["topic_id"], [])]
             places = [place for place, name in enumerate(ids) if name in entry["message_ids"]]
-            named.update(ids[: places[-1] + 1] if places else ids)
+            target_ids.update(ids[: places[-1] + 1] if places else ids)
     waiting = {messages[index].id for index in with_partners(messages, pending)}
-    out = {messages[index].id or "" for index in with_partners(messages, named)}
+    out = {messages[index].id or "" for index in with_partners(messages, target_ids)}
     return frozenset(out - waiting)
 
 
 def cleared_ids(messages: Sequence[AnyMessage], forgotten: Sequence[Forgotten]) -> frozenset[str]:
     """Return the ids of the tool results in `messages` that were forgotten without their calls."""
     entries = [entry for entry in forgotten if entry["kind"] == "tool_results"]
-    named = {name for entry in entries for name in entry["message_ids"]}
-    return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in named)
+    target_ids = {name for entry in entries for name in entry["message_ids"]}
+    return frozenset(m.id for m in messages if isinstance(m, ToolMessage) and m.id in target_ids)
 
 
 def irrelevant_ids(messages: Iterable[AnyMessage]) -> frozenset[str]:
@@ -386,17 +392,20 @@ def topic_starts(
     starts = {segment["start"] for segment in segments}
     if starts.isdisjoint(forgotten):
         return segments, expanded
-    moved: dict[str, str] = {}
+    new_starts: dict[str, str] = {}
     start = segments[0]["start"]  # messages before the first segment belong to its topic
     for message in messages:
         name = message.id or ""
         start = name if name in starts else start
-        if start not in moved and name not in forgotten:
-            moved[start] = name
-    left = [segment for segment in segments if segment["start"] in moved]
+        if start not in new_starts and name not in forgotten:
+            new_starts[start] = name
+    remaining_segments = [segment for segment in segments if segment["start"] in new_starts]
     return (
-        [Segment(topic_id=segment["topic_id"], start=moved[segment["start"]]) for segment in left],
-        [{**topic, "at": moved.get(topic["at"], topic["at"])} for topic in expanded],
+        [
+            Segment(topic_id=segment["topic_id"], start=new_starts[segment["start"]])
+            for segment in remaining_segments
+        ],
+        [{**topic, "at": new_starts.get(topic["at"], topic["at"])} for topic in expanded],
     )
 
 
@@ -425,27 +434,27 @@ def compaction_without(
     if not compaction or not (forgotten or cleared):
         return compaction
     ids = [message.id or "" for message in messages]
-    made: Compaction = compaction.copy()
+    new_compaction: Compaction = compaction.copy()
     if "spans" in compaction:
-        made["spans"] = list(_spans_without(ids, compaction["spans"], forgotten, cleared))
+        new_compaction["spans"] = list(_spans_without(ids, compaction["spans"], forgotten, cleared))
 
     def last_left(name: str) -> str:
         before = ids[: ids.index(name) + 1] if name in ids else []
         return next((earlier for earlier in reversed(before) if earlier not in forgotten), "")
 
     if compaction.get("cleared") in forgotten:
-        made["cleared"] = last_left(compaction["cleared"])
+        new_compaction["cleared"] = last_left(compaction["cleared"])
     if compaction.get("truncated") in forgotten:
-        made["truncated"] = last_left(compaction["truncated"])
+        new_compaction["truncated"] = last_left(compaction["truncated"])
     if "topics" in compaction:
         grouped = by_topic(messages, segments)
-        made["topics"] = {
+        new_compaction["topics"] = {
             name: compaction_without(
                 grouped.get(name, []), (), each, forgotten=forgotten, cleared=cleared
             )
             for name, each in compaction["topics"].items()
         }
-    return made
+    return new_compaction
 
 
 def _spans_without(
@@ -466,5 +475,5 @@ def _spans_without(
         # The summary quotes what was forgotten: keeping it would send this to the model again.
         if span["summary"] is not None and covered & {*forgotten, *cleared}:
             return
-        if left := [name for name in inside if name not in forgotten]:
-            yield {**span, "first": left[0], "through": left[-1]}
+        if remaining_ids := [name for name in inside if name not in forgotten]:
+            yield {**span, "first": remaining_ids[0], "through": remaining_ids[-1]}

@@ -247,10 +247,10 @@ def head_of(
     messages that were offloaded come before the others.
     """
     # What changes least comes first, so that most of the provider's cache stays valid.
-    known = offloaded.get("instructions", []) if offloaded else []
+    instructions = offloaded.get("instructions", []) if offloaded else []
     live = (text_of(message) for message in transcript if message.type == "system")
     parts = [system_prompt] if system_prompt else []
-    parts += [text for text in (*known, *live) if text.strip()]
+    parts += [text for text in (*instructions, *live) if text.strip()]
     if summaries:
         quotes = [fenced(each, texts) for each in summaries]
         parts.append("\n".join([texts.say("summary_heading"), *quotes]))
@@ -311,9 +311,11 @@ def sendable(
     `readable`: whether the model can read the rest of a result longer than `RESULT_BYTES`.
     """
     shorten = partial(shortened_result, limit_bytes=RESULT_BYTES, readable=readable)
-    shown = [shorten(each) if isinstance(each, ToolMessage) else each for each in context]
+    messages = [shorten(each) if isinstance(each, ToolMessage) else each for each in context]
     interrupted = texts.say("interrupted_tool")
-    return conform(shown, opening=texts.say("opening"), provider=provider, interrupted=interrupted)
+    return conform(
+        messages, opening=texts.say("opening"), provider=provider, interrupted=interrupted
+    )
 
 
 def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]:
@@ -350,15 +352,15 @@ def _hints(hints: Hints, texts: Texts) -> list[str]:
     )
     parts = [texts.say("found_nothing")] if hints.found_nothing else []
     if hints.lessons:
-        listed = "\n".join(fence.wrap("reason", lesson) for lesson in hints.lessons)
-        parts.append(texts.say("lessons", lessons=listed))
+        lesson_lines = "\n".join(fence.wrap("reason", lesson) for lesson in hints.lessons)
+        parts.append(texts.say("lessons", lessons=lesson_lines))
     if hints.context_reason is not None:
         reason = fence.wrap("reason", hints.context_reason or texts.say("no_reason"))
         parts.append(texts.say("retry_context", reasons=reason))
     if hints.rejections:
         # A judge of the user's may give a score alone.
-        given = [reason or texts.say("no_reason") for reason in hints.rejections]
-        reasons = "\n".join(fence.wrap("reason", reason) for reason in given)
+        rejection_reasons = [reason or texts.say("no_reason") for reason in hints.rejections]
+        reasons = "\n".join(fence.wrap("reason", reason) for reason in rejection_reasons)
         parts.append(texts.say("retry", attempt=hints.attempt, reasons=reasons))
     if hints.earlier_answers:
         answers = "\n".join(fence.wrap("answer", each) for each in hints.earlier_answers)

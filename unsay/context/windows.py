@@ -158,11 +158,11 @@ class SlidingWindow(Strategy):
         if start is not None:
             return ctx.leave_out(body[:start], why=WINDOW_RULE)
         # No question begins a window of this size: keep the newest one in front of the window.
-        asked = next((m for m in reversed(body) if is_question(m)), None)
+        question = next((m for m in reversed(body) if is_question(m)), None)
         start = safe_split(body, min(surplus + 1, len(body)), towards="newer")
         if start == len(body):
             start = tail_start(body, surplus, towards="older") or 0
-        return ctx.leave_out([m for m in body[:start] if m is not asked], why=WINDOW_RULE)
+        return ctx.leave_out([m for m in body[:start] if m is not question], why=WINDOW_RULE)
 
 
 LOG = logging.getLogger(__name__)
@@ -257,10 +257,10 @@ def clamped(name: str, value: float, least: float, most: float) -> float:
     """
     if math.isnan(value):
         raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
-    used = min(max(value, least), most)
-    if used != value:
-        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, used)
-    return used
+    result = min(max(value, least), most)
+    if result != value:
+        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, result)
+    return result
 
 
 @lru_cache(maxsize=256)
@@ -417,8 +417,8 @@ class ThreeStage(Strategy):
         """Return the middle if the context has more than `window_messages`; else an empty list."""
         if self.window_messages is None:
             return []
-        shown = sum(message.type != "system" for message in ctx.shown)
-        if shown <= self.window_messages:
+        message_count = sum(message.type != "system" for message in ctx.shown)
+        if message_count <= self.window_messages:
             return []
         primers, recents = self.primers, self.recents
         if primers + recents >= self.window_messages:
@@ -448,8 +448,8 @@ class ThreeStage(Strategy):
 
         def left(end: int) -> int:
             removed = removable & {message.id for message in messages[first:end]}
-            shown = [message for message in context if message.id not in removed]
-            return ctx.overhead_tokens + ctx.count(shown) + summary
+            remainder = [message for message in context if message.id not in removed]
+            return ctx.overhead_tokens + ctx.count(remainder) + summary
 
         floor = safe_split(messages, max(0, len(messages) - self.recents), towards="older")
         end = ends[min(bisect_left(ends, -goal, key=lambda index: -left(index)), len(ends) - 1)]
@@ -472,7 +472,7 @@ class ThreeStage(Strategy):
         halved = [self.recents >> shift for shift in range(self.recents.bit_length() + 1)]
         messages = ctx.conversation
         newest = {messages[index].id for step in steps(messages)[-1:] for index in step}
-        for primers, recents in [*((self.primers, kept) for kept in halved), (0, 0)][times:]:
+        for primers, recents in [*((self.primers, count) for count in halved), (0, 0)][times:]:
             middle = self.middle(ctx, primers=primers, recents=recents)
             if removable := ctx.removable(m for m in middle if m.id not in newest):
                 return removable

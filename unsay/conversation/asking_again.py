@@ -32,8 +32,8 @@ def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
     argument = f"{turn} {text}"
     command = Command(verb="edit", argument=argument)
     message_ids, turns = messages_needed(state, command)
-    loaded = yield from load_segments(state, thread.scope(), message_ids, turns=turns)
-    state = with_update(state, loaded)
+    update = yield from load_segments(state, thread.scope(), message_ids, turns=turns)
+    state = with_update(state, update)
     # For its errors: nothing is stored if one is raised.
     parse_edit(state, argument, ())
     return (yield from say(thread, f"/edit {argument}"))

@@ -30,8 +30,8 @@ from unsay.types import Event
 def events(thread: ThreadHandle) -> Steps[list[Event]]:
     """Return the event log: everything that happened in the thread, oldest first, verified."""
     state = yield from thread.known()
-    stored = yield from read_events(*thread.address, state.get("event_log", EMPTY))
-    return [*stored, *unlogged_events(state, thread.scope())]
+    stored_events = yield from read_events(*thread.address, state.get("event_log", EMPTY))
+    return [*stored_events, *unlogged_events(state, thread.scope())]
 
 
 def note(
@@ -119,8 +119,8 @@ def tokens(thread: ThreadHandle, *, spent: bool = True) -> Steps[Usage]:
     inherited: set[Key] = set()
     entry = yield from find_session(*thread.address)
     if entry is not None and entry.forked_from is not None:
-        stored = yield from read_events(*thread.address, state.get("event_log", EMPTY))
-        inherited = {key_of(m) for m in rebuilt(stored[:1]).messages}
+        stored_events = yield from read_events(*thread.address, state.get("event_log", EMPTY))
+        inherited = {key_of(m) for m in rebuilt(stored_events[:1]).messages}
     branches = yield from list_stored_branches(*thread.address)
     own = [m for m in state["messages"] if key_of(m) not in inherited]
     removed = [m for branch in branches for m in (*branch["messages"], *branch["drafts"])]

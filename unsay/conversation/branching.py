@@ -175,8 +175,10 @@ def _begin(
     handle: ThreadHandle, other: ThreadHandle, state: State, live: LiveBranch
 ) -> Steps[None]:
     """Write `live` to the locked `other` thread and list it; `ConflictError` if it exists."""
-    listed = yield from find_session(*other.address)
-    if listed is not None or (yield from other.snapshot()).values:  # a host's thread has no entry
+    other_entry = yield from find_session(*other.address)
+    if (
+        other_entry is not None or (yield from other.snapshot()).values
+    ):  # a host's thread has no entry
         raise ConflictError(
             f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
         )
@@ -201,10 +203,10 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     transcript = (yield from handle.whole())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
-    listed = [_branch(transcript, id=LIVE, kind=LIVE)]
+    all_branches = [_branch(transcript, id=LIVE, kind=LIVE)]
     for branch in reversed(branches_beside(transcript, branches)):
         own = {name: value for name, value in branch.items() if name in REMOVAL}
-        listed.append(_branch(branch["messages"], branch["drafts"], **own))
+        all_branches.append(_branch(branch["messages"], branch["drafts"], **own))
     for entry in entries:
         if entry.forked_from == handle.thread_id:
             other = yield from _reader(handle, entry.thread_id).transcript()
@@ -212,21 +214,21 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
             after = other[places[0] + 1 :] if places else other
             origin: dict[str, Any] = {"base": entry.forked_at, "created_at": entry.created_at}
             origin |= {"id": entry.thread_id, "kind": "thread", "reason": entry.title}
-            listed.append(_branch(after, **origin))
-    return Rows(listed)
+            all_branches.append(_branch(after, **origin))
+    return Rows(all_branches)
 
 
 def _branch(
     messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
 ) -> Branch:
     """Return a branch's entry for `branches`; `named` has the fields that its messages do not show."""
-    shown = [*spoken(messages), *drafts]
-    first = next((m for m in shown if is_question(m)), next(iter(shown), None))
+    branch_messages = [*spoken(messages), *drafts]
+    first = next((m for m in branch_messages if is_question(m)), next(iter(branch_messages), None))
     return Branch(
         **named,
         turns=count_turns(messages),
-        messages=len(shown),
-        tokens=tokens_of(shown),
+        messages=len(branch_messages),
+        tokens=tokens_of(branch_messages),
         words="" if first is None else preview(text_of(first)),
     )
 
@@ -238,8 +240,8 @@ def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:
 def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
     """Compare two branches: messages in common, messages and topics of one alone, scores, tokens."""
     first, second = (yield from _branch_named(handle, a)), (yield from _branch_named(handle, b))
-    left, right = _side(a, first, second), _side(b, second, first)
-    return Diff(common=left.messages - len(left.only), a=left, b=right)
+    left_side, right = _side(a, first, second), _side(b, second, first)
+    return Diff(common=left_side.messages - len(left_side.only), a=left_side, b=right)
 
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:

@@ -78,8 +78,8 @@ def unpin(
 def same_topic(thread: ThreadHandle) -> Steps[str]:
     """Say that the topic did not change, and return the label of the topic that goes on."""
     state, scope = (yield from thread.decided()), thread.scope()
-    needed = messages_needed(state, Command(verb="same", argument=""))
-    state = yield from thread.reached(state, *needed)
+    load_args = messages_needed(state, Command(verb="same", argument=""))
+    state = yield from thread.reached(state, *load_args)
     update = visibility.join_topics(state, scope)
     yield from thread.write(state, scope, update)
     return update["current_topic"]
@@ -147,10 +147,10 @@ def forget_tool_results(
     in_topic = by_topic(messages, segments).get(topic, [])
     questions = [question] if question else [text_of(m) for m in in_topic if is_question(m)]
     pinned = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
-    kept = {*pinned, *left_out(state, state.get("forgotten", [])), *unanswered_ids(state)}
+    protected_ids = {*pinned, *left_out(state, state.get("forgotten", [])), *unanswered_ids(state)}
     ids: list[str] = []
     for message in in_topic:
-        if isinstance(message, ToolMessage) and message.id not in kept:
+        if isinstance(message, ToolMessage) and message.id not in protected_ids:
             score = yield from _score(questions, message, scope)
             if score is not None and score < below:
                 ids.append(message.id or "")

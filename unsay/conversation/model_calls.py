@@ -59,9 +59,9 @@ class TurnCall:
 
     def __str__(self) -> str:
         context = self.context
-        sent = f"{counted(len(context.sent.places), 'message')}, {context.prompt} tokens"
+        prompt_size = f"{counted(len(context.sent.places), 'message')}, {context.prompt} tokens"
         return (
-            f"attempt {context.attempt}, call {context.call}: {sent}  {self.branch}  "
+            f"attempt {context.attempt}, call {context.call}: {prompt_size}  {self.branch}  "
             f"score {score_text(self.score)}  {self.words}"
         )
 
@@ -95,21 +95,23 @@ def context(
 ) -> Steps[TurnCalls]:
     """Return what the model was sent in a turn, call by call, rejected drafts included."""
     state = yield from thread.whole()
-    asked = asked_turn(timeline_of(thread, state).turns, turn)
+    target_turn = asked_turn(timeline_of(thread, state).turns, turn)
     branches = yield from list_stored_branches(*thread.address)
-    calls = _calls(state, branches, asked.question_id or "")
-    chosen = [call for call in calls if attempt in (None, call.context.attempt)]
-    if not chosen and calls:
-        known = sorted({call.context.attempt for call in calls})
+    calls = _calls(state, branches, target_turn.question_id or "")
+    matching_calls = [call for call in calls if attempt in (None, call.context.attempt)]
+    if not matching_calls and calls:
+        attempts = sorted({call.context.attempt for call in calls})
         raise UnknownContextError(
-            f"Turn {asked.number!r} has no attempt {attempt!r}; there are {known!r}"
+            f"Turn {target_turn.number!r} has no attempt {attempt!r}; there are {attempts!r}"
         )
-    if not chosen:
+    if not matching_calls:
         raise UnknownContextError(
-            f"What the model was sent in turn {asked.number!r} is not kept: a host or an older "
+            f"What the model was sent in turn {target_turn.number!r} is not kept: a host or an older "
             "version answered it; `replay` plans its request again"
         )
-    return TurnCalls(turn=asked.number, question=asked.question, calls=tuple(chosen))
+    return TurnCalls(
+        turn=target_turn.number, question=target_turn.question, calls=tuple(matching_calls)
+    )
 
 
 def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> list[TurnCall]:
@@ -123,7 +125,7 @@ def _calls(state: State, branches: Sequence[StoredBranch], question_id: str) -> 
     # The live branch comes first, and `setdefault` keeps what came first.
     for place, kind, messages, branch in _places(state, branches):
         manifests = ((message, manifest_in(message)) for message in messages)
-        own = [(m, made) for m, made in manifests if made and made["question"] == question]
+        own = [(m, record) for m, record in manifests if record and record["question"] == question]
         transcript_then = (
             transcript if branch is None or not own else _with_branch(transcript, branch, branches)
         )
@@ -221,8 +223,8 @@ class Replay(Printed):
 
     def __str__(self) -> str:
         head = f"Turn {self.turn}, attempt {self.attempt}: {preview(self.question)}"
-        again = [] if self.again is None else ["Answer to the same request:", str(self.again)]
-        return "\n".join([head, "Answer then:", str(self.recorded), *again])
+        other_lines = [] if self.again is None else ["Answer to the same request:", str(self.again)]
+        return "\n".join([head, "Answer then:", str(self.recorded), *other_lines])
 
 
 def replay(
@@ -248,9 +250,9 @@ def replay(
         and (attempt is None or request.attempt == attempt)
     ]
     if not matches and (run_id is not None or attempt is not None):
-        named = f"run {run_id!r}" if run_id is not None else f"attempt {attempt!r}"
+        target = f"run {run_id!r}" if run_id is not None else f"attempt {attempt!r}"
         raise UnknownRunError(
-            f"No failed request of {named} is kept; runs() lists the runs, and a turn "
+            f"No failed request of {target} is kept; runs() lists the runs, and a turn "
             "that succeeded is replayed by its number"
         )
     result = _stored(matches[-1]) if matches else (yield from _planned(thread, state, turn))
@@ -281,36 +283,44 @@ def _planned(thread: ThreadHandle, state: State, turn: int | None) -> Steps[Repl
     provider would refuse the request.
     """
     # Reminders are shown as in a first turn: how often they had been shown is not kept.
-    found = asked_turn(timeline_of(thread, state).turns, turn)
+    target_turn = asked_turn(timeline_of(thread, state).turns, turn)
     scope = yield from thread.salted_scope()
     try:
         model = yield from off_loop(lambda: scope.services.answerer)
     except MissingModelError:
         model = None
     transcript = state["messages"]
-    place = next(i for i, message in enumerate(transcript) if message.id == found.question_id)
-    shown = transcript[: place + 1]
-    known = {message.id for message in shown}
-    then: State = {
+    place = next(i for i, message in enumerate(transcript) if message.id == target_turn.question_id)
+    messages = transcript[: place + 1]
+    message_ids = {message.id for message in messages}
+    past_state: State = {
         **state,
-        "messages": shown,
-        "segments": [each for each in state.get("segments", []) if each["start"] in known],
+        "messages": messages,
+        "segments": [each for each in state.get("segments", []) if each["start"] in message_ids],
     }
-    reminders = due(scope.services.reminders, {}, turn=found.number, run_id="")
-    asked = [found.question_id or ""]
+    reminders = due(scope.services.reminders, {}, turn=target_turn.number, run_id="")
+    pending_ids = [target_turn.question_id or ""]
     attempt = yield from attempt_context(
-        then, scope, model, Earlier(messages=[], positions={}), Hints(), reminders, pending=asked
+        past_state,
+        scope,
+        model,
+        Earlier(messages=[], positions={}),
+        Hints(),
+        reminders,
+        pending=pending_ids,
     )
-    sent = yield from request_of(attempt)
+    request = yield from request_of(attempt)
     return Replay(
-        turn=found.number,
+        turn=target_turn.number,
         attempt=1,
         run_id=None,
         exact=False,
-        question=found.question,
-        messages=sent,
-        payload=shown_payload(model, sent, {}),
-        recorded=Answered(answer=found.answer or "", score=found.score, reason=found.reason),
+        question=target_turn.question,
+        messages=request,
+        payload=shown_payload(model, request, {}),
+        recorded=Answered(
+            answer=target_turn.answer or "", score=target_turn.score, reason=target_turn.reason
+        ),
     )
 
 
@@ -323,12 +333,12 @@ def _ask_again(replay: Replay, model: ModelLike, scope: Scope) -> Steps[Answered
     other = yield from off_loop(lambda: resolve_model(model, scope.settings))
     if is_chat_model(other):
         other = scope.services.with_tools(other)
-    sent = list(replay.messages)
-    value = {"messages": sent} if is_graph(other) else sent
+    messages = list(replay.messages)
+    value = {"messages": messages} if is_graph(other) else messages
     try:
         reply = yield from scope.ask(other, value, quiet=True)
-        known = {message.id for message in sent}
-        answer = reply if isinstance(reply, AIMessage) else messages_of(reply, known)[-1]
+        message_ids = {message.id for message in messages}
+        answer = reply if isinstance(reply, AIMessage) else messages_of(reply, message_ids)[-1]
     except Exception as error:  # noqa: BLE001 - any client may raise anything; the error is the result
         return Answered(answer="", reason=str(error), error=type(error).__name__)
     if isinstance(answer, AIMessage) and answer.tool_calls:

@@ -72,14 +72,18 @@ def _add(
     scope = thread.scope()
     new = checkpoint_by_order(state, scope, name, reason=reason)
     before = state.get("checkpoints", [])
-    kept, step = add_checkpoint(before, new), checkpoint_step(before, new)
+    all_checkpoints, step = add_checkpoint(before, new), checkpoint_step(before, new)
     if step is not None:
         log_checkpoints(state, scope, [new])
-        metadata = metadata_of(kept, state["messages"], offloaded_of(state))
-        made = Update(checkpoints=kept, checkpoint_metadata=metadata, **with_step(state, step))
+        metadata = metadata_of(all_checkpoints, state["messages"], offloaded_of(state))
+        state_update = Update(
+            checkpoints=all_checkpoints, checkpoint_metadata=metadata, **with_step(state, step)
+        )
         node, score, number = "create_checkpoint", new["score"], new["turn"]
-        made["state_history"] = add_note(state, scope, node, "created", score, number=number)
-        yield from thread.write(state, scope, made)
+        state_update["state_history"] = add_note(
+            state, scope, node, "created", score, number=number
+        )
+        yield from thread.write(state, scope, state_update)
     return Checkpoint.of(new)
 
 
@@ -89,11 +93,11 @@ def checkpoints(
     """List the checkpoints of the current branch, oldest first."""
     if limit is not None and limit < 0:
         raise InputError(f"limit={limit!r}: write 0 or more, or none for all")
-    stored = (yield from thread.known()).get("checkpoints", [])
+    all_checkpoints = (yield from thread.known()).get("checkpoints", [])
     start = 0
     if start_after is not None:
-        start = stored.index(find_checkpoint(stored, start_after)) + 1
-    chosen = stored[start:] if limit is None else stored[start : start + limit]
+        start = all_checkpoints.index(find_checkpoint(all_checkpoints, start_after)) + 1
+    chosen = all_checkpoints[start:] if limit is None else all_checkpoints[start : start + limit]
     return Rows(map(Checkpoint.of, chosen))
 
 
@@ -107,8 +111,8 @@ def rollback(
     """Roll back to a checkpoint or by N turns; what is removed is kept, and `undo` restores it."""
     state = yield from thread.decided()
     scope = thread.scope(confirm)
-    wanted, least = rollback_targets(live_branch(state), to, turns)
-    state = yield from thread.reached(state, wanted, least)
+    target_ids, least = rollback_targets(live_branch(state), to, turns)
+    state = yield from thread.reached(state, target_ids, least)
     waiting = _kept(thread, state)
     base = target_of(live_branch(state), to, turns, waiting)
     cause = Label(kind="person", reason=to or "rollback", created_at=scope.now())
@@ -230,15 +234,15 @@ def settle(
         yield from give_up_run(thread.scope(run_id=turn.get("run_id")), TAKEN_BACK)
     after = merge_messages(state["messages"], [update["messages"]])
     yield from thread.list_thread({**state, **update, "messages": after})
-    kept, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
+    live_ids, old_ids = {m.id for m in after}, {m.id for m in state["messages"]}
     new_texts = {text_of(m) for m in after if m.id not in old_ids}
-    gone = (m for m in spoken(state["messages"]) if m.id not in kept)
-    asked = map(text_of, first_questions(gone))
-    known = {branch["id"] for branch in state.get("branches", [])}
-    made = [b["id"] for b in update.get("branches", []) if b["id"] not in known]
+    gone = (m for m in spoken(state["messages"]) if m.id not in live_ids)
+    questions = map(text_of, first_questions(gone))
+    old_branch_ids = {branch["id"] for branch in state.get("branches", [])}
+    new_branch_ids = [b["id"] for b in update.get("branches", []) if b["id"] not in old_branch_ids]
     return RollbackResult(
         **asdict(moved),
-        question="\n".join(text for text in asked if text not in new_texts),
+        question="\n".join(text for text in questions if text not in new_texts),
         report=report,
-        branch=made[-1] if made else None,
+        branch=new_branch_ids[-1] if new_branch_ids else None,
     )

@@ -123,8 +123,8 @@ def clear_command(thread: ThreadHandle, state: Mapping[str, Any], reply: Reply) 
     for command in commands:
         yield from _store_notice(thread, command, reply.text)
     gone = [RemoveMessage(id=message.id or "") for message in (*commands, messages[-1])]
-    known = yield from thread.known()
-    yield from thread.write(known, thread.scope(), Update(messages=gone))
+    newest_state = yield from thread.known()
+    yield from thread.write(newest_state, thread.scope(), Update(messages=gone))
     return replace(reply, message_id=None)
 
 

@@ -140,8 +140,10 @@ class ThreadHandle:
     def salted_scope(self) -> Steps[Scope]:
         """Return a scope whose texts have the thread's salt, as those of its runs."""
         saver = self.database.saver
-        found = yield from Call.of(saver.get_tuple, saver.aget_tuple, self.config)
-        salt = found.checkpoint["channel_values"].get("salt") if found else None
+        checkpoint_tuple = yield from Call.of(saver.get_tuple, saver.aget_tuple, self.config)
+        salt = (
+            checkpoint_tuple.checkpoint["channel_values"].get("salt") if checkpoint_tuple else None
+        )
         return replace(self.scope(), salt=salt) if salt else self.scope()
 
     def take(self) -> Steps[Hold]:
@@ -320,27 +322,33 @@ class ThreadHandle:
         turn, the title is written again, maybe by a model, whose errors are ignored. Errors of the
         database are raised.
         """
-        now, listed = self.scope().now(), (yield from find_session(*self.address))
-        if listed is None or not listed.turns:  # a title can cost a model call: it is made once
+        timestamp, entry = self.scope().now(), (yield from find_session(*self.address))
+        if entry is None or not entry.turns:  # a title can cost a model call: it is made once
             title = yield from title_of(state, self.scope())
         else:
-            title = listed.title
+            title = entry.title
         turns = count_turns(state.get("messages", []), offloaded_of(state))
-        yield from revise(*self.address, now=now, title=title, turns=turns, pending_input=None)
+        yield from revise(
+            *self.address, now=timestamp, title=title, turns=turns, pending_input=None
+        )
 
     def add(self, messages: Iterable[Any]) -> Steps[None]:
         """Add messages to the transcript without a model call."""
         try:
-            listed = list(messages)
+            raw_messages = list(messages)
         except Exception as error:  # of the caller's iterator
             raise InputError(f"add: the messages cannot be listed: {error}") from error
-        given = read_input({"messages": listed}).value["messages"]
+        new_messages = read_input({"messages": raw_messages}).value["messages"]
         snapshot = yield from self.snapshot()
         refuse_undecided(snapshot)
         refuse_ended((yield from find_session(*self.address)))
         state: Any = snapshot.values
-        kept = yield from prepare_change(state, None, [given], self.scope(), "update")
-        yield from self.commit({**kept, "messages": [*kept.get("messages", []), *given]})
+        state_update = yield from prepare_change(
+            state, None, [new_messages], self.scope(), "update"
+        )
+        yield from self.commit(
+            {**state_update, "messages": [*state_update.get("messages", []), *new_messages]}
+        )
         yield from self.list_thread((yield from self.snapshot()).values)
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:

@@ -97,12 +97,12 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
         step_ids.clear()
         turns.append(turn)
 
-    shown = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
+    answers_by_id = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
     for message in in_turns(messages):
         if is_question(message):
             waiting = message
-        elif message.id in shown:
-            add(waiting, shown[message.id])
+        elif message.id in answers_by_id:
+            add(waiting, answers_by_id[message.id])
             waiting = None
         elif message.type in ("ai", "tool"):
             step_ids.append(message.id or "")
@@ -114,24 +114,26 @@ def _turns_of(state: Mapping[str, Any]) -> list[TimelineTurn]:
 def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics."""
     snapshot = yield from thread.snapshot()
-    stored = yield from load_pending_input(*thread.address)
+    pending_input = yield from load_pending_input(*thread.address)
     # The first question of a thread is stored before there is a transcript.
-    is_new = bool(stored) and not snapshot.values.get("messages")
+    is_new = bool(pending_input) and not snapshot.values.get("messages")
     state: Any = {"messages": []} if is_new else (yield from thread.whole())
-    seen = timeline_of(thread, state)
+    timeline_data = timeline_of(thread, state)
     entries = yield from list_entries(*thread.address, skip_damaged=True)
     refs = state.get("branches", [])
     names = [each["id"] for each in refs if each["kind"] in ("draft", "rejected")]
     rejected = yield from readable_branches(names, thread.scope(), refs)
     beside = {each["id"] for each in branches_beside(state["messages"], rejected)}
     delivered = {each["id"] for each in rejected} - beside
-    pending = yield from _pending_of(thread, state, seen.turns, stored, snapshot.interrupts)
-    asked = [HumanMessage(pending.question)] if pending else []
+    pending = yield from _pending_of(
+        thread, state, timeline_data.turns, pending_input, snapshot.interrupts
+    )
+    pending_messages = [HumanMessage(pending.question)] if pending else []
     return replace(
-        seen,
-        language=thread.scope().language([*_worded(state), *asked]),
-        turns=_with_rejected(seen.turns, rejected),
-        branches=tuple(each for each in seen.branches if each["id"] not in delivered),
+        timeline_data,
+        language=thread.scope().language([*_worded(state), *pending_messages]),
+        turns=_with_rejected(timeline_data.turns, rejected),
+        branches=tuple(each for each in timeline_data.branches if each["id"] not in delivered),
         pending=pending,
         undone_calls=tuple(_undone_call(each) for each in entries if each.status in _RESULTS),
     )
@@ -148,13 +150,13 @@ def _with_rejected(
             if manifest is not None and "outcome" in annotation_of(message):
                 own = drafts.setdefault(manifest["question"], {})
                 own[message.id] = _draft_of(message)
-    shown = []
+    new_turns = []
     for turn in turns:
         own = drafts.get(ids_checksum([turn.question_id or ""]), {})
         # The best of the failed drafts can be the answer.
         rejected = tuple(each for each in own.values() if each.message_id != turn.message_id)
-        shown.append(turn if turn.answer is None else replace(turn, rejected=rejected))
-    return tuple(shown)
+        new_turns.append(turn if turn.answer is None else replace(turn, rejected=rejected))
+    return tuple(new_turns)
 
 
 def _draft_of(message: AnyMessage) -> RejectedDraft:
@@ -198,8 +200,10 @@ def _pending_of(
 
     `None` if no question waits.
     """
-    known, settings = {message.id for message in state["messages"]}, thread.scope().settings
-    waiting = [m for m in stored if m.id not in known and command_of([m], m, settings) is None]
+    message_ids, settings = {message.id for message in state["messages"]}, thread.scope().settings
+    waiting = [
+        m for m in stored if m.id not in message_ids and command_of([m], m, settings) is None
+    ]
     turn = state.get("turn")
     if turns and turns[-1].answer is None:
         question, question_id = turns[-1].question, turns[-1].question_id
@@ -211,8 +215,8 @@ def _pending_of(
     under_way: list[AnyMessage] = []
     if turn and turn["question_id"] == question_id:
         drafts = [each["messages"] for each in turn["rejections"]]
-        found = yield from find_stored(thread.scope(), state)
-        under_way = found[0]["messages"] if found else []
+        stored_draft = yield from find_stored(thread.scope(), state)
+        under_way = stored_draft[0]["messages"] if stored_draft else []
     return PendingQuestion(
         question=question,
         question_id=question_id,

@@ -161,9 +161,9 @@ def open_turn(
         # A command that ran before must not run again. It is looked up without writes: a command
         # that only shows something leaves a stopped turn as it is.
         reader = replace(thread, writes=False)
-        known = yield from _stored_turn(reader, (yield from reader.snapshot()), message)
-        if known.reply is not None:
-            return known.reply
+        command_turn = yield from _stored_turn(reader, (yield from reader.snapshot()), message)
+        if command_turn.reply is not None:
+            return command_turn.reply
     notice = yield from answer_command(thread, message, once=turn_id is not None)
     if notice is not None:
         return notice
@@ -171,16 +171,16 @@ def open_turn(
     if turn_id is None and (yield from is_at_rest(thread)):
         return (yield from _store_input(thread, message, documents))
     snapshot = yield from thread.snapshot()
-    stored = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
+    stored_turn = None if turn_id is None else (yield from _stored_turn(thread, snapshot, message))
     if answer is not None:
-        _hand_back(thread, (stored and stored.name) or message.id or "", text, answer)
-    if (yield from _resume_stopped(thread, snapshot, text, stored)):
+        _hand_back(thread, (stored_turn and stored_turn.name) or message.id or "", text, answer)
+    if (yield from _resume_stopped(thread, snapshot, text, stored_turn)):
         return None
-    if stored is not None and stored.reply is not None:
-        return stored.reply
+    if stored_turn is not None and stored_turn.reply is not None:
+        return stored_turn.reply
     refuse_undecided(snapshot)
-    if stored is not None:
-        _refuse_passed(snapshot.values, stored.name)
+    if stored_turn is not None:
+        _refuse_passed(snapshot.values, stored_turn.name)
     return (yield from _store_input(thread, message, documents))
 
 
@@ -200,12 +200,14 @@ def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: st
 
     If this process still has the same answer with its verdict, it uses what it has instead.
     """
-    kept = UNSAVED.find(UnsavedAnswer, thread.store, thread.thread_id, question_id, question)
-    if kept is None or text_of(kept.draft[-1]) != answer:
+    unsaved_answer = UNSAVED.find(
+        UnsavedAnswer, thread.store, thread.thread_id, question_id, question
+    )
+    if unsaved_answer is None or text_of(unsaved_answer.draft[-1]) != answer:
         draft = (AIMessage(answer, id=str(uuid4())),)
         verdict = unscored("the answer could not be saved, and was handed back")
-        kept = UnsavedAnswer(question=question, draft=draft, verdict=verdict)
-    UNSAVED.keep(thread.store, thread.thread_id, question_id, kept, is_of_run=False)
+        unsaved_answer = UnsavedAnswer(question=question, draft=draft, verdict=verdict)
+    UNSAVED.keep(thread.store, thread.thread_id, question_id, unsaved_answer, is_of_run=False)
 
 
 def _resume_stopped(
@@ -323,10 +325,10 @@ def say(
     answer: str | None = None,
 ) -> Steps[Reply]:
     """Answer a message: judge each draft, and roll back those that fail."""
-    opened = yield from open_turn(thread, text, documents, turn_id, answer, images)
-    if isinstance(opened, Reply):
-        return opened
-    return (yield from run_turn(thread, opened, turn_id))
+    turn_input = yield from open_turn(thread, text, documents, turn_id, answer, images)
+    if isinstance(turn_input, Reply):
+        return turn_input
+    return (yield from run_turn(thread, turn_input, turn_id))
 
 
 def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
@@ -415,9 +417,13 @@ def _stored_turn(
     if place is None:
         return Stored(name=turn_id)
     name, messages, checkpoints = place
-    known = next((each for each in messages if each.id == name), None)
-    stored_text = "" if known is None else text_of(known)
-    same = known is not None and is_question(known) and stored_text == text_of(message)
+    stored_message = next((each for each in messages if each.id == name), None)
+    stored_text = "" if stored_message is None else text_of(stored_message)
+    same = (
+        stored_message is not None
+        and is_question(stored_message)
+        and stored_text == text_of(message)
+    )
     command = parse_command(text_of(message))
     if name != message.id and command is not None:
         same = command["verb"] in ("retry", "edit")

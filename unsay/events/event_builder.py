@@ -93,8 +93,8 @@ class EventBuilder:
             redacted: The provider's encrypted form of a hidden text.
         """
         hidden = {"signature": signature, "redacted": redacted}
-        given = {key: value for key, value in hidden.items() if value is not None}
-        return self._part("thinking", {"text": text, **given})
+        hidden_fields = {key: value for key, value in hidden.items() if value is not None}
+        return self._part("thinking", {"text": text, **hidden_fields})
 
     def text(self, text: str) -> Event:
         """Add text to the assistant's message, and return the event."""
@@ -130,7 +130,7 @@ class EventBuilder:
         ids = [result.get("id") for result in results]
         wrong = [id_ for id_ in ids if self._answered.get(str(id_), True)]
         if not ids or wrong or len(set(ids)) < len(ids):
-            calls = [name for name, done in self._answered.items() if not done]
+            calls = [name for name, has_result in self._answered.items() if not has_result]
             raise TranscriptError(
                 f"The results {ids!r} do not match the open calls {calls!r}: give at least one result, "
                 "and one per call"
@@ -152,8 +152,8 @@ class EventBuilder:
         Raises:
             EventConflictError: A different event has its id. Only the time may differ.
         """
-        known = self._events.get(event["id"])
-        if known is None:
+        stored_event = self._events.get(event["id"])
+        if stored_event is None:
             self._events[event["id"]] = event
             data = event["data"]
             if event["type"] == "tool_call":
@@ -163,7 +163,7 @@ class EventBuilder:
                 inner = whole["data"] if isinstance(whole, dict) and whole else {}
                 self._answered[str(inner.get("tool_call_id") or data.get("id"))] = True
             return True
-        if body_of(known) != body_of(event):
+        if body_of(stored_event) != body_of(event):
             raise EventConflictError(
                 f"The event log has a different event with the id {event['id']!r}: give this one a new id"
             )

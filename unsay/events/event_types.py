@@ -112,17 +112,17 @@ def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event
 
     No event is left out. The same events get the same ids, also when a step is repeated.
     """
-    seen, made = set(taken), []
+    used_ids, new_events = set(taken), []
     for event in events:
         occurrence, name = 0, event["id"]
-        while name in seen:
+        while name in used_ids:
             occurrence += 1
             # Derived, not random: a step that is repeated after a crash must give the same ids.
             digest = hashlib.sha256(f"{event['id']}\x00{occurrence}".encode("utf-8", "replace"))
             name = f"ev-{digest.hexdigest()[:20]}"
-        seen.add(name)
-        made.append(Event(**{**event, "id": name}))
-    return made
+        used_ids.add(name)
+        new_events.append(Event(**{**event, "id": name}))
+    return new_events
 
 
 def body_of(event: Event) -> str:
@@ -325,6 +325,6 @@ def fork(
         "source": source,
         "at": messages[-1].id if messages else None,
         "messages": [message_to_dict(m) for m in messages],
-        "checkpoints": [dict(made) for made in checkpoints],
+        "checkpoints": [dict(entry) for entry in checkpoints],
     }
     return NewEvent("fork", data)

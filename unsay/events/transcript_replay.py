@@ -107,10 +107,10 @@ class Assembly:
         A call without its result stays open, so that `feed` still accepts the result. Parts that
         waited for results follow, and can raise the errors of `feed`.
         """
-        made: list[AnyMessage] = []
+        messages: list[AnyMessage] = []
         while self._asked or self._draft:
-            made += self._flush(self._draft) if self._draft else self._settle()
-        return made
+            messages += self._flush(self._draft) if self._draft else self._settle()
+        return messages
 
     def _flush(self, draft: _Draft) -> list[AnyMessage]:
         """End a draft and return its one message, in a list; its calls now wait for their results."""
@@ -120,16 +120,16 @@ class Assembly:
     def _result(self, step: Step) -> list[AnyMessage]:
         name = step.need("id")
         draft = self._draft
-        made = self._flush(draft) if draft is not None and name in draft.calls() else []
+        messages = self._flush(draft) if draft is not None and name in draft.calls() else []
         if name in self._asked and name not in self._given:
             self._given[name] = _result_message(step, self._asked[name])
             complete = len(self._given) == len(self._asked)
-            return [*made, *(self._settle() if complete else [])]
+            return [*messages, *(self._settle() if complete else [])]
         if name in self._late:
             return [_result_message(step, self._late.pop(name))]
         if any(part.kind == "tool_call" and part.data.get("id") == name for part in self._waiting):
             self._waiting.append(step)
-            return made
+            return messages
         raise EventLogGapError(
             f"{step.name} is the result of call {name!r}, which is not open: its tool_call event is "
             "missing, or it has a result already"
@@ -140,13 +140,13 @@ class Assembly:
 
         Raises the errors of `feed` for the waiting parts.
         """
-        made = [self._given[name] for name in self._asked if name in self._given]
+        messages = [self._given[name] for name in self._asked if name in self._given]
         self._late |= {k: tool for k, tool in self._asked.items() if k not in self._given}
         self._asked, self._given = {}, {}
         waiting, self._waiting = self._waiting, []
         for step in waiting:
-            made += self.feed(step)
-        return made
+            messages += self.feed(step)
+        return messages
 
 
 def _part(step: Step) -> Part:
@@ -184,8 +184,8 @@ def _content(data: Mapping[str, Any]) -> Any:
     """
     content = data.get("content", "")
     if data.get("omitted"):
-        known = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}
-        content = {"omitted": True, "reason": data.get("reason", REASON), **known}
+        details = {key: data[key] for key in ("bytes", "preview", "bounds") if key in data}
+        content = {"omitted": True, "reason": data.get("reason", REASON), **details}
     elif isinstance(content, str) or (
         isinstance(content, list)
         and content
@@ -242,9 +242,9 @@ def replay(
         TranscriptError: An event has no known shape.
     """
     transcript = _Transcript()
-    seen: dict[str, Event] = {}
+    events_by_id: dict[str, Event] = {}
     for index, event in enumerate(events if run_id is None else _until_end(list(events), run_id)):
-        if not _repeats(event, seen):
+        if not _repeats(event, events_by_id):
             step = _step(event, index)
             try:
                 transcript.take(step)
@@ -257,8 +257,8 @@ def replay(
     messages = _messages(transcript.places.values())
     for index, message in enumerate(messages):
         if max_tool_result_bytes is not None and isinstance(message, ToolMessage):
-            given = transcript.previews.get(message.tool_call_id, {})
-            extent: Any = {key: given.get(key) for key in ("preview", "bounds")}
+            preview_data = transcript.previews.get(message.tool_call_id, {})
+            extent: Any = {key: preview_data.get(key) for key in ("preview", "bounds")}
             messages[index] = shortened_result(message, max_tool_result_bytes, **extent)
     turns = {None: 0, **turn_numbers(messages)}
     checkpoints = transcript.checkpoints.values()
@@ -409,13 +409,13 @@ class _Transcript:
 
         Raises `EventLogGapError` if its events of thinking did not come directly before.
         """
-        found, self.thinking = [thought.data for thought in self.thinking], []
-        blocks = [data["block"] for data in found]
+        thoughts, self.thinking = [thought.data for thought in self.thinking], []
+        blocks = [data["block"] for data in thoughts]
         whole = _Whole(step=step, pieces={"thinking": blocks, "call": [], "annotation": []})
-        wanted = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
-        if wanted != [data["message_id"] for data in found]:
+        expected_ids = [whole.name for hole in step.data["holes"] if hole["piece"] == "thinking"]
+        if expected_ids != [data["message_id"] for data in thoughts]:
             raise EventLogGapError(
-                f"{step.name} needs {len(wanted)} thinking events directly before it, and one is "
+                f"{step.name} needs {len(expected_ids)} thinking events directly before it, and one is "
                 "missing: restore the event log from a backup"
             )
         self.open = whole
@@ -461,10 +461,10 @@ class _Transcript:
         self.places[name] = put(tree, ["data", "response_metadata"], metadata)
 
     def _checkpoint(self, step: Step) -> None:
-        made = cast("Checkpoint", dict(step.data["checkpoint"]))
-        if made["message_id"] is not None and made["message_id"] not in self.places:
-            raise _gap(step, f"message {made['message_id']!r} is not in the transcript")
-        self.checkpoints[made["id"]] = made
+        checkpoint = cast("Checkpoint", dict(step.data["checkpoint"]))
+        if checkpoint["message_id"] is not None and checkpoint["message_id"] not in self.places:
+            raise _gap(step, f"message {checkpoint['message_id']!r} is not in the transcript")
+        self.checkpoints[checkpoint["id"]] = checkpoint
 
     def _remove_checkpoint(self, step: Step) -> None:
         self.checkpoints.pop(step.data["checkpoint_id"], None)
@@ -478,7 +478,9 @@ class _Transcript:
 
     def _fork(self, step: Step) -> None:
         self._edit(step)
-        self.checkpoints = {made["id"]: made for made in deepcopy(step.data["checkpoints"])}
+        self.checkpoints = {
+            checkpoint["id"]: checkpoint for checkpoint in deepcopy(step.data["checkpoints"])
+        }
 
     def _replace(self, step: Step) -> None:
         """Carry out a rollback or restore: move the end to a branch, put other messages back.
@@ -512,11 +514,11 @@ class _Transcript:
             if key not in branch.drafts and (only is None or key in only)
         }
         if back:
-            moved = {key: self.places.pop(key) for key in tail if key in keep}
-            self.places |= back | moved
+            moved_tail = {key: self.places.pop(key) for key in tail if key in keep}
+            self.places |= back | moved_tail
         returning = chain.from_iterable(branch.checkpoints for branch in branches)
         checkpoints = with_returned(self.checkpoints.values(), returning, back, self.places)
-        self.checkpoints = {made["id"]: made for made in checkpoints}
+        self.checkpoints = {checkpoint["id"]: checkpoint for checkpoint in checkpoints}
 
     def _tail(self, step: Step, base: str | None) -> dict[str, _Tree]:
         """Return by id all messages, or those after `base`; `EventLogGapError` if it is unknown."""
@@ -528,8 +530,12 @@ class _Transcript:
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
         """Remove and return the checkpoints whose messages are no longer in the transcript."""
-        known = {None, *self.places}
-        dropped = [made for made in self.checkpoints.values() if made["message_id"] not in known]
+        message_ids = {None, *self.places}
+        dropped = [
+            candidate
+            for candidate in self.checkpoints.values()
+            if candidate["message_id"] not in message_ids
+        ]
         for checkpoint in dropped:
             del self.checkpoints[checkpoint["id"]]
         return dropped
@@ -563,15 +569,17 @@ def with_returned(
     """
     names = {checkpoint["name"] for checkpoint in checkpoints}
     restored = {c["id"]: c for c in returning if c["message_id"] in message_ids}
-    named: list[Checkpoint] = []
+    additions: list[Checkpoint] = []
     for checkpoint in restored.values():
-        named.append({**checkpoint, "name": None} if checkpoint["name"] in names else checkpoint)
+        additions.append(
+            {**checkpoint, "name": None} if checkpoint["name"] in names else checkpoint
+        )
         names.add(checkpoint["name"])
-    if not named:
+    if not additions:
         return list(checkpoints)
     # Not by time, since clocks jump.
     places = {name: place for place, name in enumerate(order)}
-    return sorted([*checkpoints, *named], key=lambda each: places.get(each["message_id"], -1))
+    return sorted([*checkpoints, *additions], key=lambda each: places.get(each["message_id"], -1))
 
 
 def _messages(trees: Iterable[_Tree]) -> list[AnyMessage]:

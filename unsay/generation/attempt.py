@@ -46,19 +46,21 @@ def note_rewritten(
         return draft
     before = {message.id: message for message in sent}
     new = {m.id: m for m in messages_in(reply) if m.id in before}
-    changed = [name for name, each in new.items() if each.content != before[name].content]
-    spans = [span for name in changed for span in _replaced(before[name], new[name])]
-    noted = {}
+    changed_ids = [name for name, each in new.items() if each.content != before[name].content]
+    spans = [span for name in changed_ids for span in _replaced(before[name], new[name])]
+    new_contents = {}
     for message in state["messages"]:
         content: Any = message.content
-        if message.id in changed and before[message.id].content == content:
+        if message.id in changed_ids and before[message.id].content == content:
             content = new[message.id].content
-        elif message.id in (*changed, *state["turn"]["pending"]):
+        elif message.id in (*changed_ids, *state["turn"]["pending"]):
             for old, text in spans:
                 content = _with_text(content, old, text)
         if content != message.content:
-            noted[message.id] = content
-    return [*draft[:-1], annotate(draft[-1], **{REWRITTEN: noted})] if noted else draft
+            new_contents[message.id] = content
+    return (
+        [*draft[:-1], annotate(draft[-1], **{REWRITTEN: new_contents})] if new_contents else draft
+    )
 
 
 def _replaced(before: BaseMessage, after: BaseMessage) -> Iterator[tuple[str, str]]:
@@ -82,11 +84,11 @@ def _with_text(content: Any, old: str, text: str) -> Any:
 
 def rewritten_in(draft: Sequence[AnyMessage], state: State) -> list[AnyMessage]:
     """Return the messages of the transcript that `note_rewritten` noted, as the agent rewrote them."""
-    noted = annotation_of(draft[-1]).get(REWRITTEN, {})
+    new_contents = annotation_of(draft[-1]).get(REWRITTEN, {})
     return [
-        each.model_copy(update={"content": noted[each.id]})
+        each.model_copy(update={"content": new_contents[each.id]})
         for each in state["messages"]
-        if each.id in noted
+        if each.id in new_contents
     ]
 
 
@@ -116,8 +118,8 @@ def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdi
     key = f"{turn['question_id']}-{attempt.hints.attempt}"
     is_first = not turn["rejections"]
     may_skip = is_first and turn["number"] > FIRST_JUDGED and turn["number"] % JUDGED_EVERY
-    spent = merged(state.get("spent", {}), scope.step_log.spent) if may_skip else None
-    verdict = yield from judge_exchange(exchange, answer, scope, key=key, spent=spent)
+    usage_by_purpose = merged(state.get("spent", {}), scope.step_log.spent) if may_skip else None
+    verdict = yield from judge_exchange(exchange, answer, scope, key=key, spent=usage_by_purpose)
     scope.emit("verdict", of="draft", message_id=answer.id, **asdict(verdict))
     send_score(scope.config, verdict.score, of_graph=False)
     return verdict
@@ -141,8 +143,10 @@ def confirm_blame(state: State, scope: Scope, verdict: Verdict) -> Steps[list[st
             steps = messages[start:index]
             exchange = exchange_of(question, answer, messages[:start], steps)
             key = f"{turn['question_id']}-{len(turn['rejections']) + 1}-{name}"
-            again = yield from judge_exchange(exchange, answer, scope, key=key, hint=BLAMED)
-            if again.outcome != "failed":
+            second_verdict = yield from judge_exchange(
+                exchange, answer, scope, key=key, hint=BLAMED
+            )
+            if second_verdict.outcome != "failed":
                 continue
         confirmed.append(name)
     return confirmed
@@ -223,8 +227,8 @@ def _made_by_loop(attempt: AttemptContext, kept: UnsavedAttempt | None) -> Steps
         scope = scope if scope.store else at_steps(attempt.state, scope)
         output = yield from scope.ask(loop, start, quiet=quiet, configurable={ATTEMPT_KEY: attempt})
     except GraphInterrupt as raised:
-        asked = [each for place in sorted(attempt.asked) for each in attempt.asked[place]]
-        raise GraphInterrupt(asked or raised.args[0]) from None
+        interrupts = [each for place in sorted(attempt.asked) for each in attempt.asked[place]]
+        raise GraphInterrupt(interrupts or raised.args[0]) from None
     reply = cast("Mapping[str, Any]", output)
     draft = with_findings(messages_of(reply, ()), reply.get("findings", {}))
     return draft, carried_of(reply), reply.get("manifests", {})

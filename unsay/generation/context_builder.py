@@ -119,14 +119,16 @@ def payload_of(
     # written in the form of the OpenAI protocol.
     make = getattr(inner, "_get_request_payload", None)
     if make is not None:
-        made = dict(make(list(sent), **bound))
-        more = made.pop("extra_body", None) or {}
-        body = _plain({**made, **more})
+        payload = dict(make(list(sent), **bound))
+        more = payload.pop("extra_body", None) or {}
+        body = _plain({**payload, **more})
         if "messages" in body or "input" in body:
             return body
-    named = {"model_name"} if "model" in params else set()
-    shown = {k: v for k, v in params.items() if v and not k.startswith("_") and k not in named}
-    return {**shown, "messages": convert_to_openai_messages(list(sent))}
+    excluded_names = {"model_name"} if "model" in params else set()
+    public_params = {
+        k: v for k, v in params.items() if v and not k.startswith("_") and k not in excluded_names
+    }
+    return {**public_params, "messages": convert_to_openai_messages(list(sent))}
 
 
 def shown_payload(
@@ -157,7 +159,7 @@ def keep_failed_request(
     turn: Turn = state["turn"]
     model = yield from off_loop(lambda: scope.services.answerer)
     question = next((m for m in state["messages"] if m.id == turn["question_id"]), None)
-    kept = FailedRequest(
+    failed_request = FailedRequest(
         run_id=turn["run_id"],
         turn_id=turn["question_id"] or "",
         turn=turn["number"],
@@ -171,7 +173,7 @@ def keep_failed_request(
         reason=why.reason if isinstance(why, Verdict) else str(why)[:REASON_CHARS],
         error=None if isinstance(why, Verdict) else type(why).__name__,
     )
-    yield from keep_request(scope.store, scope.thread_id, kept)
+    yield from keep_request(scope.store, scope.thread_id, failed_request)
 
 
 LOG = logging.getLogger(__name__)
@@ -192,10 +194,10 @@ def strategy_of(scope: Scope) -> Strategy:
 
 def strategy_by(settings: Settings, given: Strategy | None = None) -> Strategy:
     """Return `given`, or else the strategy that the settings name, within topics; see `strategy_of`."""
-    chosen = given or named_strategy(settings)
-    if settings.topics == "off" or isinstance(chosen, TopicScoped):
-        return chosen
-    return TopicScoped(within=chosen, kept_messages=kept_messages(settings.on_topic_change))
+    strategy = given or named_strategy(settings)
+    if settings.topics == "off" or isinstance(strategy, TopicScoped):
+        return strategy
+    return TopicScoped(within=strategy, kept_messages=kept_messages(settings.on_topic_change))
 
 
 def plans_at_end(strategy: Strategy) -> bool:
@@ -258,8 +260,8 @@ def named_strategy(settings: Settings) -> Strategy:
 def _budget_tokens(settings: Settings) -> int | None:
     """Return the smaller budget of task and agent, at least `LEAST_WINDOW`; `None` if neither is set."""
     budgets = (settings.task_budget_tokens, settings.agent_budget_tokens)
-    given = [budget for budget in budgets if budget is not None]
-    return max(LEAST_WINDOW, min(given)) if given else None
+    limits = [budget for budget in budgets if budget is not None]
+    return max(LEAST_WINDOW, min(limits)) if limits else None
 
 
 class CallCarryover(TypedDict, total=False):
@@ -333,8 +335,8 @@ class AttemptContext:
     def with_state(self, state: State) -> "AttemptContext":
         """Return the same attempt in a state in which some of its messages have another content."""
         own = {message.id: message for message in state["messages"]}
-        shown = [own.get(each.id, each) for each in self.start.messages]
-        return replace(self, state=state, start=replace(self.start, messages=shown))
+        messages = [own.get(each.id, each) for each in self.start.messages]
+        return replace(self, state=state, start=replace(self.start, messages=messages))
 
     def plan_context(self, done: Sequence[AnyMessage], carried: CallCarryover) -> PlanContext:
         """Return the strategy's input for the next call.
@@ -378,23 +380,23 @@ class AttemptContext:
             recalled=quoted,
         )
         context = inject([*self.head, *planned_messages], self.reminders, self.texts)
-        sent = sendable(
+        request_messages = sendable(
             context,
             texts=self.texts,
             provider=provider,
             readable=self.can_read_results,
         )
-        if refused := {each.index for each in faults(sent, provider)}:
+        if refused := {each.index for each in faults(request_messages, provider)}:
             LOG.warning("the provider refuses files of %s messages: left out", len(refused))
-            sent = [
+            request_messages = [
                 each.model_copy(update={"content": words_of(each, self.texts)})
                 if number in refused and each.type != "ai" and isinstance(each.content, list)
                 else each
-                for number, each in enumerate(sent)
+                for number, each in enumerate(request_messages)
             ]
-            validate(sent, provider)
+            validate(request_messages, provider)
         return LaidOutContext(
-            context=context, sent=sent, quoted=quoted, quoted_ids=list(quoted_ids)
+            context=context, sent=request_messages, quoted=quoted, quoted_ids=list(quoted_ids)
         )
 
     def _ask_summarizer(self, request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
@@ -403,9 +405,9 @@ class AttemptContext:
         Its errors are raised; the strategy that asked handles them.
         """
         scope, services = self.scope, self.scope.services
-        chosen: Any = model or services.summarizer
+        configured_model: Any = model or services.summarizer
         summarizer = yield from off_loop(
-            lambda: with_own_state(resolve_model(chosen, services.settings))
+            lambda: with_own_state(resolve_model(configured_model, services.settings))
         )
         sendable_request = conform(list(request), opening=self.texts.say("opening"))
         # The length tells several summaries of one attempt apart.
@@ -458,10 +460,10 @@ def attempt_context(
     visible = without_forgotten(transcript, segments, forgotten, texts, pending=pending)
     topics = remaining_topics(state.get("topics", []), forgotten)
     offloaded, settings = offloaded_of(state), scope.settings
-    opened = opened_topics(segments, expanded)
+    open_topic_ids = opened_topics(segments, expanded)
     if settings.on_topic_change == "delete":
-        topics = [topic for topic in topics if topic["id"] in opened]
-    summaries = place_summaries(transcript, segments, topics, opened)
+        topics = [topic for topic in topics if topic["id"] in open_topic_ids]
+    summaries = place_summaries(transcript, segments, topics, open_topic_ids)
     head = head_of(
         transcript,
         summaries.head,
@@ -469,8 +471,8 @@ def attempt_context(
         texts=texts,
         offloaded=offloaded,
     )
-    listed = (*earlier.messages, *spoken(visible))
-    messages = [as_sent(message) for message in listed if message.type != "system"]
+    source_messages = (*earlier.messages, *spoken(visible))
+    messages = [as_sent(message) for message in source_messages if message.type != "system"]
     included = {message.id for message in messages}
     excluded = {message.id or "" for message in transcript if message.id not in included}
     starts, shown_topics = topic_starts(transcript, segments, expanded, excluded)
@@ -492,8 +494,8 @@ def attempt_context(
         loaded=frozenset(earlier.positions),
     )
     # A state that is only read, such as one that a host put in, may have no turn.
-    asked = state["turn"]["question_id"] if state.get("turn") else None
-    question = (m for m in reversed(messages) if asked and m.id == asked)
+    question_id = state["turn"]["question_id"] if state.get("turn") else None
+    question = (m for m in reversed(messages) if question_id and m.id == question_id)
     return AttemptContext(
         state=state,
         scope=scope,
@@ -503,8 +505,8 @@ def attempt_context(
         topic_summaries=summaries,
         earlier=earlier.positions,
         left_out=[
-            Omission(why=why, message_ids=tuple(sorted(ids)))
-            for why, ids in (("forgotten", hidden), ("irrelevant", irrelevant_ids(transcript)))
+            Omission(why=rule, message_ids=tuple(sorted(ids)))
+            for rule, ids in (("forgotten", hidden), ("irrelevant", irrelevant_ids(transcript)))
             if ids
         ],
         question=next(map(text_of, question), ""),

@@ -107,13 +107,13 @@ def ask(
             quoted = quoting(recalled, attempt.texts) if recalled else None
             ids = [message.id or "" for message in recalled]
         contexts.append(attempt.lay_out_plan(plan, quoted, ids))
-        sent = contexts[-1].sent
-        attempt.recorder.begin(sent)  # before the call, which may fail
-        value: Any = sent
+        prompt = contexts[-1].sent
+        attempt.recorder.begin(prompt)  # before the call, which may fail
+        value: Any = prompt
         if scope.services.is_graph:
             state = state_before(model, [*attempt.state["messages"], *done])
-            value = {**state, "messages": without_state(sent)}
-        tokens = partial(counter.count, sent, tools)
+            value = {**state, "messages": without_state(prompt)}
+        tokens = partial(counter.count, prompt, tools)
         return (yield from ask_model(replace(request, value=value, tokens=tokens)))
 
     reply, plan = yield from with_room(
@@ -166,15 +166,15 @@ def _recalled(attempt: AttemptContext, plan: Plan) -> Steps[Sequence[AnyMessage]
     """
     after, settings = plan.after, attempt.scope.settings
     share, free = RECALL_SHARE * ROOM * after.window, FULLEST * after.window
-    left = int(free) - after.tokens
-    if attempt.recall_source is None or left <= 0:
+    free_tokens = int(free) - after.tokens
+    if attempt.recall_source is None or free_tokens <= 0:
         return ()
     search = search_transcript(
         attempt.recall_source,
         {message.id or "" for message in plan.messages},
         question=attempt.question,
-        budget_tokens=min(settings.recall_tokens, int(share), left),
-        asked_tokens=min(settings.recall_tokens or ASKED_TOKENS, left),
+        budget_tokens=min(settings.recall_tokens, int(share), free_tokens),
+        asked_tokens=min(settings.recall_tokens or ASKED_TOKENS, free_tokens),
         count=after.count,
     )
     matches = yield from if_possible(search, attempt.scope)
@@ -187,7 +187,7 @@ def _manifest(
     """Return a call's record for the timeline: which messages it was sent and which not, its tokens."""
     services, offloaded = attempt.scope.services, offloaded_of(attempt.state)
     assert attempt.model is not None  # noqa: S101 - it has just replied
-    asked = ModelCall(
+    model_call = ModelCall(
         transcript=attempt.state["messages"],
         context=context.context,
         sent=context.sent,
@@ -210,7 +210,7 @@ def _manifest(
         reply=longest_reply(attempt.model, "answer"),
         window=plan.after.window_tokens or 0,
     )
-    return manifest_of(asked, room, counter.count)
+    return manifest_of(model_call, room, counter.count)
 
 
 def at_end(
@@ -327,12 +327,12 @@ def with_fresh_ids(
     other id begins.
     """
     # Some servers give every reply the same id, which would replace the answer before it.
-    used = set(taken)
+    used_ids = set(taken)
     fresh: list[AnyMessage] = []
     for index, message in enumerate(messages):
         own = message.id or ""
-        name = own if own and own not in used and len(own) >= shortest else f"{stem}-{index}"
-        used.add(name)
+        name = own if own and own not in used_ids and len(own) >= shortest else f"{stem}-{index}"
+        used_ids.add(name)
         fresh.append(message if name == message.id else message.model_copy(update={"id": name}))
     return fresh
 
@@ -350,7 +350,7 @@ def fresh(
     # Other nodes of a parent graph may answer the same question in the same step.
     node = scope.config.get("configurable", {}).get("checkpoint_ns", "").rpartition("|")[0]
     stem = f"{stem}-{hashlib.sha256(node.encode()).hexdigest()[:8]}" if node else stem
-    taken = {message.id for message in (*state["messages"], *done)}
+    used_ids = {message.id for message in (*state["messages"], *done)}
     shortest = UNIQUE_CHARS if offloaded_of(state) else 0
     stem = f"{stem}-{len(done)}" if done else stem
-    return with_fresh_ids(draft, taken, stem, shortest=shortest)
+    return with_fresh_ids(draft, used_ids, stem, shortest=shortest)

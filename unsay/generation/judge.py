@@ -62,7 +62,7 @@ def exchange_of(
     return Exchange(
         question="" if question is None else text_of(as_sent(question)),
         answer=text_of(answer),
-        earlier=tuple((asked, text_of(reply)) for asked, reply in earlier),
+        earlier=tuple((earlier_question, text_of(reply)) for earlier_question, reply in earlier),
         earlier_ids=tuple(reply.id or "" for _, reply in earlier),
         truncated=broke_off(answer),
         calls=_calls_of(steps),
@@ -93,11 +93,11 @@ def _newest_turns(before: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
     The newest is last. Only as many messages as they need are read.
     """
     # The first turn of a part may lack its question, so one more than needed is read.
-    read = READ_AT_ONCE
-    turns = answered_turns(before[-read:])
-    while len(turns) <= EARLIER_PAIRS and read < len(before):
-        read *= 4
-        turns = answered_turns(before[-read:])
+    message_count = READ_AT_ONCE
+    turns = answered_turns(before[-message_count:])
+    while len(turns) <= EARLIER_PAIRS and message_count < len(before):
+        message_count *= 4
+        turns = answered_turns(before[-message_count:])
     return turns[-EARLIER_PAIRS:]
 
 
@@ -156,12 +156,15 @@ def judge_exchange(
     verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
     consistency = 1.0 if verdict.consistency is None else verdict.consistency
     if verdict.outcome == "failed" and consistency < CONSISTENCY:
-        named = texts.say("inconsistent", consistency=f"{consistency:.2f}")
-        verdict = replace(verdict, reason=f"{named}{verdict.reason}")
+        prefix = texts.say("inconsistent", consistency=f"{consistency:.2f}")
+        verdict = replace(verdict, reason=f"{prefix}{verdict.reason}")
     # A judge may blame only messages that it was shown, by their short or their own name.
-    shown, blamed = blamable(exchange), set(verdict.blamed)
+    ids_by_name, blamed = blamable(exchange), set(verdict.blamed)
     return replace(
-        verdict, blamed=tuple(shown[each] for each in shown if {each, shown[each]} & blamed)
+        verdict,
+        blamed=tuple(
+            ids_by_name[each] for each in ids_by_name if {each, ids_by_name[each]} & blamed
+        ),
     )
 
 
@@ -177,8 +180,8 @@ def _exceeds_share(
         return False
     judges = 1 + len(settings.judge_panel)
     cost = judges * (prompt_tokens(request) + REPLY_TOKENS["judge"])
-    judged, answered = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
-    return judged + cost > share * answered
+    judge_tokens, answer_tokens = tokens_in(spent, "judge").total, tokens_in(spent, "answer").total
+    return judge_tokens + cost > share * answer_tokens
 
 
 def judge_summary(
@@ -202,8 +205,8 @@ def texts_for(sample: str, scope: Scope) -> Texts:
 
     The sample is Japanese or else English: see `language_of`.
     """
-    chosen = scope.settings.language
-    language = language_of(sample) if chosen == "auto" else chosen
+    language_setting = scope.settings.language
+    language = language_of(sample) if language_setting == "auto" else language_setting
     return scope.services.prompts[language].salted(scope.salt)
 
 
@@ -240,8 +243,8 @@ def ask_judge(
         language = language_of(sample)
         verdict = yield from _verdict(forms, request, scope, key, threshold, language)
         if verdict.outcome == "unscored":
-            warm, again = _unsteady(forms), f"{key}-again"
-            verdict = yield from _verdict(warm, request, scope, again, threshold, language)
+            warm, retry_key = _unsteady(forms), f"{key}-again"
+            verdict = yield from _verdict(warm, request, scope, retry_key, threshold, language)
     except BudgetExceededError as error:
         return unscored(f"the judge was not asked: {error}"[:500])
     except TimeoutError as error:
@@ -316,7 +319,7 @@ def _reply(
     have another reason. All errors of the last form are raised, of the others those that are not
     such a refusal. `key` identifies the call, so that it is paid once after a crash.
     """
-    limit, learned = scope.settings.judge_timeout_seconds, scope.services.learned
+    limit, learned_refusals = scope.settings.judge_timeout_seconds, scope.services.learned
     *others, last = forms
     plain = ModelRequest(
         scope=scope,
@@ -328,22 +331,22 @@ def _reply(
     )
     server, refused = name_of(last.model), set[str]()
     for form in others:
-        known = {_NO_STRUCTURE} if form.structured else set()
-        known |= {_NO_TEMPERATURE} if form.steady else set()
-        if (learned | refused) & {what.format(server) for what in known}:
+        form_refusals = {_NO_STRUCTURE} if form.structured else set()
+        form_refusals |= {_NO_TEMPERATURE} if form.steady else set()
+        if (learned_refusals | refused) & {refusal.format(server) for refusal in form_refusals}:
             continue
         try:
             reply = yield from ask_model(replace(plain, model=form.model, key=f"{key}{form.name}"))
         except Exception as error:
-            what = _refused(form, error)
-            if what is None:
+            refusal = _refused(form, error)
+            if refusal is None:
                 raise
-            refused.add(what.format(server))
+            refused.add(refusal.format(server))
         else:
-            learned.update(refused)  # no later call pays for this again
+            learned_refusals.update(refused)  # no later call pays for this again
             return reply
     reply = yield from ask_model(plain)
-    learned.update(refused)
+    learned_refusals.update(refused)
     return reply
 
 

@@ -77,11 +77,11 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
         return Update()
     stamped = []
     for document in waiting[-MAX_DOCUMENTS:]:
-        judged = yield from _judged(question, document, state, scope)
+        judged_document = yield from _judged(question, document, state, scope)
         scope.step_log.new_events.append(
-            event_types.verdict(judged.id or "", annotation_of(judged))
+            event_types.verdict(judged_document.id or "", annotation_of(judged_document))
         )
-        stamped.append(judged)
+        stamped.append(judged_document)
     history = add_note(state, scope, "evaluate_quality", "documents_judged", None)
     return Update(messages=stamped, state_history=history)
 
@@ -104,10 +104,10 @@ def judge_results(
         if isinstance(m, ToolMessage) and m.name in searches and m.status != "error"
         if "outcome" not in annotation_of(m)
     ]
-    judged = {}
+    results_by_id = {}
     for result in unjudged:
-        judged[result.id] = yield from _judged(question, result, state, scope)
-    return list(judged.values())
+        results_by_id[result.id] = yield from _judged(question, result, state, scope)
+    return list(results_by_id.values())
 
 
 def _judged(
@@ -128,25 +128,25 @@ def next_search(state: State, scope: Scope, done: Sequence[AnyMessage]) -> AIMes
     made; or if no other query or no tool that takes one is left. The search is streamed; the caller
     adds it to the draft.
     """
-    found = [*_documents(state), *done]
-    made = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
+    findings = [*_documents(state), *done]
+    own_searches = [m for m in done if isinstance(m, AIMessage) and REWRITTEN in annotation_of(m)]
     question = _question(state)
-    if question is None or not found_nothing(found) or len(made) >= MAX_SEARCHES:
+    if question is None or not found_nothing(findings) or len(own_searches) >= MAX_SEARCHES:
         return None
     call = _last_search(done, scope) or _first_search(scope)
     if call is None:
         return None
     tool, args, name = call
     tried = {_plain(text) for text in (args.get(name), *_queries(done, name)) if text}
-    queries = (str(query) for query in _rewritten(question, found))
+    queries = (str(query) for query in _rewritten(question, findings))
     query = next((each for each in queries if each and _plain(each) not in tried), None)
     if query is None:
         return None
-    number = len(made) + 1
+    number = len(own_searches) + 1
     # The id follows from the turn: a step that runs again after a crash makes the same call.
     identity = f"search-{state['turn']['question_id']}-{len(state['turn']['rejections'])}-{number}"
-    again = {"name": tool, "args": {**args, name: query}, "id": identity, "type": "tool_call"}
-    message = AIMessage("", id=f"{identity}-call", tool_calls=[again])
+    tool_call = {"name": tool, "args": {**args, name: query}, "id": identity, "type": "tool_call"}
+    message = AIMessage("", id=f"{identity}-call", tool_calls=[tool_call])
     scope.emit("search_again", query=query, number=number)
     return annotate(message, **{REWRITTEN: number})
 
@@ -156,8 +156,10 @@ def findings_of(messages: Iterable[AnyMessage]) -> dict[str, dict[str, Any]]:
 
     They are the verdicts on results, and the number of each search that unsay itself made.
     """
-    noted = {m.id or "": annotation_of(m) for m in messages if m.type in ("ai", "tool")}
-    return {name: each for name, each in noted.items() if REWRITTEN in each or "outcome" in each}
+    annotations = {m.id or "": annotation_of(m) for m in messages if m.type in ("ai", "tool")}
+    return {
+        name: each for name, each in annotations.items() if REWRITTEN in each or "outcome" in each
+    }
 
 
 def with_findings(
@@ -187,8 +189,10 @@ def nothing_relevant(state: State, done: Iterable[AnyMessage] = ()) -> bool:
 
 
 def _question(state: State) -> AnyMessage | None:
-    asked = state["turn"]["question_id"] if state.get("turn") else None
-    return next((m for m in reversed(state["messages"]) if asked and m.id == asked), None)
+    question_id = state["turn"]["question_id"] if state.get("turn") else None
+    return next(
+        (m for m in reversed(state["messages"]) if question_id and m.id == question_id), None
+    )
 
 
 def _documents(state: State) -> list[AnyMessage]:

@@ -131,16 +131,16 @@ def _call_tool(
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
     draft: Draft = config["configurable"][CONFIG_KEY_READ]([*Draft.__annotations__])
     step = cast("AIMessage", draft["messages"][-1])
-    if known := _results_in(attempt.kept, step, call):
-        return {"messages": known}
+    if earlier_results := _results_in(attempt.kept, step, call):
+        return {"messages": earlier_results}
     state, place = _state_for_tools(draft, attempt), step.tool_calls.index(call)
     # Calls begin in their order, unless the machine is busy; without a pause 1 of 10 did not.
     yield from pause(20 * place)
     # Also a call of a turn that was stopped in it.
     attempt.scope.emit("tool_call", call_id=call["id"], name=call["name"], args=call["args"])
-    given = ToolCallWithContext(__type="tool_call_with_context", tool_call=call, state=state)
+    tool_input = ToolCallWithContext(__type="tool_call_with_context", tool_call=call, state=state)
     try:
-        output = yield from run(given)
+        output = yield from run(tool_input)
     except GraphInterrupt as raised:
         attempt.asked[place] = raised.args[0]
         raise
@@ -148,9 +148,9 @@ def _call_tool(
     attempt.kept.extend(results)
     # The result of a single call is stored with the draft, before the model is called again.
     if results and len(step.tool_calls) > 1 and attempt.scope.address is not None:
-        made = yield from entries_of_calls([step, *results], attempt.state, attempt.scope)
+        call_entries = yield from entries_of_calls([step, *results], attempt.state, attempt.scope)
         name = attempt_name(attempt.state).of_call(step, place)
-        yield from put_draft(*attempt.scope.address, name, {"messages": results}, made=made)
+        yield from put_draft(*attempt.scope.address, name, {"messages": results}, made=call_entries)
     return output
 
 
@@ -163,8 +163,8 @@ def _results_in(
     """
     if [each["id"] for each in step.tool_calls].count(call["id"]) > 1:
         return []
-    later = dropwhile(lambda message: message.id != step.id, messages)
-    own = takewhile(lambda message: message.id == step.id or message.type == "tool", later)
+    later_messages = dropwhile(lambda message: message.id != step.id, messages)
+    own = takewhile(lambda message: message.id == step.id or message.type == "tool", later_messages)
     return [message for message in own if getattr(message, "tool_call_id", None) == call["id"]]
 
 
@@ -177,8 +177,8 @@ def _results_of(output: Any, call: ToolCall) -> list[AnyMessage]:
     if any(getattr(each, "graph", None) for each in outputs):
         return []
     updates: list[Any] = [each.update if isinstance(each, Command) else each for each in outputs]
-    found = [message for update in updates for message in update["messages"]]
-    return [each for each in found if getattr(each, "tool_call_id", None) == call["id"]]
+    messages = [message for update in updates for message in update["messages"]]
+    return [each for each in messages if getattr(each, "tool_call_id", None) == call["id"]]
 
 
 def _state_for_tools(draft: Draft, attempt: AttemptContext) -> dict[str, Any]:
@@ -187,8 +187,10 @@ def _state_for_tools(draft: Draft, attempt: AttemptContext) -> dict[str, Any]:
     Its messages are all that a strategy may choose from, also summarized ones, then the draft.
     Not among them are commands, notices, system messages, and forgotten or irrelevant ones.
     """
-    shown = {name: each for name, each in attempt.state.items() if name in Output.__annotations__}
-    return {**shown, "messages": [*attempt.start.messages, *draft["messages"]]}
+    output_values = {
+        name: each for name, each in attempt.state.items() if name in Output.__annotations__
+    }
+    return {**output_values, "messages": [*attempt.start.messages, *draft["messages"]]}
 
 
 def hand_over(command: Command[Any], scope: Scope) -> ParentCommand:
@@ -221,41 +223,43 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
     `ModelUnavailableError`.
     """
     attempt: AttemptContext = config["configurable"][ATTEMPT_KEY]
-    scope, done = attempt.scope, draft.get("messages", [])
-    if (known := _next_in(attempt.kept, done)) is not None:
-        return cast("Draft", {**attempt.kept_values, "messages": [known]})
-    if done:
+    scope, messages = attempt.scope, draft.get("messages", [])
+    if (earlier_message := _next_in(attempt.kept, messages)) is not None:
+        return cast("Draft", {**attempt.kept_values, "messages": [earlier_message]})
+    if messages:
         # Before the next call: if the process ends in it, these calls can still be undone.
-        made = yield from entries_of_calls(done, attempt.state, scope)
-        yield from _store(draft, attempt, made)
-        _report_results(done, attempt)
-    done = with_findings(done, draft.get("findings", {}))
-    done = merge_messages(done, [(yield from judge_results(attempt.state, scope, done))])
-    search = next_search(attempt.state, scope, done)
+        call_entries = yield from entries_of_calls(messages, attempt.state, scope)
+        yield from _store(draft, attempt, call_entries)
+        _report_results(messages, attempt)
+    messages = with_findings(messages, draft.get("findings", {}))
+    messages = merge_messages(
+        messages, [(yield from judge_results(attempt.state, scope, messages))]
+    )
+    search = next_search(attempt.state, scope, messages)
     if search is not None:
-        update = cast("Draft", {"messages": [search], "findings": findings_of([*done, search])})
-        yield from _store({**draft, **update, "messages": [*done, search]}, attempt)
+        update = cast("Draft", {"messages": [search], "findings": findings_of([*messages, search])})
+        yield from _store({**draft, **update, "messages": [*messages, search]}, attempt)
         return update
-    nothing = nothing_relevant(attempt.state, done)
+    nothing = nothing_relevant(attempt.state, messages)
     attempt = replace(attempt, hints=replace(attempt.hints, found_nothing=nothing))
     # Tokens are announced as those of `process_message`: without this, a host that streams messages
     # would need `subgraphs=True` to see them.
     metadata = {**config.get("metadata", {}), **scope.config.get("metadata", {})}
     scope = replace(scope, config={**config, "metadata": metadata})
-    if done:
+    if messages:
         yield from advance_run(scope, phase="synthesizing")
-    reply, carried = yield from ask(replace(attempt, scope=scope), done, carried_of(draft))
+    reply, carried = yield from ask(replace(attempt, scope=scope), messages, carried_of(draft))
     if isinstance(reply, AIMessage) and reply.tool_calls:
-        _refuse_endless(done, attempt)
+        _refuse_endless(messages, attempt)
     reply = plain(reply) if isinstance(reply, BaseMessage) else reply
     if not isinstance(reply, AIMessage):
         raise ModelReplyError("The model's reply is not a message of the assistant")
     # llama.cpp and old versions of vLLM give calls no id, by which a result could name its call.
-    (message,) = repair(fresh([reply], attempt.state, attempt.scope, done), pending=True)
+    (message,) = repair(fresh([reply], attempt.state, attempt.scope, messages), pending=True)
     manifests = {**draft.get("manifests", {}), message.id or "": carried.pop("manifest")}
     update = cast("Draft", {**carried, "messages": [message], "manifests": manifests})
-    update["findings"] = findings_of(done)
-    yield from _store({**draft, **update, "messages": [*done, message]}, attempt)
+    update["findings"] = findings_of(messages)
+    yield from _store({**draft, **update, "messages": [*messages, message]}, attempt)
     if isinstance(reply, AIMessage) and reply.tool_calls:
         yield from advance_run(scope, phase="executing_tools")
     return update
@@ -264,8 +268,10 @@ def _step(draft: Draft, config: RunnableConfig) -> Steps[Draft]:
 def _next_in(messages: Sequence[AnyMessage], done: Sequence[AnyMessage]) -> AIMessage | None:
     """Return the model's message that follows `done` in an earlier run of the attempt, if any."""
     newest = next((message.id for message in reversed(done) if message.type == "ai"), None)
-    later = dropwhile(lambda message: newest is not None and message.id != newest, messages)
-    return next((m for m in later if isinstance(m, AIMessage) and m.id != newest), None)
+    later_messages = dropwhile(
+        lambda message: newest is not None and message.id != newest, messages
+    )
+    return next((m for m in later_messages if isinstance(m, AIMessage) and m.id != newest), None)
 
 
 def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None:
@@ -421,8 +427,8 @@ def _shown(attempt: AttemptContext, draft: Mapping[str, Any]) -> set[str]:
     manifests = list(draft.get("manifests", {}).values())
     offloaded, transcript = offloaded_of(attempt.state), attempt.state["messages"]
     before = offloaded["messages"] if offloaded else 0
-    sent = read_places(manifests[-1]["sent"]) if manifests else ()
-    places = (place - before - 1 for place in sent)
+    sent_places = read_places(manifests[-1]["sent"]) if manifests else ()
+    places = (place - before - 1 for place in sent_places)
     ids = {transcript[place].id or "" for place in places if 0 <= place < len(transcript)}
     return ids.union(draft.get("quoted_ids", []))
 

@@ -75,9 +75,13 @@ def ask_intent(
     """
     try:
         request = intent_request(question, _as_material(known), texts_for(question, scope))
-        read = read_reply((yield from ask_plainly(request, scope, key=key)), needed="intent")
+        parsed_reply = read_reply(
+            (yield from ask_plainly(request, scope, key=key)), needed="intent"
+        )
         others = [topic.topic_id for topic in known.others]
-        return shift_of(read.intent, read.topic, others, similarity=detected.similarity)
+        return shift_of(
+            parsed_reply.intent, parsed_reply.topic, others, similarity=detected.similarity
+        )
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         scope.report_failure("topic_failed", error)
         return detected
@@ -88,8 +92,8 @@ def topics_to_label(state: State) -> Topics:
 
     Empty if the topic is not left to the judge of the answer.
     """
-    known = _known(state)
-    return () if known is None else _as_material(known)
+    topics = _known(state)
+    return () if topics is None else _as_material(topics)
 
 
 def label_topic(state: State, scope: Scope, verdict: Verdict) -> Steps[Update]:
@@ -98,14 +102,14 @@ def label_topic(state: State, scope: Scope, verdict: Verdict) -> Steps[Update]:
     The update is empty if the judge was not asked, or agrees with the detector; also if the judge
     failed or its intent cannot be used, and then the reason is reported.
     """
-    known = _known(state)
-    if known is None or verdict.skipped or verdict.source != "model":
+    topics = _known(state)
+    if topics is None or verdict.skipped or verdict.source != "model":
         return Update()
     similarity = state.get("topic_similarity") or 0.0
     try:
         if verdict.outcome == "unscored":
             raise ModelReplyError(verdict.reason)
-        others = [topic.topic_id for topic in known.others]
+        others = [topic.topic_id for topic in topics.others]
         shift = shift_of(verdict.intent, verdict.returns_to, others, similarity=similarity)
     except ModelReplyError as error:
         scope.report_failure("topic_failed", error)

@@ -243,14 +243,14 @@ def make_services(
     `build_graph` explains the arguments; `title` is a model that names new threads. Raises
     `ConfigurationError` if an argument or a setting cannot be used.
     """
-    given = [
+    host_tools = [
         each if isinstance(each, BaseTool) else _tool_of(each) for each in options.get("tools", ())
     ]
     settings = load_settings(options.get("settings"))
     if (commands := options.get("commands")) is not None:
         allowed: Any = commands if isinstance(commands, str) else list(commands)
         settings = settings.for_run(Context(commands=allowed))
-    kit = with_memory_tools(given, settings)
+    kit = with_memory_tools(host_tools, settings)
     strategy, detector = options.get("strategy"), options.get("detector")
     judge = with_messages(options.get("judge"))
     if strategy is not None:
@@ -328,8 +328,10 @@ def compile_graph(
     With `deltas`, states store only what changed in the transcript; otherwise each has all of it.
     """
     schema: type[Any] = State if deltas else PlainState
-    stored = StoredState if deltas else StoredPlainState
-    builder = HostBuilder(stored, context_schema=Context, input_schema=Input, output_schema=Output)
+    state_schema = StoredState if deltas else StoredPlainState
+    builder = HostBuilder(
+        state_schema, context_schema=Context, input_schema=Input, output_schema=Output
+    )
     builder.services = services
     for each, node in NODES.items():
         builder.add_node(each, Lifted(each, node, services), input_schema=schema)

@@ -139,21 +139,25 @@ def replace_tail(
         ConflictError: The base is neither in `live` nor `live.before`.
     """
     start = live.index_of(base) + 1
-    kept = [m for m in live.messages[start:] if m.id in keep]
+    kept_tail = [m for m in live.messages[start:] if m.id in keep]
     removed = [m for m in live.messages[start:] if m.id not in keep]
-    stays = {m.id for m in (*live.messages[:start], *kept)}
-    stored = {m.id: m for branch in branches for m in branch["messages"]}
-    restored = [m for m in stored.values() if m.id not in stays and (only is None or m.id in only)]
-    after = _live_after(live, start, branches, restored, kept)
+    stays = {m.id for m in (*live.messages[:start], *kept_tail)}
+    stored_by_id = {m.id: m for branch in branches for m in branch["messages"]}
+    restored = [
+        m for m in stored_by_id.values() if m.id not in stays and (only is None or m.id in only)
+    ]
+    after = _live_after(live, start, branches, restored, kept_tail)
     # The messages channel appends: what stays behind restored messages is removed and added again.
-    moved = kept if restored else []
+    moved_tail = kept_tail if restored else []
     return Change(
         live=after,
-        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved]] + restored + moved,
+        writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved_tail]]
+        + restored
+        + moved_tail,
         branch=_removed_branch(live, after, base, removed, label),
-        keep=tuple(m.id or "" for m in kept),
+        keep=tuple(m.id or "" for m in kept_tail),
         restored=tuple(branch["id"] for branch in branches),
-        only=None if len(restored) == len(stored) else tuple(m.id or "" for m in restored),
+        only=None if len(restored) == len(stored_by_id) else tuple(m.id or "" for m in restored),
     )
 
 
@@ -181,8 +185,10 @@ def _removed_branch(
         checkpoints=[each for each in live.checkpoints if each["message_id"] in ids],
         segments=[each for each in live.segments if each["start"] in ids],
     )
-    left = {each["id"] for each in after.topics if each["summary"] is not None}
-    lost = [each for each in live.topics if each["summary"] is not None and each["id"] not in left]
+    kept_ids = {each["id"] for each in after.topics if each["summary"] is not None}
+    lost = [
+        each for each in live.topics if each["summary"] is not None and each["id"] not in kept_ids
+    ]
     return {**branch, "topics": lost} if lost else branch
 
 
@@ -224,10 +230,12 @@ def _topics_after(
     A topic without a summary gets that of a returning branch. A summary is dropped if a message that
     it covers is missing.
     """
-    stored = {topic["id"]: topic for branch in branches for topic in branch.get("topics", [])}
+    stored_topics = {
+        topic["id"]: topic for branch in branches for topic in branch.get("topics", [])
+    }
     topics: list[Topic] = []
     for topic in live.topics:
-        source = topic if topic["summary"] is not None else stored.get(topic["id"], topic)
+        source = topic if topic["summary"] is not None else stored_topics.get(topic["id"], topic)
         topics.append(with_summary_of(topic, source))
     return tuple(live_topics(messages, topics, set(sources_of(messages, live.before))))
 
@@ -267,8 +275,8 @@ def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
 
     The oldest are dropped: the limit is `BRANCH_REFS`, or `INLINE_BRANCHES` if `new` has a body.
     """
-    kept = [*(ref for ref in refs if ref["id"] != new["id"]), new]
-    return kept[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
+    references = [*(ref for ref in refs if ref["id"] != new["id"]), new]
+    return references[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 
 
 def pack(branch: StoredBranch) -> dict[str, Any]:
@@ -316,8 +324,8 @@ def list_stored_branches(
             LOG.warning("branch=%r reason=%r a damaged branch is left out", item.key, str(error))
             return None
 
-    found = yield from read_items(store, branches_namespace(thread_id), read)
-    return sorted(found, key=lambda branch: (branch["created_at"], branch["id"]))
+    branches = yield from read_items(store, branches_namespace(thread_id), read)
+    return sorted(branches, key=lambda branch: (branch["created_at"], branch["id"]))
 
 
 # A turn is found by the id of its user message, also after the message has left the state. Its place
@@ -378,9 +386,11 @@ def answers_in(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
             answers |= dict.fromkeys(waiting, message)
             waiting = {}
         elif is_notice(message):
-            named = [name for name in annotation_of(message).get("answers", ()) if name in waiting]
-            answers |= dict.fromkeys(named, message)
-            waiting = {name: None for name in waiting if name not in named}
+            answered_ids = [
+                name for name in annotation_of(message).get("answers", ()) if name in waiting
+            ]
+            answers |= dict.fromkeys(answered_ids, message)
+            waiting = {name: None for name in waiting if name not in answered_ids}
             is_passed = True
     return answers
 
@@ -406,8 +416,8 @@ def take_out(
     """
     changes: list[Change] = []
     for run in reversed(_runs(live.messages, message_ids)):
-        later = [message.id or "" for message in live.messages[run.stop :]]
-        change = replace_tail(live, live.id_at(run.start - 1), label=label, keep=later)
+        later_ids = [message.id or "" for message in live.messages[run.stop :]]
+        change = replace_tail(live, live.id_at(run.start - 1), label=label, keep=later_ids)
         change = replace(change, live=_with_topic(change.live, live, run, commands))
         changes.append(change)
         live = change.live
@@ -441,8 +451,8 @@ def put_in(live: LiveBranch, branches: Sequence[StoredBranch], label: Label) -> 
     for branch in reversed([each for each in branches if each["messages"]]):
         # Never between a tool call and its result.
         start = safe_split(live.messages, live.index_of(branch["base"]) + 1, towards="newer")
-        later = [message.id or "" for message in live.messages[start:]]
-        change = replace_tail(live, live.id_at(start - 1), [branch], label=label, keep=later)
+        later_ids = [message.id or "" for message in live.messages[start:]]
+        change = replace_tail(live, live.id_at(start - 1), [branch], label=label, keep=later_ids)
         change = replace(change, live=_with_merged_segments(change.live))
         changes.append(change)
         live = change.live
@@ -493,14 +503,14 @@ def branches_beside(
     """
     # A redo can restore a part of a branch, which is listed while the transcript lacks the rest.
     present = {key_of(message) for message in transcript}
-    kept: dict[tuple[Key, ...], StoredBranch] = {}
+    distinct_branches: dict[tuple[Key, ...], StoredBranch] = {}
     for branch in reversed(branches):
         messages = [*spoken(branch["messages"]), *branch["drafts"]]
         keys = tuple(map(key_of, messages))
         lacking = [m for m in messages if m.id not in offloaded and key_of(m) not in present]
         if branch["kind"] != "order" and lacking:
-            kept.setdefault(keys, branch)
-    return list(reversed(kept.values()))
+            distinct_branches.setdefault(keys, branch)
+    return list(reversed(distinct_branches.values()))
 
 
 def _with_topic(
@@ -514,8 +524,8 @@ def _with_topic(
     if not topics or not following or following[0].id in starts:
         return _with_merged_segments(after)
     places = after.positions()
-    moved = Segment(topic_id=topics[-1], start=following[0].id or "")
-    segments = sorted([*after.segments, moved], key=lambda each: places.get(each["start"], -1))
+    segment = Segment(topic_id=topics[-1], start=following[0].id or "")
+    segments = sorted([*after.segments, segment], key=lambda each: places.get(each["start"], -1))
     return _with_merged_segments(replace(after, segments=tuple(segments)))
 
 
@@ -525,8 +535,8 @@ def _with_merged_segments(live: LiveBranch) -> LiveBranch:
 
 def without_repeats(segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments without those that continue the topic of the segment before them."""
-    kept: list[Segment] = []
+    kept_segments: list[Segment] = []
     for segment in segments:
-        if not kept or kept[-1]["topic_id"] != segment["topic_id"]:
-            kept.append(segment)
-    return kept
+        if not kept_segments or kept_segments[-1]["topic_id"] != segment["topic_id"]:
+            kept_segments.append(segment)
+    return kept_segments

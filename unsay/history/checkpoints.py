@@ -135,15 +135,15 @@ def thin(checkpoints: Sequence[Checkpoint], *, limit: int) -> list[Checkpoint]:
     stays. Named ones are never dropped.
     """
     # One by one, so that thinning a list at once gives the same as thinning it while it grows.
-    kept: list[Checkpoint] = []
+    kept_checkpoints: list[Checkpoint] = []
     unnamed = 0
     for checkpoint in checkpoints:
-        kept.append(checkpoint)
+        kept_checkpoints.append(checkpoint)
         unnamed += checkpoint["name"] is None
         if unnamed > limit:
-            del kept[_least_missed(kept, (limit + 1) // 2)]
+            del kept_checkpoints[_least_missed(kept_checkpoints, (limit + 1) // 2)]
             unnamed -= 1
-    return kept
+    return kept_checkpoints
 
 
 def _least_missed(kept: Sequence[Checkpoint], recent: int) -> int:
@@ -166,13 +166,13 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
         UnknownCheckpointError: No checkpoint matches; the message lists the newest ones.
         AmbiguousCheckpointError: Several ids have this beginning.
     """
-    wanted = reference.strip()
+    name_or_id = reference.strip()
     for key in ("name", "id"):
         for checkpoint in checkpoints:
-            if wanted and same_name(checkpoint[key], wanted):
+            if name_or_id and same_name(checkpoint[key], name_or_id):
                 return checkpoint
     # An empty text is the beginning of every id.
-    matches = [c for c in checkpoints if wanted and c["id"].startswith(wanted)]
+    matches = [c for c in checkpoints if name_or_id and c["id"].startswith(name_or_id)]
     if len(matches) > 1:
         raise AmbiguousCheckpointError(
             f"{len(matches)} checkpoint ids begin with {reference!r}: {_listed(matches)}; "
@@ -201,12 +201,14 @@ def by_age(
     `positions` has the indices by message id. A checkpoint without one is left out: it is at the
     beginning of the thread, or its message is offloaded.
     """
-    placed = [
+    candidates = [
         checkpoint
         for checkpoint in checkpoints
         if positions.get(checkpoint["message_id"], through + 1) <= through
     ]
-    return sorted(placed, key=lambda checkpoint: positions[checkpoint["message_id"]], reverse=True)
+    return sorted(
+        candidates, key=lambda checkpoint: positions[checkpoint["message_id"]], reverse=True
+    )
 
 
 def renumbered(

@@ -146,10 +146,10 @@ def find_entries(
         if len(keys) == 1:
             _warn(keys[0], error)
             return {keys[0]: None}
-    found: dict[str, Entry | None] = {}
+    entries: dict[str, Entry | None] = {}
     for key in keys:  # one damaged entry fails the whole batch, so each is read alone
-        found |= yield from find_entries(store, thread_id, [key])
-    return found
+        entries |= yield from find_entries(store, thread_id, [key])
+    return entries
 
 
 def list_entries(
@@ -259,8 +259,8 @@ def find_draft(
     step = draft["messages"][-1]
     if isinstance(step, AIMessage) and len(step.tool_calls) > 1:
         for place in range(len(step.tool_calls)):
-            found = yield from find_draft(store, thread_id, attempt.of_call(step, place))
-            draft["messages"] += found[0]["messages"] if found else []
+            call_draft = yield from find_draft(store, thread_id, attempt.of_call(step, place))
+            draft["messages"] += call_draft[0]["messages"] if call_draft else []
     if "verdict" not in item.value:
         return draft, None
     verdict = thaw(item.value["verdict"])

@@ -67,10 +67,10 @@ def resolve_fields(
     for name in (*include, *exclude):
         if name not in FIELDS:
             raise SnapshotError(f"{name!r} is not a field of a snapshot: use {', '.join(FIELDS)}")
-    chosen = {*(PRESETS[preset] if preset else ()), *include} - {*exclude}
-    if not chosen:
+    field_names = {*(PRESETS[preset] if preset else ()), *include} - {*exclude}
+    if not field_names:
         raise SnapshotError("No field is selected: give a preset, or the fields to include")
-    return tuple(name for name in FIELDS if name in chosen)
+    return tuple(name for name in FIELDS if name in field_names)
 
 
 def take_snapshot(
@@ -100,15 +100,17 @@ def load_snapshot(
     only if the last message that it covers exists. A field that the snapshot does not have stays as
     it is in `live`, which is not changed. Raises no error.
     """
-    chosen = snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
-    after = {**live, **{name: deepcopy(snapshot.data[name]) for name in chosen}}
-    if "messages" in chosen:
+    field_names = (
+        snapshot.data if fields is None else [name for name in fields if name in snapshot.data]
+    )
+    after = {**live, **{name: deepcopy(snapshot.data[name]) for name in field_names}}
+    if "messages" in field_names:
         # A checkpoint at the beginning has no message.
-        known = {None, *(message.id for message in after["messages"])}
+        message_ids = {None, *(message.id for message in after["messages"])}
         for name, key in _MARKS.items():
-            if name in live and name not in chosen:
-                after[name] = [entry for entry in live[name] if entry[key] in known]
-        if "topics" in live and "topics" not in chosen:
+            if name in live and name not in field_names:
+                after[name] = [entry for entry in live[name] if entry[key] in message_ids]
+        if "topics" in live and "topics" not in field_names:
             sources = set(sources_of(after["messages"]))
             after["topics"] = live_topics(after["messages"], live["topics"], sources)
     return after
@@ -250,9 +252,9 @@ def _refuse_dangling(data: Mapping[str, Any]) -> None:
     """Raise `SnapshotError` if an entry refers to a message that the snapshot lacks."""
     if "messages" not in data:
         return
-    known = {None, *(message.id for message in data["messages"])}
+    message_ids = {None, *(message.id for message in data["messages"])}
     for name, key in _MARKS.items():
-        lost = [entry[key] for entry in data.get(name, []) if entry[key] not in known]
+        lost = [entry[key] for entry in data.get(name, []) if entry[key] not in message_ids]
         if lost:
             raise SnapshotError(
                 f"{name!r} names the message {lost[0]!r}, which the snapshot does not have: "

@@ -73,11 +73,11 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
     namespace = requests_namespace(thread_id)
     key = f"{request.turn_id}-{request.attempt:03}"  # padded: keys of equal times sort by attempt
     value = {field.name: getattr(request, field.name) for field in fields(request)}
-    sent = {
+    request_body = {
         "messages": [message_to_dict(message) for message in value.pop("messages")],
         "payload": value.pop("payload"),
     }
-    yield from put_item(store, namespace, key, {**value, "sent": freeze(sent, dense=True)})
+    yield from put_item(store, namespace, key, {**value, "sent": freeze(request_body, dense=True)})
     times = yield from read_items(
         store, namespace, lambda item: (item.value.get("at", ""), item.key)
     )
@@ -96,9 +96,9 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]
     def read(item: Item) -> FailedRequest:
         value = dict(item.value)
         with reading("A stored request"):
-            sent = thaw(value.pop("sent"))
-            messages = messages_from_dict(sent["messages"])
-            return FailedRequest(**value, messages=messages, payload=sent["payload"])
+            request_body = thaw(value.pop("sent"))
+            messages = messages_from_dict(request_body["messages"])
+            return FailedRequest(**value, messages=messages, payload=request_body["payload"])
 
     requests = yield from read_items(store, requests_namespace(thread_id), read)
     return sorted(requests, key=lambda request: (request.at, request.attempt))
@@ -181,31 +181,31 @@ def advance(
         InputError: The status or phase is unknown, or an error is given although the status is
             neither `failed` nor `canceled`.
     """
-    wanted = run.status if status is None else status
-    check_word("status", wanted, RunStatus)
-    if wanted != run.status and wanted not in NEXT[run.status]:
+    new_status = run.status if status is None else status
+    check_word("status", new_status, RunStatus)
+    if new_status != run.status and new_status not in NEXT[run.status]:
         raise RunConflictError(
-            f"Run {run.run_id!r} is {run.status!r} and cannot become {wanted!r}: "
+            f"Run {run.run_id!r} is {run.status!r} and cannot become {new_status!r}: "
             f"{_choices(NEXT[run.status])}"
         )
-    fitting = _fitting_phase(run, wanted, phase)
-    if error is not None and wanted not in ("failed", "canceled"):
-        raise InputError(f"error={error!r} needs status='failed' or 'canceled', got {wanted!r}")
-    if (wanted, fitting) == (run.status, run.phase):
+    fitting = _fitting_phase(run, new_status, phase)
+    if error is not None and new_status not in ("failed", "canceled"):
+        raise InputError(f"error={error!r} needs status='failed' or 'canceled', got {new_status!r}")
+    if (new_status, fitting) == (run.status, run.phase):
         return run
     if error is not None:  # a store's JSON cannot hold a lone surrogate
         error = preview(error.encode("utf-8", "replace").decode("utf-8"), ERROR_CHARS)
-    again = run.status in ("failed", "canceled")
-    over = wanted in ("completed", "failed", "canceled")
+    is_retry = run.status in ("failed", "canceled")
+    over = new_status in ("completed", "failed", "canceled")
     return replace(
         run,
-        status=wanted,
+        status=new_status,
         phase=fitting,
         updated_at=now,
         ended_at=now if over else None,
         error=error,
-        suspension=run.suspension if wanted == "paused" else None,
-        attempt=run.attempt + again,
+        suspension=run.suspension if new_status == "paused" else None,
+        attempt=run.attempt + is_retry,
     )
 
 
@@ -340,8 +340,8 @@ def open_run(
 
 def put_run(store: BaseStore, run: Run) -> Call[None]:
     """Return a call that writes or replaces a run, as plain JSON without empty fields."""
-    given = {name: getattr(run, name) for name in sorted(_FIELDS)}
-    value = {name: item for name, item in given.items() if item is not None and item != {}}
+    field_values = {name: getattr(run, name) for name in sorted(_FIELDS)}
+    value = {name: item for name, item in field_values.items() if item is not None and item != {}}
     if run.suspension is not None:  # as ASCII text, since a store's JSON refuses some characters
         value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
     return put_item(store, runs_namespace(run.thread_id), run.run_id, value)
@@ -413,7 +413,7 @@ def list_runs(
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
     bounds: Any = {name: each for name, each in filters.items() if name in _BOUNDS}
-    wanted = window("runs", **bounds)
+    page_window = window("runs", **bounds)
     status, phase = filters.get("status"), filters.get("phase")
     statuses = {status} if isinstance(status, str) else set(status or ())
     for word in statuses:
@@ -428,9 +428,9 @@ def list_runs(
         run
         for run in (yield from _runs_with(store, thread_id, filters_in_store))
         if (status is None or run.status in statuses)
-        and wanted.holds(moment_of(run.started_at), run.labels)
+        and page_window.holds(moment_of(run.started_at), run.labels)
     )
-    page = wanted.page(matching, _place, newest_first=False)
+    page = page_window.page(matching, _place, newest_first=False)
     return RunPage(runs=page.items, cursor=page.cursor)
 
 
@@ -451,12 +451,14 @@ def _runs_with(
 
 def run_of(item: Item) -> Run | None:
     """Return the run in an item, without unknown fields; `None` if the item is not a run."""
-    known = {name: value for name, value in item.value.items() if name in _FIELDS}
+    field_values = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
-        stored = known.get("suspension")
-        if stored is not None:
-            known["suspension"] = Suspension(**{**stored, "body": json.loads(stored["body"])})
-        run = Run(run_id=item.key, **known)
+        suspension = field_values.get("suspension")
+        if suspension is not None:
+            field_values["suspension"] = Suspension(
+                **{**suspension, "body": json.loads(suspension["body"])}
+            )
+        run = Run(run_id=item.key, **field_values)
         in_own_namespace = tuple(item.namespace) == runs_namespace(run.thread_id)
         moment_of(run.started_at)
         is_valid = are_labels(run.labels) and isinstance(run.attempt, int)

@@ -143,9 +143,9 @@ _FIELDS = frozenset(each.name for each in fields(ThreadInfo)) - {"thread_id"}
 
 def entry_of(item: Item) -> ThreadInfo | None:
     """Return the entry in an item, without unknown fields; `None` if it is no entry or is damaged."""
-    known = {name: value for name, value in item.value.items() if name in _FIELDS}
+    known_fields = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
-        entry = ThreadInfo(thread_id=item.key, **known)
+        entry = ThreadInfo(thread_id=item.key, **known_fields)
         moment_of(entry.created_at)
         check_word("status", entry.status, SessionStatus)
     except (InputError, TypeError, ValueError):
@@ -280,10 +280,10 @@ def label(
     find = find_session if added else get_session
     session = yield from find(store, thread_id)
     before = session.labels if session else {}
-    kept = {name: value for name, value in before.items() if name not in labels}
+    kept_labels = {name: value for name, value in before.items() if name not in labels}
     # A label does not count as activity: the order of `list_threads` stays.
     at = session.updated_at if session else now
-    return (yield from revise(store, thread_id, now=at, labels={**kept, **added}))
+    return (yield from revise(store, thread_id, now=at, labels={**kept_labels, **added}))
 
 
 def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Steps[ThreadInfo]:
@@ -297,8 +297,8 @@ def revise(store: BaseStore, thread_id: str, *, now: str, **changes: Any) -> Ste
     new = ThreadInfo(thread_id=thread_id, title="", turns=0, created_at=now, updated_at=now)
     blank = {name: value for name, value in asdict(new).items() if name != "thread_id"}
     # Fields that `ThreadInfo` does not have, such as `pending_input`, stay.
-    kept = {} if item is None or entry_of(item) is None else item.value
-    value = {**blank, **kept, "updated_at": now, **changes}
+    stored_fields = {} if item is None or entry_of(item) is None else item.value
+    value = {**blank, **stored_fields, "updated_at": now, **changes}
     yield from put_item(store, THREADS, thread_id, value)
     return ThreadInfo(thread_id=thread_id, **{name: value[name] for name in blank})
 
@@ -311,9 +311,9 @@ def load_pending_input(store: BaseStore, thread_id: str) -> Steps[list[BaseMessa
     Input that is damaged is left out, and logged as a warning.
     """
     item = yield from _read_item(store, thread_id)
-    kept = None if item is None else item.value.get("pending_input")
+    frozen_messages = None if item is None else item.value.get("pending_input")
     try:
-        return thaw_messages(kept) if isinstance(kept, str) else []
+        return thaw_messages(frozen_messages) if isinstance(frozen_messages, str) else []
     except DatabaseCorruptError as error:
         LOG.warning("thread=%r reason=%r the pending input is damaged", thread_id, str(error))
         return []
@@ -426,15 +426,17 @@ def search_sessions(
     """
     if status is not None:
         check_word("status", status, SessionStatus)
-    wanted = window("sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit)
+    session_window = window(
+        "sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit
+    )
     equal = None if status != "ended" else {"status": status}
     entries = yield from scan(store, THREADS, entry_of, equal=equal)
     matching = (
         entry
         for entry in entries
-        if status in (None, entry.status) and wanted.holds(_place(entry)[0], entry.labels)
+        if status in (None, entry.status) and session_window.holds(_place(entry)[0], entry.labels)
     )
-    page = wanted.page(matching, _place, newest_first=True)
+    page = session_window.page(matching, _place, newest_first=True)
     return SessionPage(sessions=page.items, cursor=page.cursor)
 
 

@@ -103,8 +103,8 @@ class UnsavedAnswers:
             is_others = entry and isinstance(key[0], int) and entry.owner() is not owner
             if entry is None or entry.is_of_run or is_others:
                 return None
-            kept = entry.kept
-            return kept if isinstance(kept, kind) and kept.question == question else None
+            record = entry.kept
+            return record if isinstance(record, kind) and record.question == question else None
 
     @contextmanager
     def run(self, owner: object, thread_id: str | None) -> Iterator[None]:
@@ -125,9 +125,9 @@ class UnsavedAnswers:
             # An error of a model or a budget ends the attempts; the next run begins with the first.
             if isinstance(error, UnsayError) and not isinstance(error, StorageError):
                 self._drop(place, UnsavedAttempt)
-            made = [each for each in self._of_run(place) if isinstance(each, UnsavedAnswer)]
-            if made:
-                with_answer(error, text_of(made[-1].draft[-1]))
+            answers = [each for each in self._of_run(place) if isinstance(each, UnsavedAnswer)]
+            if answers:
+                with_answer(error, text_of(answers[-1].draft[-1]))
             raise
         except (GeneratorExit, CancelledError):
             # The reader of a stream left, or the host stopped it.

@@ -42,17 +42,17 @@ def drop_deleted(
     ended early, go back to an intact state, as `rejoin` does.
     """
     full = ensure_config(config)
-    given, metadata = full["configurable"], full["metadata"]
+    configurable, metadata = full["configurable"], full["metadata"]
     # A node may run a graph on a thread of its own, which no server knows.
     is_served = _ON_SERVER in metadata and metadata.get("thread_id", run.thread_id) == run.thread_id
     ask = Call(blocking=lambda: False, awaitable=lambda: is_gone(run.thread_id))
-    gone = is_served and "run_id" in given and (yield from ask)
+    gone = is_served and "run_id" in configurable and (yield from ask)
     place = place_of(graph, services, config)
     if not gone and not run.is_purged:
         if place is not None and run.stopped_early:
             yield from rejoin(place)
         return
-    store = graph.store or getattr(given.get(CONFIG_KEY_RUNTIME), "store", None)
+    store = graph.store or getattr(configurable.get(CONFIG_KEY_RUNTIME), "store", None)
     if store is not None:
         yield from purge_items(store, run.thread_id)
     if place is None:

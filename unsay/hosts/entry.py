@@ -89,10 +89,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
-        given = HostInput(value=input.value) if is_ours else read_input(input)
+        host_input = HostInput(value=input.value) if is_ours else read_input(input)
         with one_writer(self, config, self.services, is_held=is_ours) as own_config:
-            drive(self._refuse_others(given.others, own_config))
-            entry = Entry(value=given.value, config=own_config, options=options)
+            drive(self._refuse_others(host_input.others, own_config))
+            entry = Entry(value=host_input.value, config=own_config, options=options)
             if not is_ours:
                 entry = drive(begin_run(self, self.services, entry))
             nested = drive(
@@ -118,11 +118,11 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
-        given = HostInput(value=input.value) if is_ours else read_input(input)
-        held = one_writer_awaited(self, config, self.services, is_held=is_ours)
-        async with held as own_config:
-            await adrive(self._refuse_others(given.others, own_config))
-            entry = Entry(value=given.value, config=own_config, options=options)
+        host_input = HostInput(value=input.value) if is_ours else read_input(input)
+        writer = one_writer_awaited(self, config, self.services, is_held=is_ours)
+        async with writer as own_config:
+            await adrive(self._refuse_others(host_input.others, own_config))
+            entry = Entry(value=host_input.value, config=own_config, options=options)
             if not is_ours:
                 entry = await adrive(begin_run(self, self.services, entry))
             nested = await adrive(
@@ -153,13 +153,13 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ThreadBusyError: Another writer has the thread.
             StorageError: What is stored of the thread is damaged.
         """
-        given, values = _read_updates(supersteps)
+        host_input, values = _read_updates(supersteps)
         with one_writer(self, config, self.services, is_held=not values) as own:
-            drive(self._refuse_others(given.others, config))
+            drive(self._refuse_others(host_input.others, config))
             start = own or config
             if values:
                 start = drive(begin_update(self, self.services, start, values))
-            return super().bulk_update_state(start, given.value)
+            return super().bulk_update_state(start, host_input.value)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -168,14 +168,14 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         The result and the errors are the same.
         """
-        given, values = _read_updates(supersteps)
-        held = one_writer_awaited(self, config, self.services, is_held=not values)
-        async with held as own:
-            await adrive(self._refuse_others(given.others, config))
+        host_input, values = _read_updates(supersteps)
+        writer = one_writer_awaited(self, config, self.services, is_held=not values)
+        async with writer as own:
+            await adrive(self._refuse_others(host_input.others, config))
             start = own or config
             if values:
                 start = await adrive(begin_update(self, self.services, start, values))
-            return await super().abulk_update_state(start, given.value)
+            return await super().abulk_update_state(start, host_input.value)
 
     def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options with `output_keys`, the streamed channels; by default `Output`'s."""
@@ -187,10 +187,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         The error is raised on, with the answer in it.
         """
-        given = (config or {}).get("configurable", {})
-        name = None if given.get("thread_id") is None else str(given["thread_id"])
+        configurable = (config or {}).get("configurable", {})
+        name = None if configurable.get("thread_id") is None else str(configurable["thread_id"])
         # As in a scope: a run without a checkpointer has no store.
-        saver = given.get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
+        saver = configurable.get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
         return UNSAVED.run((saver and self.store) or self.services, name)
 
     def _refuse_others(
@@ -206,18 +206,20 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
         private = {*State.__annotations__, *input_names(self.services.model_like)}
         others = {name: each for name, each in others.items() if name in private}
         # As a node the graph gets its parent's state, which may use the same names for other things.
-        named = (config or {}).get("configurable", {})
-        if not others or named.get("checkpoint_ns"):
+        configurable = (config or {}).get("configurable", {})
+        if not others or configurable.get("checkpoint_ns"):
             return
         # A host that passes on what it read, as AG-UI does, changes nothing. Its own update may have
         # added newer states since.
-        place = config if self.checkpointer and named.get("thread_id") else None
+        place = config if self.checkpointer and configurable.get("thread_id") else None
         for _ in range(PASSED_ON_STATES):
             if place is None:
                 break
             snapshot = yield from Call.of(self.get_state, self.aget_state, place)
-            read = {name: snapshot.values[name] for name in others if name in snapshot.values}
-            if others == read:
+            snapshot_values = {
+                name: snapshot.values[name] for name in others if name in snapshot.values
+            }
+            if others == snapshot_values:
                 return
             place = snapshot.parent_config
         raise refusal_of(others)
@@ -243,10 +245,10 @@ def _read_updates(supersteps: Sequence[Sequence[StateUpdate]]) -> tuple[HostInpu
             if isinstance(update.values, Trusted):
                 checked[-1].append(update._replace(values=update.values.value))
                 continue
-            read = read_update(update)
-            checked[-1].append(read.value)
-            values.append(read.value.values)
-            others.update(read.others)
+            host_input = read_update(update)
+            checked[-1].append(host_input.value)
+            values.append(host_input.value.values)
+            others.update(host_input.others)
     return HostInput(value=checked, others=others), values
 
 

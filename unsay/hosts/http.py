@@ -50,16 +50,16 @@ class PurgeDeletedThreads:
         The purge comes before the answer is sent. If it fails, its error is raised.
         """
         method, path = scope.get("method"), scope.get("path", "")
-        named: list[str] = []
+        thread_ids: list[str] = []
         prunes = method == "POST" and _PRUNE.fullmatch(path)
         if method == "DELETE" and (thread := _THREAD.fullmatch(path)):
-            named = [thread[1]]
+            thread_ids = [thread[1]]
         elif prunes:
             body, receive = await _body(receive)
             with suppress(ValueError, TypeError, LookupError):  # the server refuses it
-                named = [str(each) for each in json.loads(body)["thread_ids"]]
+                thread_ids = [str(each) for each in json.loads(body)["thread_ids"]]
         # A prune names threads that stay, and some that the server never had.
-        there = [name for name in named if not (prunes and await is_gone(name))]
+        there = [name for name in thread_ids if not (prunes and await is_gone(name))]
 
         async def purge_first(message: Message) -> None:
             # Before the answer is sent: the client may rely on it.
@@ -127,17 +127,17 @@ async def _queued(thread_id: str) -> dict[str, list[BaseMessage]]:
     Runs without messages that the graph can read are left out. Empty if the server refuses to list
     the runs, usually because it has no such thread.
     """
-    found: dict[str, list[BaseMessage]] = {}
+    messages_by_run: dict[str, list[BaseMessage]] = {}
     with suppress(HTTPStatusError):  # there may be no such thread; the server says so
         runs: Any = await get_client().runs.list(
             thread_id, status="pending", select=["run_id", "kwargs"], limit=_PAGE
         )
         for run in runs:
-            given = run.get("kwargs", {}).get("input")
+            run_input = run.get("kwargs", {}).get("input")
             with suppress(InputError):  # the graph would refuse it
-                if isinstance(given, dict) and given.get("messages"):
-                    found[str(run["run_id"])] = read_messages(given["messages"])
-    return found
+                if isinstance(run_input, dict) and run_input.get("messages"):
+                    messages_by_run[str(run["run_id"])] = read_messages(run_input["messages"])
+    return messages_by_run
 
 
 async def _keep(
@@ -156,8 +156,10 @@ async def _keep(
     if before is None:
         item = await store.get_item(namespace, STOPPED_KEY)
         before = thaw_messages(item["value"]["messages"]) if item else []
-    kept = [*before, *(message for messages in queued.values() for message in messages)]
-    await store.put_item(namespace, STOPPED_KEY, {"messages": freeze_messages(kept)}, index=False)
+    questions = [*before, *(message for messages in queued.values() for message in messages)]
+    await store.put_item(
+        namespace, STOPPED_KEY, {"messages": freeze_messages(questions)}, index=False
+    )
     return list(before)
 
 
@@ -170,8 +172,8 @@ async def purge_on_server(thread_id: str) -> None:
     store: Any = get_client().store
     for kind in get_args(Kind):
         namespace = thread_namespace(kind, thread_id)
-        while found := (await store.search_items(namespace, limit=_PAGE))["items"]:
-            for item in found:
+        while items := (await store.search_items(namespace, limit=_PAGE))["items"]:
+            for item in items:
                 await store.delete_item(item["namespace"], item["key"])
     await store.delete_item(THREADS, thread_id)
 

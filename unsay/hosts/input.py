@@ -54,8 +54,8 @@ def read_input(value: Any) -> HostInput:
         return _read_command(value)
     values = _by_channel(value)
     if values and State.__annotations__.keys().isdisjoint(values):
-        given = ", ".join(map(repr, values))
-        raise InputError(f"The input has only {given}, which the graph does not read; {_MAY_WRITE}")
+        names = ", ".join(map(repr, values))
+        raise InputError(f"The input has only {names}, which the graph does not read; {_MAY_WRITE}")
     return _read_values(values)
 
 
@@ -67,8 +67,8 @@ def read_update(update: StateUpdate) -> HostInput:
     """
     values: Any = update.values
     if update.as_node != "__copy__" or not isinstance(values, list):
-        read = read_input(values)
-        return HostInput(value=update._replace(values=read.value), others=read.others)
+        host_input = read_input(values)
+        return HostInput(value=update._replace(values=host_input.value), others=host_input.others)
     # LangGraph takes a list of updates, with their nodes, only together with a copy.
     copies = [read_update(StateUpdate(*_pair(item))) for item in values]
     others = {name: other for each in copies for name, other in each.others.items()}
@@ -92,8 +92,8 @@ def check_thread_id(given: object) -> None:
 
 def refusal_of(others: Collection[str]) -> InputError:
     """Return the error to raise for channels that a host may not write."""
-    who = "unsay" if set(others) <= State.__annotations__.keys() else "the agent inside"
-    return InputError(f"{', '.join(sorted(others))}: only {who} writes this; {_MAY_WRITE}")
+    writer = "unsay" if set(others) <= State.__annotations__.keys() else "the agent inside"
+    return InputError(f"{', '.join(sorted(others))}: only {writer} writes this; {_MAY_WRITE}")
 
 
 def read_messages(value: Any) -> list[BaseMessage]:
@@ -102,14 +102,14 @@ def read_messages(value: Any) -> list[BaseMessage]:
     One message or text is read as a list of one. Raises `InputError` if they are not messages.
     """
     try:
-        given = convert_to_messages(value if isinstance(value, list) else [value])
-        read = [plain(message) for message in given]
+        raw_messages = convert_to_messages(value if isinstance(value, list) else [value])
+        messages = [plain(message) for message in raw_messages]
     except Exception as error:  # LangChain raises many kinds
         raise InputError(
             f"messages: LangChain reads no messages in {_shown(value)}. Pass a text, a message, or "
             'a list of these, such as [{"role": "user", "content": "…"}]. Nothing was stored'
         ) from error
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in read]
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
 
 
 # LangChain's own schema of messages has 20 kB, which a model would be sent with every call.
@@ -143,12 +143,14 @@ def _read_command(command: Command[Any]) -> HostInput:
     update: Any = command.update
     if isinstance(update, list | tuple):
         update = dict(_pair(item) for item in update)
-    read = _read_values({} if update is None else _by_channel(update))
-    if command.resume is None and not read.value:
-        if others := read.others.keys() & State.__annotations__:
+    host_input = _read_values({} if update is None else _by_channel(update))
+    if command.resume is None and not host_input.value:
+        if others := host_input.others.keys() & State.__annotations__:
             raise refusal_of(others)
         raise InputError(f"The command is empty: pass update or resume; {_MAY_WRITE}")
-    return HostInput(value=replace(command, update=read.value or None), others=read.others)
+    return HostInput(
+        value=replace(command, update=host_input.value or None), others=host_input.others
+    )
 
 
 def _pair(item: Any) -> tuple[Any, Any]:

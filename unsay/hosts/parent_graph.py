@@ -78,8 +78,8 @@ class Watch:
 
 def watch_of(config: RunnableConfig | None) -> Watch | None:
     """Return the watch of a run inside another graph; `None` if the run is not inside one."""
-    found = (config or {}).get("configurable", {}).get(WATCH)
-    return found if isinstance(found, Watch) else None
+    watch = (config or {}).get("configurable", {}).get(WATCH)
+    return watch if isinstance(watch, Watch) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,22 +165,22 @@ def enter_parent(
     place = full.get("configurable", {})
     if not callable(place.get(CONFIG_KEY_READ)):
         return None
-    given = value.get(CHANNEL, []) if isinstance(value, Mapping) else []
-    parent, watch, is_whole = _parent_of(place, given), Watch(), False
+    messages = value.get(CHANNEL, []) if isinstance(value, Mapping) else []
+    parent, watch, is_whole = _parent_of(place, messages), Watch(), False
     full = {**full, "configurable": {**place, WATCH: watch}}
-    if parent is not None and _ends_in(parent.messages, given):
-        is_whole = len(given) == len(parent.messages)
+    if parent is not None and _ends_in(parent.messages, messages):
+        is_whole = len(messages) == len(parent.messages)
         # A function may pass copies without ids, such as tuples: they are the parent's messages.
-        same = zip(parent.messages[-len(given) :], given, strict=True)
-        given = [own if own.id and own.id != each.id else each for own, each in same]
-        value = {**value, CHANNEL: given}
-    ids = [message.id for message in given]
+        same = zip(parent.messages[-len(messages) :], messages, strict=True)
+        messages = [own if own.id and own.id != each.id else each for own, each in same]
+        value = {**value, CHANNEL: messages}
+    ids = [message.id for message in messages]
     has_saver = isinstance(place.get(CONFIG_KEY_CHECKPOINTER), BaseCheckpointSaver)
     if parent is not None:
         _check(graph, parent, is_whole=is_whole)
-        is_newest = bool(given) and given[-1:] == parent.messages[-1:]
+        is_newest = bool(messages) and messages[-1:] == parent.messages[-1:]
         if is_newest and not (parent.is_input or value.get("should_rollback")):
-            _check_unanswered(given)
+            _check_unanswered(messages)
     if strict:
         is_deep = "|" in place.get("checkpoint_ns", "")
         _check_strictly(parent, is_whole=is_whole, has_saver=has_saver, is_deep=is_deep)
@@ -203,7 +203,7 @@ def enter_parent(
         graph=graph,
         value=value,
         config=full,
-        parents=[each for each in (parent, *_outer_parents(place, given)) if each is not None],
+        parents=[each for each in (parent, *_outer_parents(place, messages)) if each is not None],
         given=[name for name in ids if name],
         keeps_state=keeps_state,
         watch=watch,
@@ -233,19 +233,21 @@ def _follow_parent(place: Place, value: Any, *, is_own: bool) -> Steps[tuple[Any
     if travels and target is None:
         begun = {CHANNEL: []}
     writes = _newer(begun, value[CHANNEL]) if is_own else _as_parent(begun, value[CHANNEL])
-    kept: dict[str, Any] = {}
+    state_update: dict[str, Any] = {}
     if travels or not is_own:
         earlier: Any = begun if travels else None
-        now: Any = newest.values
-        kept = dict((yield from prepare_change(now, earlier, [writes], place.scope(), "parent")))
+        values: Any = newest.values
+        state_update = dict(
+            (yield from prepare_change(values, earlier, [writes], place.scope(), "parent"))
+        )
     if travels:
-        kept["entry_id"] = uuid4().hex
+        state_update["entry_id"] = uuid4().hex
     if travels and target is None:
-        kept[CHANNEL] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
-    if travels or kept:
-        named = {} if target is None else target.config["configurable"]
-        at: RunnableConfig = {**place.config, "configurable": {**options, **named}}
-        yield from replace(place, config=at).write([StateUpdate(kept, END_NODE)])
+        state_update[CHANNEL] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
+    if travels or state_update:
+        target_options = {} if target is None else target.config["configurable"]
+        at: RunnableConfig = {**place.config, "configurable": {**options, **target_options}}
+        yield from replace(place, config=at).write([StateUpdate(state_update, END_NODE)])
     return {**value, CHANNEL: writes}, config
 
 
@@ -253,10 +255,10 @@ def _state_before(place: Place) -> Steps[StateSnapshot | None]:
     """Return the node's newest state before the state from which its parent goes on, if there is one."""
     began: Any = outermost(place.config["configurable"])._initial_checkpoint_config
     # A copy of an earlier state, or an update of one, is newer than what the node did after it.
-    while (found := (yield from place.stored(began))) is not None:
-        if found.metadata["source"] not in ("update", "fork") or found.parent_config is None:
+    while (snapshot := (yield from place.stored(began))) is not None:
+        if snapshot.metadata["source"] not in ("update", "fork") or snapshot.parent_config is None:
             break
-        began = found.parent_config
+        began = snapshot.parent_config
     states = yield from place.history(place.config, before=began, limit=1)
     return states[0] if states else None
 
@@ -283,13 +285,13 @@ def _parent_of(place: Mapping[str, Any], given: Sequence[AnyMessage]) -> Parent 
         return None
     loop = loop_around(place)
     versions = loop.checkpoint["channel_versions"] if loop else {}
-    sent = channels[TASKS].get() if TASKS in channels and channels[TASKS].is_available() else []
+    sends = channels[TASKS].get() if TASKS in channels and channels[TASKS].is_available() else []
     return Parent(
         name=name,
         channel=channels[name],
         messages=lists[name],
         send=place[CONFIG_KEY_SEND],
-        runs=sum(each.node == task.name for each in sent),
+        runs=sum(each.node == task.name for each in sends),
         is_input=versions.get(name, 0) <= versions.get(START, versions.get(name, 0)),
     )
 
@@ -369,18 +371,22 @@ def _check_strictly(
         is_deep: Whether the parent is a node of another graph itself.
     """
     if parent is None:
-        why = "its parent has no messages with a reducer such as add_messages"
+        reason = "its parent has no messages with a reducer such as add_messages"
     elif parent.runs > 1:
-        why = f"{parent.runs} runs of this node were sent at once, and they would share one state"
+        reason = (
+            f"{parent.runs} runs of this node were sent at once, and they would share one state"
+        )
     elif not is_whole:
-        why = "it is not given the messages of its parent: pass state['messages'] as they are"
+        reason = "it is not given the messages of its parent: pass state['messages'] as they are"
     elif not has_saver:
-        why = "its parent has no checkpointer to keep what can be undone"
+        reason = "its parent has no checkpointer to keep what can be undone"
     elif is_deep:
-        why = "its parent is a node itself, and the graph around it keeps them after an interrupt"
+        reason = (
+            "its parent is a node itself, and the graph around it keeps them after an interrupt"
+        )
     else:
         return
-    raise ConfigurationError(f"as_node: an undo would not hold, because {why}")
+    raise ConfigurationError(f"as_node: an undo would not hold, because {reason}")
 
 
 def _probed(channel: BaseChannel[Any, Any, Any], *write: BaseMessage) -> list[Any]:
@@ -406,8 +412,8 @@ def _can_remove(channel: BaseChannel[Any, Any, Any]) -> bool:
     `False` also if the reducer raises.
     """
     probe = HumanMessage("", id="unsay-probe")
-    left = _probed(channel, probe, RemoveMessage(id="unsay-probe"))
-    return not any(getattr(each, "id", None) == probe.id for each in left)
+    messages = _probed(channel, probe, RemoveMessage(id="unsay-probe"))
+    return not any(getattr(each, "id", None) == probe.id for each in messages)
 
 
 def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[BaseMessage]:
@@ -417,22 +423,24 @@ def _as_parent(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> list[B
     differences are written if the order of the common messages is the same; else all are replaced.
     Empty if they are equal. All are replaced, too, if offloaded ones have other words in the parent.
     """
-    known = {message.id: message for message in stored.get(CHANNEL, [])}
+    stored_by_id = {message.id: message for message in stored.get(CHANNEL, [])}
     ids = {message.id for message in given}
     rest = _newer(stored, given)
-    kept = [name for name in known if name in ids]
+    common_ids = [name for name in stored_by_id if name in ids]
     offloaded = stored.get("offloaded") or {}
     is_same = offloaded.get("checksum") in (None, checksum_of(given[: len(given) - len(rest)]))
-    if not is_same or kept != [message.id for message in rest[: len(kept)]]:
-        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *given] if known else list(given)
-    removed: list[BaseMessage] = [RemoveMessage(id=name or "") for name in known if name not in ids]
-    return [*removed, *(m for m in rest if known.get(m.id) != m)]
+    if not is_same or common_ids != [message.id for message in rest[: len(common_ids)]]:
+        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *given] if stored_by_id else list(given)
+    removed: list[BaseMessage] = [
+        RemoveMessage(id=name or "") for name in stored_by_id if name not in ids
+    ]
+    return [*removed, *(m for m in rest if stored_by_id.get(m.id) != m)]
 
 
 def _newer(stored: Mapping[str, Any], given: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     """Return the parent's messages without those that the node has offloaded."""
-    known = {message.id for message in stored.get(CHANNEL, [])}
-    place = next((i for i, message in enumerate(given) if message.id in known), 0)
+    stored_ids = {message.id for message in stored.get(CHANNEL, [])}
+    place = next((i for i, message in enumerate(given) if message.id in stored_ids), 0)
     return given[place:] if stored.get("offloaded") else given
 
 
@@ -447,28 +455,28 @@ def _writes(
     """
     before = [message.id or "" for message in parent.messages]
     after = {message.id or "": message for message in end["messages"]}
-    known = {*given, *(message.id or "" for message in start["messages"])}
+    known_ids = {*given, *(message.id or "" for message in start["messages"])}
     offloaded = offloaded_of(end)
     first = before.index(offloaded["last"]) + 1 if offloaded and offloaded["last"] in before else 0
-    left = {name for name in before[first:] if name in known and name not in after}
+    removed_ids = {name for name in before[first:] if name in known_ids and name not in after}
     out: list[BaseMessage] = []
     back: list[BaseMessage] = []
     if after and is_notice(end["messages"][-1]):  # an order; an answer is the node's own to return
         names = list(after)[:-1]
-        restored = [name for name in names if name not in known and name not in before]
+        restored = [name for name in names if name not in known_ids and name not in before]
         if restored:
             names = names[names.index(restored[0]) :]
             back = [after[name] for name in names if name in before or name in restored]
-            left.update(name for name in names if name in before)
+            removed_ids.update(name for name in names if name in before)
     # Each with its message, because `add_messages` refuses to remove an id that is not there, such
     # as one that another run of the same step removed.
     for message in parent.messages:
-        if message.id in left:
+        if message.id in removed_ids:
             out += [message, RemoveMessage(id=message.id)]
-    asked = {message.id: message.content for message in start["messages"]}
-    changed: list[BaseMessage] = [
+    start_contents = {message.id: message.content for message in start["messages"]}
+    edited_messages: list[BaseMessage] = [
         after[name]
         for name in before
-        if name in after and asked.get(name, after[name].content) != after[name].content
+        if name in after and start_contents.get(name, after[name].content) != after[name].content
     ]
-    return [write for write in (out, back, changed) if write]
+    return [write for write in (out, back, edited_messages) if write]

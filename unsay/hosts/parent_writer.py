@@ -78,12 +78,12 @@ def hold_for_parent(place: Mapping[str, Any]) -> Steps[Hold | None]:
     if loop is None or thread_id is None or not isinstance(saver, BaseCheckpointSaver):
         return None
     with _MUTEX:
-        known = _HOLDS.get(loop)
+        hold_future = _HOLDS.get(loop)
         shared = _HOLDS.setdefault(loop, Future())
-    if known is not None:
+    if hold_future is not None:
         theirs = yield from Call(
-            blocking=known.result,
-            awaitable=lambda: asyncio.shield(asyncio.wrap_future(known)),
+            blocking=hold_future.result,
+            awaitable=lambda: asyncio.shield(asyncio.wrap_future(hold_future)),
         )
         return theirs
     run = Run(loop=loop, saver=saver, thread_id=str(thread_id))
@@ -217,8 +217,8 @@ class Run:
     def _copy(self, state: CheckpointTuple, term: int) -> Call[RunnableConfig]:
         new = empty_checkpoint()
         copied = cast("Checkpoint", {**state.checkpoint, "id": new["id"], "ts": new["ts"]})
-        made = {**state.metadata, "source": "fork", HELD: term, **HAS_TERM}
-        metadata = cast("CheckpointMetadata", made)
+        copy_metadata = {**state.metadata, "source": "fork", HELD: term, **HAS_TERM}
+        metadata = cast("CheckpointMetadata", copy_metadata)
         return Call.of(self.saver.put, self.saver.aput, state.config, copied, metadata, {})
 
     def _all_stored(self) -> Steps[bool]:
@@ -226,18 +226,18 @@ class Run:
 
         Returns `False` at once if the wait would block the event loop that stores them.
         """
-        stored = getattr(self.loop, "_put_checkpoint_fut", None)
+        put_future = getattr(self.loop, "_put_checkpoint_fut", None)
 
         def blocking() -> bool:
             # A task of an event loop cannot end while the caller blocks the loop.
-            while not (stored is None or stored.done()):
-                if on_loop() and not isinstance(stored, Future):
+            while not (put_future is None or put_future.done()):
+                if on_loop() and not isinstance(put_future, Future):
                     return False
                 time.sleep(0.001)
             return True
 
         async def awaited() -> bool:
-            while not (stored is None or stored.done()):  # noqa: ASYNC110 - perhaps of another loop
+            while not (put_future is None or put_future.done()):  # noqa: ASYNC110 - perhaps of another loop
                 await asyncio.sleep(0.001)
             return True
 
@@ -274,13 +274,15 @@ class Run:
         Empty if the checkpointer has no method to list them; its other errors are raised.
         """
         ns = self.loop.checkpoint_config["configurable"].get("checkpoint_ns", "")
-        named = {"thread_id": self.thread_id, "checkpoint_ns": ns}
-        config: RunnableConfig = {"configurable": named}
-        read = Call.listing(self.saver.list, self.saver.alist, config, filter=metadata, limit=limit)
-        found: list[CheckpointTuple] = []
+        configurable = {"thread_id": self.thread_id, "checkpoint_ns": ns}
+        config: RunnableConfig = {"configurable": configurable}
+        listing = Call.listing(
+            self.saver.list, self.saver.alist, config, filter=metadata, limit=limit
+        )
+        checkpoints: list[CheckpointTuple] = []
         with suppress(NotImplementedError):
-            found = yield from read
-        return found
+            checkpoints = yield from listing
+        return checkpoints
 
 
 def _outside(

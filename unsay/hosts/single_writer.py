@@ -70,12 +70,12 @@ def put_right(place: Place, unreleased: int, lost: int | None = None) -> Steps[N
         unreleased: The newest term whose owner did not release it, and so may still write.
         lost: The term that the caller lost during its run; `None` before a run.
     """
-    found = yield from place.stored(place.newest())
-    if found is None or (lost is None and _term(found) > unreleased + LATE_TERMS):
+    newest_state = yield from place.stored(place.newest())
+    if newest_state is None or (lost is None and _term(newest_state) > unreleased + LATE_TERMS):
         return
-    follow_or_refuse(found, place.thread_id)
+    follow_or_refuse(newest_state, place.thread_id)
     states = yield from place.history(place.newest(), limit=LOOK_BACK)
-    if lost is None and _term(found) > unreleased:
+    if lost is None and _term(newest_state) > unreleased:
         # A late writer that made its state's id before it was suspended, and then ended.
         if (older := _beside(states, unreleased)) is not None:
             yield from _keep_late(place, older, max(states, key=_term), is_newest=False)
@@ -128,8 +128,8 @@ def _keep_late(
     state, scope = cast("State", latest.values), place.scope()
     added = _only_in(_messages(late), before, _messages(latest))
     if added:
-        kept = yield from _in_branches(state, scope)
-        added = [message for message in added if message_body(message) not in kept]
+        branch_bodies = yield from _in_branches(state, scope)
+        added = [message for message in added if message_body(message) not in branch_bodies]
     update = Update()
     if added:
         state = with_messages(state, (yield from false_claims(state, scope)))
@@ -188,9 +188,9 @@ def _common(
 
 def _at(place: Place, config: RunnableConfig) -> RunnableConfig:
     """Return the place's configuration with the checkpoint id that `config` has."""
-    named = {"checkpoint_id": config["configurable"]["checkpoint_id"]}
-    given = place.newest()
-    return {**given, "configurable": {**given["configurable"], **named}}
+    checkpoint_field = {"checkpoint_id": config["configurable"]["checkpoint_id"]}
+    newest_config = place.newest()
+    return {**newest_config, "configurable": {**newest_config["configurable"], **checkpoint_field}}
 
 
 # Where the config of a run carries its `Hold` to the nodes. Only a Python object counts, so the
@@ -361,12 +361,12 @@ def _with_hold(
 ) -> RunnableConfig | None:
     if hold is None:
         return config
-    given: RunnableConfig = config or {}
+    base_config: RunnableConfig = config or {}
     # All of `place`: a configuration that has a part of it would replace that of the graph around.
-    held: RunnableConfig = {**given, "configurable": {**place, HOLD: hold}}
+    hold_config: RunnableConfig = {**base_config, "configurable": {**place, HOLD: hold}}
     if not _is_nested(place) and (lease := _lease_of(hold)) is not None:
-        held["metadata"] = {**given.get("metadata", {}), TERM: lease.token}
-    return held
+        hold_config["metadata"] = {**base_config.get("metadata", {}), TERM: lease.token}
+    return hold_config
 
 
 def _lease_of(hold: Hold | None) -> SaverLease | None:

@@ -53,12 +53,14 @@ def drop_failed_decision(saver: BaseCheckpointSaver[Any], snapshot: StateSnapsho
     # in memory lists all states of the graph before them.
     thread_id = snapshot.config["configurable"]["thread_id"]
     thread: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    listed = yield from Call.listing(saver.list, saver.alist, thread)
-    for stored in listed:
-        for task_id, answers in _failed(stored):
+    checkpoints = yield from Call.listing(saver.list, saver.alist, thread)
+    for checkpoint in checkpoints:
+        for task_id, answers in _failed(checkpoint):
             # Without the error the task's next answer would not count as failed.
             writes = [(_ANSWERS, answers[:-1]), (_ERROR, None)]
-            yield from Call.of(saver.put_writes, saver.aput_writes, stored.config, writes, task_id)
+            yield from Call.of(
+                saver.put_writes, saver.aput_writes, checkpoint.config, writes, task_id
+            )
 
 
 def _failed(stored: CheckpointTuple) -> Iterator[tuple[str, list[Any]]]:
@@ -140,8 +142,8 @@ class Place:
 
         `options` are those of LangGraph's `get_state_history`, such as `limit`.
         """
-        read, awaited = self.graph.get_state_history, self.graph.aget_state_history
-        return (yield from Call.listing(read, awaited, config, **options))
+        sync_getter, awaited = self.graph.get_state_history, self.graph.aget_state_history
+        return (yield from Call.listing(sync_getter, awaited, config, **options))
 
     def write(self, updates: Sequence[StateUpdate]) -> Steps[RunnableConfig]:
         """Write one new state after the state that the host named; return its configuration.
@@ -150,13 +152,13 @@ class Place:
         """
         # Not the method of `HostGraph`: it would check the update as a host's, and call this again.
         graph = CompiledStateGraph
-        made = yield from Call.of(
+        new_config = yield from Call.of(
             partial(graph.bulk_update_state, self.graph),
             partial(graph.abulk_update_state, self.graph),
             self.config,
             [updates],
         )
-        return made
+        return new_config
 
 
 def place_of(
@@ -215,19 +217,19 @@ def begin_run(
         yield from drop_failed_decision(place.saver, newest)
     target = yield from _target(place)
     options, asks = dict(entry.options), isinstance(entry.value, Mapping)
-    wanted = options.get("durability")
+    durability = options.get("durability")
     # Without a store, only LangGraph's own states keep the tool steps that finished.
     if not services.tools or graph.store is not None:
         options["durability"] = "exit"
     stops = options.get("interrupt_before") or graph.interrupt_before_nodes
-    first = asks and not stops and (wanted, options.get("durability")) != ("exit", "exit")
+    first = asks and not stops and (durability, options.get("durability")) != ("exit", "exit")
     if target is None and not first and not _writes([entry.value]):
         return replace(entry, options=options)
-    kept = dict((yield from _kept(place, target, [entry.value], "run")))
+    state_update = dict((yield from _kept(place, target, [entry.value], "run")))
     if target is not None:
-        kept["entry_id"] = uuid4().hex
-    updates = [StateUpdate(kept, END_NODE)] if kept else []
-    if first and "messages" in kept:  # what is loaded comes before the question
+        state_update["entry_id"] = uuid4().hex
+    updates = [StateUpdate(state_update, END_NODE)] if state_update else []
+    if first and "messages" in state_update:  # what is loaded comes before the question
         yield from place.write(updates)
         place, updates = replace(place, config=place.newest()), []
     if first:
@@ -259,11 +261,13 @@ def rejoin(place: Place) -> Steps[None]:
     else:
         lost["messages"] = yield from logged_messages(lost, scope)
     intact = yield from _intact(place, newest.config)
-    found: Any = State(messages=[]) if intact is None else intact.values
-    kept = yield from prepare_change(lost, found, [], scope, "run", "its run was deleted")
+    intact_state: Any = State(messages=[]) if intact is None else intact.values
+    state_update = yield from prepare_change(
+        lost, intact_state, [], scope, "run", "its run was deleted"
+    )
     if intact is None:
-        kept["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
-    updates = [StateUpdate(dict(kept), END_NODE), *due_again(intact.next if intact else ())]
+        state_update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES)]
+    updates = [StateUpdate(dict(state_update), END_NODE), *due_again(intact.next if intact else ())]
     config = intact.config if intact else place.newest()
     yield from replace(place, config=config).write(updates)
 
@@ -284,10 +288,10 @@ def _intact(place: Place, orphan: RunnableConfig) -> Steps[StateSnapshot | None]
     It can be read if its parent is still stored, if it needs no parent, or if it has all its
     messages.
     """
-    read = Call.listing(place.saver.list, place.saver.alist, place.newest(), before=orphan)
-    listed = yield from read
-    ids = {each.config["configurable"]["checkpoint_id"] for each in listed}
-    for each in listed:
+    listing = Call.listing(place.saver.list, place.saver.alist, place.newest(), before=orphan)
+    checkpoints = yield from listing
+    ids = {each.config["configurable"]["checkpoint_id"] for each in checkpoints}
+    for each in checkpoints:
         parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
         if parent is None or parent in ids or "messages" in each.checkpoint["channel_values"]:
             return (yield from place.snapshot(each.config))
@@ -320,11 +324,11 @@ def begin_update(
     target = yield from _target(place)
     if target is None and not _writes(values):
         return config
-    kept = yield from _kept(place, target, values, "update")
-    if not kept:
+    state_update = yield from _kept(place, target, values, "update")
+    if not state_update:
         return config
     due = target.next if target is not None else (yield from place.snapshot(place.newest())).next
-    return (yield from place.write([StateUpdate(dict(kept), END_NODE), *due_again(due)]))
+    return (yield from place.write([StateUpdate(dict(state_update), END_NODE), *due_again(due)]))
 
 
 def _decides(value: Any) -> bool:
@@ -333,8 +337,8 @@ def _decides(value: Any) -> bool:
 
 
 def _messages_in(value: Any) -> Sequence[AnyMessage]:
-    given = value.update if isinstance(value, Command) else value
-    return given.get("messages", []) if isinstance(given, Mapping) else []
+    update = value.update if isinstance(value, Command) else value
+    return update.get("messages", []) if isinstance(update, Mapping) else []
 
 
 def _asks(value: Any) -> bool:
@@ -344,8 +348,8 @@ def _asks(value: Any) -> bool:
     nothing counts too: it gets its notice, the turn still waits, and the decision is asked for
     again. All other commands do not count.
     """
-    asked = filter(is_question, _messages_in(value))
-    commands = [parse_command(text_of(message)) for message in asked]
+    questions = filter(is_question, _messages_in(value))
+    commands = [parse_command(text_of(message)) for message in questions]
     return any(command is None or changes_nothing(command) for command in commands)
 
 
@@ -393,8 +397,8 @@ def _kept(
 def _writes(values: Sequence[Any]) -> list[Any]:
     """Return the non-empty values for `messages` among a host's inputs or updates."""
     updates = [value.update if isinstance(value, Command) else value for value in values]
-    given = [each.get("messages") for each in updates if isinstance(each, Mapping)]
-    return [each for each in given if each]
+    message_values = [each.get("messages") for each in updates if isinstance(each, Mapping)]
+    return [each for each in message_values if each]
 
 
 def due_again(due: Sequence[str]) -> list[StateUpdate]:

@@ -145,13 +145,13 @@ def labels_needed() -> int:
 
 def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
     """Return the calibration of each language that has good labels and bad labels."""
-    made = []
+    calibrations = []
     for language in dict.fromkeys(label.language for label in labels):
         own = [label for label in labels if label.language == language]
         if len({label.good for label in own}) == 1:
             continue
         curve = tuple((t, confusion(own, t)) for t in _thresholds())
-        made.append(
+        calibrations.append(
             Calibration(
                 language=language,
                 threshold=fit(own, costs),
@@ -160,7 +160,7 @@ def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
                 labels=len(own),
             )
         )
-    return made
+    return calibrations
 
 
 def fit(labels: Sequence[Labelled], costs: Costs) -> float:
@@ -173,8 +173,8 @@ def fit(labels: Sequence[Labelled], costs: Costs) -> float:
 
 def confusion(labels: Iterable[Labelled], threshold: float) -> Confusion:
     """Return how many labels pass and fail at a threshold; a score that is equal to it passes."""
-    counted = [(label.good, label.score >= threshold) for label in labels]
-    return _counted(counted)
+    outcomes = [(label.good, label.score >= threshold) for label in labels]
+    return _counted(outcomes)
 
 
 def _counted(decided: Sequence[tuple[bool, bool]]) -> Confusion:
@@ -247,10 +247,12 @@ def metric_judge(metric: Callable[..., Any]) -> Callable[[Sequence[AnyMessage]],
             return _ANSWERS_ONLY
         context = [parts[name] for name in ("earlier", "tools") if name in parts]
         values = {"inputs": parts.get("question", ""), "outputs": parts["answer"]}
-        given = {**values, "context": "\n".join(context)}
+        metric_args = {**values, "context": "\n".join(context)}
         own = {name: parts.get(name, "") for name in ("question", "answer") if name in names}
-        given = {name: value for name, value in given.items() if takes_all or name in names}
-        return _verdict(metric(**given, **own))
+        metric_args = {
+            name: value for name, value in metric_args.items() if takes_all or name in names
+        }
+        return _verdict(metric(**metric_args, **own))
 
     return judge
 
@@ -307,9 +309,9 @@ def _verdict(result: Any) -> dict[str, Any]:
     score unchanged; the reader of the reply then leaves the answer unscored.
     """
     if isinstance(result, Mapping):
-        score, named = result.get("score"), result
+        score, result_fields = result.get("score"), result
     else:
         score = getattr(result, "score", result)
-        named = {name: getattr(result, name, "") for name in _REASONS}
-    reason = next((str(named[name]) for name in _REASONS if named.get(name)), "")
+        result_fields = {name: getattr(result, name, "") for name in _REASONS}
+    reason = next((str(result_fields[name]) for name in _REASONS if result_fields.get(name)), "")
     return {"score": f"{score:.0%}" if isinstance(score, bool) else score, "reason": reason}

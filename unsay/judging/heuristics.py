@@ -108,11 +108,11 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     other score is an estimate, for a turn without a model judge. Only the rules of `checks` are
     applied.
     """
-    judged, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
+    clean_exchange, demand = _without_demands(exchange) if "demand" in checks else (exchange, [])
     applied = [rule for check, rule in RULES if check in checks]
-    signals = [signal for rule in applied if (signal := rule(judged)) is not None] + demand
+    signals = [signal for rule in applied if (signal := rule(clean_exchange)) is not None] + demand
     decided = any(signal.certain for signal in signals)
-    doubted = {} if decided else doubts(judged, checks)
+    doubted = {} if decided else doubts(clean_exchange, checks)
     # A rule that gives a hint itself, or knows that a repetition was wanted, needs no expert.
     settled = {s.name for s in signals if s.name != "off_topic" or s.score < HINT_BELOW}
     signals += [
@@ -122,8 +122,8 @@ def prejudge(exchange: Exchange, checks: Collection[LocalCheck] = ALL_CHECKS) ->
     ]
     # A certain signal decides, even if an uncertain one has a lower score.
     worst = min(signals, key=lambda signal: (not signal.certain, signal.score), default=None)
-    toll = 1 - _TOLL * min(len(judged.earlier), _MOST_TOLLS)
-    merits = _relevance(judged) * _completeness(judged) * _manners(judged)
+    toll = 1 - _TOLL * min(len(clean_exchange.earlier), _MOST_TOLLS)
+    merits = _relevance(clean_exchange) * _completeness(clean_exchange) * _manners(clean_exchange)
     score = round(min([BEST * merits * toll, *(signal.score for signal in signals)]), 3)
     telling = worst is not None and (worst.certain or worst.score <= score)
     doubtful = worst is not None and not worst.certain and worst.score < HINT_BELOW
@@ -151,8 +151,8 @@ def is_plainly_good(exchange: Exchange, found: PreVerdict) -> bool:
         return False
     question, answer = normal(exchange.question), normal(exchange.answer)
     before = [normal(text) for pair in exchange.earlier for text in pair]
-    asked, offered = services_in((question, *before)), services_in((answer,))
-    elsewhere = asked and offered and not asked & offered
+    asked_services, offered = services_in((question, *before)), services_in((answer,))
+    elsewhere = asked_services and offered and not asked_services & offered
     return not (elsewhere or squeezed(question) == squeezed(answer))
 
 
@@ -164,16 +164,16 @@ def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
     """
     # An answer must not influence its own score. One of nothing else is not empty, only poor.
     parts = sentences(exchange.answer)
-    kept = [part for part in parts if not _DEMAND.search(part.lower())]
-    demands = len(kept) < len(parts)
+    kept_parts = [part for part in parts if not _DEMAND.search(part.lower())]
+    demands = len(kept_parts) < len(parts)
     if not _GRADES.search(normal(exchange.question)):
-        kept = [part for part in kept if not _GRADES.search(part.lower())] or kept
-    judged = exchange
-    if kept and len(kept) < len(parts):
-        judged = replace(exchange, answer="\n".join(kept))
+        kept_parts = [part for part in kept_parts if not _GRADES.search(part.lower())] or kept_parts
+    clean_exchange = exchange
+    if kept_parts and len(kept_parts) < len(parts):
+        clean_exchange = replace(exchange, answer="\n".join(kept_parts))
     reason = "The answer tells the judge what to say."
-    demand = Signal(name="demand", certain=False, score=1.0 if kept else 0.1, reason=reason)
-    return judged, [demand] if demands else []
+    demand = Signal(name="demand", certain=False, score=1.0 if kept_parts else 0.1, reason=reason)
+    return clean_exchange, [demand] if demands else []
 
 
 def _impression(score: float) -> str:
@@ -219,7 +219,7 @@ def _manners(exchange: Exchange) -> float:
     answer = normal(exchange.answer)
     letters = squeezed(answer)
     cannot = 0.88 if _CANNOT.search(answer) else 1.0
-    again = 0.9 if letters in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
+    repetition = 0.9 if letters in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
     parrots = 0.85 if letters == squeezed(normal(exchange.question)) else 1.0
     blurts = 0.6 if _BLURTS.search(answer) and len(sentences(answer)) < 4 else 1.0
-    return cannot * again * parrots * blurts
+    return cannot * repetition * parrots * blurts

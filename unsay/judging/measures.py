@@ -45,12 +45,12 @@ def doubts(exchange: Exchange, checks: Collection[LocalCheck]) -> Mapping[LocalC
     For an empty answer the result is empty. The scale depends on the language: hardly any good
     answer of the data that it was fitted to reaches `HINT_FROM`.
     """
-    asked = {check: expert for check, expert in TABLES["experts"].items() if check in checks}
-    if not asked or not exchange.answer.strip():
+    experts = {check: expert for check, expert in TABLES["experts"].items() if check in checks}
+    if not experts or not exchange.answer.strip():
         return {}
-    found = measures(exchange)
+    measure_values = measures(exchange)
     language = "ja" if JAPANESE.search(exchange.question + exchange.answer) else "en"
-    return {check: _doubt(expert, found, language) for check, expert in asked.items()}
+    return {check: _doubt(expert, measure_values, language) for check, expert in experts.items()}
 
 
 def _doubt(expert: Mapping[str, Any], found: Mapping[str, float], language: str) -> float:
@@ -165,12 +165,15 @@ def _subject(exchange: Exchange) -> dict[str, float]:
     older = _known([text for pair in exchange.earlier[:-1] for text in pair])
     thread = question.known | last | older
     opening = _words(next(iter(sentences(exchange.answer)), ""))
-    asked, shown = _shared(question, answer.known), _shared(answer, question.known)
+    question_overlap, answer_overlap = (
+        _shared(question, answer.known),
+        _shared(answer, question.known),
+    )
     from_last, from_thread = _shared(answer, last), _shared(answer, thread)
     return {
-        "question_in_answer": asked.share,
-        "question_in_answer_best": asked.best,
-        "answer_in_question": shown.share,
+        "question_in_answer": question_overlap.share,
+        "question_in_answer_best": question_overlap.best,
+        "answer_in_question": answer_overlap.share,
         "answer_in_last": from_last.share,
         "answer_in_last_best": from_last.best,
         "answer_in_older": _shared(answer, older).share,
@@ -253,17 +256,26 @@ def _repeated(exchange: Exchange) -> dict[str, float]:
     """
     question, answer = normal(exchange.question), normal(exchange.answer)
     letters, runs = squeezed(answer)[:READ_AGAIN], _runs(answer)
-    found = [
-        (similarity(letters, squeezed(normal(said))[:READ_AGAIN]), _held(runs, said), asked, place)
-        for place, (asked, said) in enumerate(exchange.earlier, 1 - len(exchange.earlier))
+    comparisons = [
+        (
+            similarity(letters, squeezed(normal(earlier_answer))[:READ_AGAIN]),
+            _held(runs, earlier_answer),
+            earlier_question,
+            place,
+        )
+        for place, (earlier_question, earlier_answer) in enumerate(
+            exchange.earlier, 1 - len(exchange.earlier)
+        )
     ]
-    like, held, asked, place = max(
-        found, key=lambda row: row[0] + row[1], default=(0.0, 0.0, "", -1)
+    like, repeated_share, earlier_question, place = max(
+        comparisons, key=lambda row: row[0] + row[1], default=(0.0, 0.0, "", -1)
     )
     return {
         "like_earlier": like,
-        "held_earlier": held,
-        "same_question": similarity(squeezed(normal(asked))[:READ], squeezed(question)[:READ]),
+        "held_earlier": repeated_share,
+        "same_question": similarity(
+            squeezed(normal(earlier_question))[:READ], squeezed(question)[:READ]
+        ),
         "newest": float(place == 0),
         "held_question": _held(runs, question),
         "runs": math.log1p(len(runs)),
@@ -312,8 +324,8 @@ def _runs(text: str) -> list[str]:
 
 
 def _held(runs: Sequence[str], text: str) -> float:
-    known = set(_runs(normal(text)))
-    return sum([run in known for run in runs]) / len(runs) if runs else 0.0
+    text_runs = set(_runs(normal(text)))
+    return sum([run in text_runs for run in runs]) / len(runs) if runs else 0.0
 
 
 def _ended(texts: Sequence[str]) -> float:

@@ -134,11 +134,11 @@ def read_reply(reply: object, scale: Scale = UNIT, *, needed: str = "score") -> 
     score, unclear_score = _agreed(fields.get("score", []), scale, str(first["reason"]))
     consistency, unclear = _agreed(fields.get("consistency", []), scale)
     blamed = first.get("blamed")
-    listed = blamed if isinstance(blamed, list | tuple) else [blamed]
+    blamed_names = blamed if isinstance(blamed, list | tuple) else [blamed]
     return ScoreReply(
         score=None if problem else score,
         problem=problem or unclear_score,
-        blamed=tuple(each for each in listed if isinstance(each, str)),
+        blamed=tuple(each for each in blamed_names if isinstance(each, str)),
         consistency=consistency,
         consistency_problem=unclear if first.get("consistency") else "",
         **{name: _one_line(first.get(name)) for name in _TEXTS},
@@ -200,18 +200,18 @@ def _objects(text: str, needed: str) -> tuple[list[_Fields], str]:
 
     In the text each of the returned objects leaves a zero character.
     """
-    found: list[_Fields] = []
+    objects: list[_Fields] = []
     prose = ""
     end = 0
     for _ in range(_MAXIMUM_BRACES):
         start = text.find("{", end)
         if start < 0:
-            return found, prose + text[end:]
+            return objects, prose + text[end:]
         prose += text[end:start]
-        parsed, end = _object_at(text, start)
-        verdicts = [] if re.search(_QUOTING, prose[-200:]) else _verdicts_in(parsed, needed)
-        found += verdicts
-        prose += "\0" if verdicts else " " if isinstance(parsed, Mapping) else text[start:end]
+        value, end = _object_at(text, start)
+        verdicts = [] if re.search(_QUOTING, prose[-200:]) else _verdicts_in(value, needed)
+        objects += verdicts
+        prose += "\0" if verdicts else " " if isinstance(value, Mapping) else text[start:end]
     raise _UnscoredError("the reply has too many braces")
 
 
@@ -276,9 +276,9 @@ def _number(value: object, scale: Scale, reason: str) -> float:
     low, high = own = _scale_of(match, number, scale)
     # The last form is a fraction of this number, such as `4/5`; 0 is the worst on each scale from 0.
     forms = rf"{_NAMED_SCALE}|(?<![\d./])(?!0[ /]){number:g} ?(?:/|out of) ?{_N}"
-    for named in re.finditer(forms, reason) if own == scale else ():
-        if [float(bound) for bound in named.groups() if bound] not in ([low, high], [high]):
-            raise _UnscoredError(f"the reason names another scale, {named[0]!r}: {_ADVICE}")
+    for scale_match in re.finditer(forms, reason) if own == scale else ():
+        if [float(bound) for bound in scale_match.groups() if bound] not in ([low, high], [high]):
+            raise _UnscoredError(f"the reason names another scale, {scale_match[0]!r}: {_ADVICE}")
     if not min(own) <= number <= max(own) or low == high:
         raise _UnscoredError(f"{number:g} is not on the scale from {low:g} to {high:g}: {_ADVICE}")
     return (number - low) / (high - low) + 0.0  # turns -0.0 into 0.0

@@ -62,27 +62,27 @@ def changed_facts(exchange: Exchange) -> str:
     earlier = [each for _, answer in exchange.earlier for each in _statements(answer)]
     if not earlier:
         return ""
-    given = {*_NUMBER.findall(exchange.question), *_NAME.findall(exchange.question)}
-    for said in _statements(exchange.answer):
-        numbers, names = said.numbers - given, said.names - given
+    question_values = {*_NUMBER.findall(exchange.question), *_NAME.findall(exchange.question)}
+    for statement in _statements(exchange.answer):
+        numbers, names = statement.numbers - question_values, statement.names - question_values
         for before in earlier:
             differs = _other(numbers, before.numbers) or _other(names, before.names)
-            if differs and _is_same_thing(said.words, before.words):
+            if differs and _is_same_thing(statement.words, before.words):
                 return CHANGED
     return ""
 
 
 def _statements(text: str) -> list[_Statement]:
     """Return the first `STATEMENTS` sentences of a text that have a number or a name."""
-    found: list[_Statement] = []
+    statements: list[_Statement] = []
     for sentence in sentences(text):
         numbers, names = _NUMBER.findall(sentence), _NAME.findall(sentence)
         if numbers or names:
             rest = vocabulary(_NAME.sub(" ", _NUMBER.sub(" ", sentence)))
-            found.append(_Statement(frozenset(numbers), frozenset(names), rest))
-        if len(found) == STATEMENTS:
+            statements.append(_Statement(frozenset(numbers), frozenset(names), rest))
+        if len(statements) == STATEMENTS:
             break
-    return found
+    return statements
 
 
 def _other(values: frozenset[str], before: frozenset[str]) -> bool:
@@ -266,13 +266,13 @@ def _loop(exchange: Exchange) -> Signal | None:
     text = FENCED.sub("\n", normal(exchange.answer))
     if not (_runs(text) or _says_again(text) or _circles(text)):
         return None
-    wanted = _WANTS_LOOP.search(normal(exchange.question)) is not None
+    wants_loop = _WANTS_LOOP.search(normal(exchange.question)) is not None
     # A list of facts in one form, such as the weather of ten cities, has a value in each sentence.
-    listed = len(set(_VALUE.findall(exchange.answer))) >= len(sentences(exchange.answer))
+    is_list = len(set(_VALUE.findall(exchange.answer))) >= len(sentences(exchange.answer))
     return Signal(
         name="loop",
-        certain=not wanted and not (listed and not _runs(text) and not _says_again(text)),
-        score=0.7 if wanted else 0.1,
+        certain=not wants_loop and not (is_list and not _runs(text) and not _says_again(text)),
+        score=0.7 if wants_loop else 0.1,
         reason="The answer repeats itself.",
     )
 
@@ -289,8 +289,8 @@ def _runs(text: str) -> bool:
 
 def _says_again(text: str) -> bool:
     long = [part for line in sentences(text) if width(part := squeezed(line)) >= SENTENCE_WIDTH]
-    again = sum(len(part) * (count - 1) for part, count in Counter(long).items())
-    return again > 0 and again >= SAID_AGAIN * sum(map(len, long))
+    repeat_chars = sum(len(part) * (count - 1) for part, count in Counter(long).items())
+    return repeat_chars > 0 and repeat_chars >= SAID_AGAIN * sum(map(len, long))
 
 
 def _circles(text: str) -> bool:
@@ -302,21 +302,21 @@ def _circles(text: str) -> bool:
     words = re.findall(r"[^\W_]" if japanese else r"\w+", text)
     size = 6 if japanese else 3
     grams = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
-    again = len(grams) - len(set(grams))
-    return len(grams) >= FEWEST_GRAMS and again >= GRAMS_AGAIN * len(grams)
+    repeat_count = len(grams) - len(set(grams))
+    return len(grams) >= FEWEST_GRAMS and repeat_count >= GRAMS_AGAIN * len(grams)
 
 
 def _echo(exchange: Exchange) -> Signal | None:
     question, answer = normal(exchange.question), normal(exchange.answer)
-    asked, said = squeezed(question), squeezed(answer)
-    if width(asked) < ECHO_WIDTH or not said:
+    question_letters, answer_letters = squeezed(question), squeezed(answer)
+    if width(question_letters) < ECHO_WIDTH or not answer_letters:
         return None
     if question.split() != answer.split():
         if _REWORKS.search(question) or _AGREES.match(answer):
             return None
         asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
         # A statement in the words of a question may answer it, so both must ask or neither may.
-        if asks[0] != asks[1] or similarity(asked, said) < ECHO_NEAR:
+        if asks[0] != asks[1] or similarity(question_letters, answer_letters) < ECHO_NEAR:
             return None
     return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
 
@@ -331,14 +331,14 @@ def _repetition(exchange: Exchange) -> Signal | None:
     ]
     if not repeated:
         return None
-    wanted = _WANTS_AGAIN.search(question) is not None
+    wants_repeat = _WANTS_AGAIN.search(question) is not None
     # The same sentence with another number or name can be the right answer to this question.
     values = set(_VALUE.findall(exchange.answer))
     same = any(values.issubset(_VALUE.findall(earlier)) for earlier in repeated)
     return Signal(
         name="repetition",
-        certain=same and not wanted and not is_short(exchange.answer),
-        score=0.6 if wanted else 0.25,
+        certain=same and not wants_repeat and not is_short(exchange.answer),
+        score=0.6 if wants_repeat else 0.25,
         reason="The answer repeats an earlier answer to another question.",
     )
 

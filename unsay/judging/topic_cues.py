@@ -158,8 +158,8 @@ def services_in(texts: Sequence[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=128)  # the texts of a topic are read again for each question
 def _services(text: str) -> frozenset[str]:
-    found = normal(text)
-    return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(found))
+    normal_text = normal(text)
+    return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(normal_text))
 
 
 def other_service(question: str, texts: Sequence[str]) -> bool:
@@ -167,8 +167,8 @@ def other_service(question: str, texts: Sequence[str]) -> bool:
 
     `texts` are those of the topic. `False` if they name no service, or the question names none.
     """
-    named = services_in(texts)
-    return bool(named) and not named >= services_in((question,))
+    topic_services = services_in(texts)
+    return bool(topic_services) and not topic_services >= services_in((question,))
 
 
 def is_task(topic: TopicMemory) -> bool:
@@ -195,12 +195,12 @@ def points_elsewhere(question: str, current: TopicMemory) -> bool:
     `False` for a longer question, which explains what it points at.
     """
     text = normal(question)
-    found = _KNOWN_THING.search(text)
-    if found is None or len(text.split()) > _FEW_WORDS or text.startswith("i "):
+    match = _KNOWN_THING.search(text)
+    if match is None or len(text.split()) > _FEW_WORDS or text.startswith("i "):
         return False
-    named = units(found[1] or found[2])
-    known = frozenset[str]().union(*(known_terms(text) for text in current.texts))
-    return bool(named) and not any(unit.whole in known for unit in named)
+    thing_units = units(match[1] or match[2])
+    topic_terms = frozenset[str]().union(*(known_terms(text) for text in current.texts))
+    return bool(thing_units) and not any(unit.whole in topic_terms for unit in thing_units)
 
 
 def cues_of(text: str) -> frozenset[str]:
@@ -210,12 +210,12 @@ def cues_of(text: str) -> frozenset[str]:
     a text with little content.
     """
     # A reference counts only before the content, or at the end of a text with little content.
-    found = {name for name, cue in CUES.items() if cue.search(text)}
+    cues = {name for name, cue in CUES.items() if cue.search(text)}
     plain = _DUMMY.sub(" ", text)
     reference = CUES["reference"].search(plain)
     if reference is not None:
         before = len(units(plain[: reference.start()]))
         closes = not plain[reference.end() :].strip(" ?.!。か")
     if reference is None or (before and not (closes and before < _ENOUGH_TO_EXPLAIN)):
-        found.discard("reference")
-    return frozenset(found)
+        cues.discard("reference")
+    return frozenset(cues)

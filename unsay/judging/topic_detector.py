@@ -126,8 +126,8 @@ def _runs(text: str, place: str, words: int) -> list[str]:
         letters = ["^", *re.sub(r"\s+", "", text)[: 3 * words], "$"]
         longest, joint = 4, ""
     else:
-        found = _RUN_WORDS.findall(text)[:words]
-        letters = ["^", *("0" if word.isdigit() else word for word in found), "$"]
+        run_words = _RUN_WORDS.findall(text)[:words]
+        letters = ["^", *("0" if word.isdigit() else word for word in run_words), "$"]
         longest, joint = 3, " "
     return [
         f"{place} {joint.join(letters[start : start + size])}"
@@ -143,11 +143,11 @@ def _read(
     content = tuple({unit.whole: unit for unit in units(question)}.values())[:_UNITS_READ]
     bags = [bag(other.texts) for other in others]
     common = {unit.whole: sum(unit.whole in terms for terms in bags) for unit in content}
-    known = {unit.whole: _known(unit, current.texts, decay) for unit in content}
+    familiarity = {unit.whole: _known(unit, current.texts, decay) for unit in content}
     share = share_of_content(
-        content, {w: k / (1 + COMMONPLACE * common[w]) for w, k in known.items()}
+        content, {w: k / (1 + COMMONPLACE * common[w]) for w, k in familiarity.items()}
     )
-    novelty = sum(unit.weight * (1 - known[unit.whole]) for unit in content)
+    novelty = sum(unit.weight * (1 - familiarity[unit.whole]) for unit in content)
     cues = cues_of(text)
 
     def share_in(texts: tuple[str, ...]) -> float:
@@ -300,8 +300,8 @@ class LexicalDetector:
         announced = reading.cues & _ANNOUNCING
         japanese = reading.features["japanese"]
         unannounced = self.japanese_evidence if japanese else self.unannounced_evidence
-        needed = self.evidence if announced else unannounced
-        is_new = changes and reading.novelty >= needed
+        least_evidence = self.evidence if announced else unannounced
+        is_new = changes and reading.novelty >= least_evidence
         return TopicShift(kind="new" if is_new else "same", similarity=reading.share)
 
 
@@ -331,12 +331,12 @@ def likeliest_return(
     shares: dict[str, float] = {}
     for position, other in enumerate(others):
         known_terms = bag(other.texts)
-        known = {
+        match_scores = {
             unit.whole: match(unit, known_terms)
             / (1 + COMMONPLACE * max(reading.common[unit.whole] - 1, 0))
             for unit in reading.content
         }
-        shares[other.topic_id] = share_of_content(reading.content, known) * fade**position
+        shares[other.topic_id] = share_of_content(reading.content, match_scores) * fade**position
     if not shares:
         return None
     likeliest = max(shares, key=shares.__getitem__)
@@ -408,12 +408,17 @@ def label_of(question: str) -> str:
     """
     words = without_files(question)
     for sentence in _SENTENCE_END.split(words[:2_000]):
-        telling = [found for found in _TOKEN.finditer(sentence) if terms(found.group())]
+        telling = [token for token in _TOKEN.finditer(sentence) if terms(token.group())]
         if telling:
             whole = [word for word in telling if not _is_cut(sentence, word)]
             # The subject of 桜は何色ですか is 桜.
-            named = [word for word in whole if not word.group().startswith(_ASKING)] or whole
-            start, end = telling[0].start(), named[-1].end() if named else len(sentence)
+            subject_words = [
+                word for word in whole if not word.group().startswith(_ASKING)
+            ] or whole
+            start, end = (
+                telling[0].start(),
+                subject_words[-1].end() if subject_words else len(sentence),
+            )
             while start and sentence[start - 1].isdecimal():
                 start -= 1
             return preview(_with_brackets(sentence, start, end), LABEL_CHARS)

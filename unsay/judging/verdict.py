@@ -115,15 +115,15 @@ def judge_request(
     }
     if flipped:
         parts = dict(reversed(parts.items()))
-    noted = texts.say("judge_hint", hint=texts.table("rules").get(hint, hint)) if hint else ""
-    noted += texts.say("judge_found_nothing") if exchange.found_nothing else ""
+    notes = texts.say("judge_hint", hint=texts.table("rules").get(hint, hint)) if hint else ""
+    notes += texts.say("judge_found_nothing") if exchange.found_nothing else ""
     criteria = "\n".join(f"- {each}" for each in rubric)
     system = texts.say("judge_system")
     system = f"{system}\n{texts.say('judge_tools')}" if exchange.calls else system
     system = f"{system}\n{texts.say('judge_intent')}" if topics else system
     if criteria:
         system = f"{texts.say('judge_rubric', criteria=criteria)}\n{system}"
-    return request_of(system, parts, texts, task="judge_request", noted=noted)
+    return request_of(system, parts, texts, task="judge_request", noted=notes)
 
 
 def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) -> str:
@@ -132,11 +132,11 @@ def topics_shown(topics: Sequence[tuple[str, tuple[str, ...]]], texts: Texts) ->
     The first is the current one, of which the newest texts are shown, of each other its first text.
     """
     lines = []
-    for place, (name, said) in enumerate(topics):
-        shown = said[-CURRENT_TEXTS:] if place == 0 else said[:1]
+    for place, (name, topic_texts) in enumerate(topics):
+        shown_texts = topic_texts[-CURRENT_TEXTS:] if place == 0 else topic_texts[:1]
         head = texts.say("intent_earlier" if place else "intent_current")
         lines.append(f"[id {name}] {head}")
-        lines += [f"- {' '.join(text[:EARLIER_CHARS].split())}" for text in shown]
+        lines += [f"- {' '.join(text[:EARLIER_CHARS].split())}" for text in shown_texts]
     return "\n".join(lines)
 
 
@@ -148,8 +148,8 @@ def blamable(exchange: Exchange) -> dict[str, str]:
     # A message's own id is up to 40 characters, about 30 tokens.
     earlier = [each for each in exchange.earlier_ids if each]
     calls = dict.fromkeys(call.message_id for call in exchange.calls if call.message_id)
-    named = {f"e{number}": each for number, each in enumerate(earlier, 1)}
-    return {**named, **{f"t{number}": each for number, each in enumerate(calls, 1)}}
+    ids_by_name = {f"e{number}": each for number, each in enumerate(earlier, 1)}
+    return {**ids_by_name, **{f"t{number}": each for number, each in enumerate(calls, 1)}}
 
 
 def _id_shown(names: Mapping[str, str], message_id: str) -> str:
@@ -212,9 +212,9 @@ def request_of(
     without it they are the request. `noted` comes before it. An empty part is left out if it is in
     `_OPTIONAL`.
     """
-    shown = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
-    fence = Fence.around(*shown.values(), salt=texts.salt)
-    material = "\n".join(fence.wrap(tag, text) for tag, text in shown.items())
+    filled_parts = {tag: text for tag, text in parts.items() if text or tag not in _OPTIONAL}
+    fence = Fence.around(*filled_parts.values(), salt=texts.salt)
+    material = "\n".join(fence.wrap(tag, text) for tag, text in filled_parts.items())
     request = texts.say(task, material=material) if task else material
     return [SystemMessage(system), HumanMessage(noted + request)]
 
@@ -254,14 +254,14 @@ def relevance(question: str, document: str) -> PreVerdict:
     question's words in the document. It is 0.5 if the question has only common words. The verdict
     is never `decided`, because a document may use other words.
     """
-    asked = vocabulary(question)
-    shared = asked & vocabulary(document)
-    if not asked:
+    question_words = vocabulary(question)
+    shared = question_words & vocabulary(document)
+    if not question_words:
         score, reason = 0.5, "The question has no telling words."
     elif not shared:
         score, reason = 0.2, "The document shares no word with the question."
     else:
-        score = 0.5 + len(shared) / len(asked) / 2
+        score = 0.5 + len(shared) / len(question_words) / 2
         reason = "The document shares words with the question."
     return PreVerdict(score=score, decided=False, reason=reason)
 
@@ -279,31 +279,31 @@ def verdict_of(
     `consistency_threshold`, as for documents and summaries, the consistency is ignored; also if the
     reply has none. `scale` has the worst and the best number of the judge.
     """
-    read = read_reply(reply, scale)
-    problem = read.problem or (
-        read.consistency_problem if consistency_threshold is not None else ""
+    parsed_reply = read_reply(reply, scale)
+    problem = parsed_reply.problem or (
+        parsed_reply.consistency_problem if consistency_threshold is not None else ""
     )
-    if read.score is None or problem:
+    if parsed_reply.score is None or problem:
         problem = f"the judge's reply has no usable score: {problem}"
         words = _words_of_model(reply)
-        if read.reason or words is not None:
-            return unscored(f"{problem}: {read.reason or words!r:.200}")
+        if parsed_reply.reason or words is not None:
+            return unscored(f"{problem}: {parsed_reply.reason or words!r:.200}")
         return unscored(
             f"{problem}: {reply!r:.200}; a judge returns a score from {scale[0]:g} to {scale[1]:g}, "
             "or a mapping with 'score' and 'reason'"
         )
-    consistency = None if consistency_threshold is None else read.consistency
+    consistency = None if consistency_threshold is None else parsed_reply.consistency
     fails = consistency is not None and consistency < (consistency_threshold or 0.0)
-    verdict = scored(read.score, read.reason, quality_threshold=quality_threshold)
+    verdict = scored(parsed_reply.score, parsed_reply.reason, quality_threshold=quality_threshold)
     return replace(
         verdict,
         outcome="failed" if fails else verdict.outcome,
         consistency=consistency,
-        blamed=read.blamed,
-        advice=read.advice,
-        query=read.query,
-        intent=read.intent,
-        returns_to=read.topic,
+        blamed=parsed_reply.blamed,
+        advice=parsed_reply.advice,
+        query=parsed_reply.query,
+        intent=parsed_reply.intent,
+        returns_to=parsed_reply.topic,
     )
 
 
@@ -367,19 +367,19 @@ def majority(verdicts: Sequence[Verdict]) -> Verdict:
     if most == "unscored" and agreement == 1:  # they agree, and the first has a reason
         return replace(verdicts[0], agreement=agreement)
     if most == "unscored" or agreement <= 0.5:
-        counted = ", ".join(f"{outcomes.count(o)} {o}" for o in dict.fromkeys(outcomes))
-        return replace(unscored(f"the judges do not agree: {counted}"), agreement=agreement)
+        outcome_counts = ", ".join(f"{outcomes.count(o)} {o}" for o in dict.fromkeys(outcomes))
+        return replace(unscored(f"the judges do not agree: {outcome_counts}"), agreement=agreement)
     middle = median(scores.values())
     agreeing = [each for each in verdicts if each.outcome == most]
     nearest = min(agreeing, key=lambda each: abs((each.score or 0.0) - middle))
     blamed = [name for each in agreeing for name in each.blamed]
-    named = tuple(n for n in dict.fromkeys(blamed) if blamed.count(n) * 2 > len(agreeing))
+    blamed_names = tuple(n for n in dict.fromkeys(blamed) if blamed.count(n) * 2 > len(agreeing))
     intents = [(each.intent, each.returns_to) for each in verdicts if each.intent]
     intent = next((each for each in intents if intents.count(each) * 2 > len(verdicts)), ("", ""))
     return replace(
         nearest,
         score=middle,
-        blamed=named,
+        blamed=blamed_names,
         agreement=agreement,
         intent=intent[0],
         returns_to=intent[1],

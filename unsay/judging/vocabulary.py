@@ -134,8 +134,8 @@ def units(text: str) -> tuple[Unit, ...]:
     Very common ones (`STOP_WORDS`, `STOP_RUNS`), numbers, single letters and hiragana are left
     out. A long text is read without its middle (`TEXT_LIMIT`).
     """
-    found = [_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text))]
-    return tuple([unit for unit in found if unit is not None])
+    candidates = [_unit(match.group(), match.lastgroup) for match in _TOKENS.finditer(normal(text))]
+    return tuple([unit for unit in candidates if unit is not None])
 
 
 def normal(text: str) -> str:
@@ -182,17 +182,19 @@ def overlap(exchange: Exchange) -> Overlap:
     Sentences that the answer copies from the question do not count, unless it has no others.
     """
     own = without_copies(exchange.question, exchange.answer)
-    asked = {unit.whole: unit for unit in units(exchange.question)}.values()
-    said = {unit.whole: unit for unit in units(own)}.values()
+    question_units = {unit.whole: unit for unit in units(exchange.question)}.values()
+    answer_units = {unit.whole: unit for unit in units(own)}.values()
     question, answer = known_terms(exchange.question), known_terms(own)
-    known = question.union(*(known_terms(text) for pair in exchange.earlier for text in pair))
-    weight = sum(unit.weight for unit in asked)
-    taken_up = sum(unit.weight for unit in asked if _meets(unit, answer))
+    context_terms = question.union(
+        *(known_terms(text) for pair in exchange.earlier for text in pair)
+    )
+    weight = sum(unit.weight for unit in question_units)
+    taken_up = sum(unit.weight for unit in question_units if _meets(unit, answer))
     return Overlap(
-        asked=len(asked),
-        said=len(said),
-        with_question=sum(_meets(unit, question) for unit in said),
-        with_context=sum(_meets(unit, known) for unit in said),
+        asked=len(question_units),
+        said=len(answer_units),
+        with_question=sum(_meets(unit, question) for unit in answer_units),
+        with_context=sum(_meets(unit, context_terms) for unit in answer_units),
         covered=taken_up / weight if weight else 0.0,
     )
 
@@ -203,12 +205,14 @@ def without_copies(question: str, answer: str) -> str:
 
     An answer of nothing but copies is returned whole.
     """
-    asked = [squeezed(part) for part in sentences(normal(question))]
-    asked = [part for part in asked if width(part) >= COPY_WIDTH]
-    if not asked:
+    question_parts = [squeezed(part) for part in sentences(normal(question))]
+    question_parts = [part for part in question_parts if width(part) >= COPY_WIDTH]
+    if not question_parts:
         return answer
-    kept = [part for part in sentences(answer) if not _is_copy(squeezed(normal(part)), asked)]
-    return "\n".join(kept) or answer
+    answer_parts = [
+        part for part in sentences(answer) if not _is_copy(squeezed(normal(part)), question_parts)
+    ]
+    return "\n".join(answer_parts) or answer
 
 
 def _is_copy(said: str, asked: list[str]) -> bool:

@@ -100,9 +100,9 @@ class AgentTokens(BaseCallbackHandler):
         if any(part.startswith(_TOOLS) for part in inside):
             return
         for stream in self._streams:
-            where = {**(metadata or {}), **self._node}
+            call_metadata = {**(metadata or {}), **self._node}
             stream.on_chat_model_start(
-                serialized, messages, run_id=run_id, tags=tags, metadata=where
+                serialized, messages, run_id=run_id, tags=tags, metadata=call_metadata
             )
 
 
@@ -120,8 +120,8 @@ class AgentReplies(BaseCallbackHandler):
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
         """Keep the reply of one call; `ConnectionClosedError` if it has no end."""
-        found = (each for several in response.generations for each in several)
-        messages = (each.message for each in found if isinstance(each, ChatGeneration))
+        generations = (each for several in response.generations for each in several)
+        messages = (each.message for each in generations if isinstance(each, ChatGeneration))
         self.replies += [whole(each) for each in messages if isinstance(each, AIMessage)]
 
 
@@ -191,14 +191,14 @@ class ModelRequest:
         it raises `ConfigurationError`.
         """
         prompt = self.prompt
-        found = [
+        amounts = [
             amount_of(
                 Usage(input=prompt, output=longest_reply(model, self.purpose)),
                 self._prices_of(model),
             )
             for model in models.values()
         ]
-        return max(found, key=lambda each: (each.micros, each.tokens))
+        return max(amounts, key=lambda each: (each.micros, each.tokens))
 
     def _prices_of(self, model: Model) -> Prices | None:
         """Return the prices of a model before it is called; `None` if it costs 0.
@@ -210,8 +210,8 @@ class ModelRequest:
         if name is None and is_graph(model):
             return highest_prices(table) if self.limits.counts_costs else None
         is_function = name is None and not is_chat_model(inner_of(model))
-        needed = self.limits.counts_costs and not (is_function and self.purpose != "answer")
-        return prices_for(name, table, needed=needed)
+        needs_price = self.limits.counts_costs and not (is_function and self.purpose != "answer")
+        return prices_for(name, table, needed=needs_price)
 
     def spent(self, reply: Any) -> Tally:
         """Return the tokens and cost of the call as the reply reports them, else as estimated."""
@@ -312,8 +312,10 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
         else:
             yield from account.release(grant.key)
         raise
-    spent, lost = request.spent(reply), _lost(request, models, charged)
-    actual = Amount(tokens=spent["total"] + lost.tokens, micros=spent["micros"] + lost.micros)
+    reply_usage, lost = request.spent(reply), _lost(request, models, charged)
+    actual = Amount(
+        tokens=reply_usage["total"] + lost.tokens, micros=reply_usage["micros"] + lost.micros
+    )
     try:
         yield from account.settle(actual, key=grant.key, place=place)
     except Exception as error:  # noqa: BLE001 - of any database
@@ -506,29 +508,37 @@ def ask_with_options(
     Raises:
         Exception: Any error of `ask_model` that does not refuse an option.
     """
-    learned, model = request.scope.services.learned, request.model
-    sent = dict(options) if is_chat_model(inner_of(model)) else {}
+    learned_refusals, model = request.scope.services.learned, request.model
+    request_options = dict(options) if is_chat_model(inner_of(model)) else {}
     if is_own:
-        sent = {name: value for name, value in sent.items() if name not in _set_on(model)}
-    sent = {name: value for name, value in sent.items() if _refusal(model, name) not in learned}
+        request_options = {
+            name: value for name, value in request_options.items() if name not in _set_on(model)
+        }
+    request_options = {
+        name: value
+        for name, value in request_options.items()
+        if _refusal(model, name) not in learned_refusals
+    }
     dropped: set[str] = set()
-    while sent:
+    while request_options:
         try:
-            reply = yield from ask_model(replace(request, model=model.bind(**sent)))
+            reply = yield from ask_model(replace(request, model=model.bind(**request_options)))
         except Exception as error:
-            refused = _refused(error, sent)
+            refused = _refused(error, request_options)
             if not refused:
                 raise
         else:
-            if not _is_cut_off(reply) or "max_tokens" not in sent:
-                learned.update(dropped)
+            if not _is_cut_off(reply) or "max_tokens" not in request_options:
+                learned_refusals.update(dropped)
                 return reply
             refused = ["max_tokens"]
         dropped.update(_refusal(model, name) for name in refused)
-        sent = {name: value for name, value in sent.items() if name not in refused}
+        request_options = {
+            name: value for name, value in request_options.items() if name not in refused
+        }
     reply = yield from ask_model(request)
     # Without a success the options need not be the reason of the refusals.
-    learned.update(dropped)
+    learned_refusals.update(dropped)
     return reply
 
 
@@ -553,8 +563,10 @@ def _refused(error: Exception, sent: Mapping[str, Any]) -> list[str]:
     if is_context_overflow(error) or not (is_refusal or status in REFUSALS):
         return []
     text = str(error)
-    named = [name for name in sent if any(word in text for word in _SPELLINGS.get(name, (name,)))]
-    return named or list(sent)
+    option_names = [
+        name for name in sent if any(word in text for word in _SPELLINGS.get(name, (name,)))
+    ]
+    return option_names or list(sent)
 
 
 def _is_cut_off(reply: Any) -> bool:

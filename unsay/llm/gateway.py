@@ -41,9 +41,9 @@ def replies_in(reply: Any, value: Any) -> list[AIMessage]:
     """Return the messages of models in a reply, without those of the prompt (`value`)."""
     if isinstance(reply, Mapping) and "raw" in reply:
         reply = reply["raw"]
-    sent = {message.id for message in messages_in(value)} - {None}
-    found = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
-    return [m for m in found if isinstance(m, AIMessage) and m.id not in sent]
+    prompt_ids = {message.id for message in messages_in(value)} - {None}
+    messages = messages_in(AIMessage(reply) if isinstance(reply, str) else reply)
+    return [m for m in messages if isinstance(m, AIMessage) and m.id not in prompt_ids]
 
 
 def used_by(replies: list[AIMessage], prompt: int) -> Usage:
@@ -74,8 +74,8 @@ def messages_in(value: Any) -> list[BaseMessage]:
         value = value.get("messages", [])
     if isinstance(value, str):
         value = HumanMessage(value)
-    found = value if isinstance(value, list | tuple) else [value]
-    return [message for message in found if isinstance(message, BaseMessage)]
+    items = value if isinstance(value, list | tuple) else [value]
+    return [message for message in items if isinstance(message, BaseMessage)]
 
 
 _BUSY = frozenset({408, 409, 425, 429})
@@ -240,9 +240,9 @@ def _status_of(error: Exception) -> int | None:
     """
     response = getattr(error, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, Mapping) else {}
-    named = (getattr(error, "status_code", None), getattr(error, "code", None))
-    found = (*named, metadata.get("HTTPStatusCode"))
-    return next((each for each in found if isinstance(each, int)), None)
+    attributes = (getattr(error, "status_code", None), getattr(error, "code", None))
+    candidates = (*attributes, metadata.get("HTTPStatusCode"))
+    return next((each for each in candidates if isinstance(each, int)), None)
 
 
 # Most calls that wait for a place in the queue; further ones are refused.
@@ -416,11 +416,11 @@ class Gate:
 
     def _tell(self, model: str, period: int, news: News) -> None:
         with self._mutex:
-            circuit, now = self.circuit(model), self._clock()
+            circuit, timestamp = self.circuit(model), self._clock()
             if news == "withdrawn":
                 circuit = circuit.withdrawn(period=period)
             elif news == "failed":
-                circuit = circuit.failed(now, period=period)
+                circuit = circuit.failed(timestamp, period=period)
             else:
-                circuit = circuit.succeeded(now, period=period)
+                circuit = circuit.succeeded(timestamp, period=period)
             self._circuits[model] = circuit

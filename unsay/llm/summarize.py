@@ -76,10 +76,10 @@ def summary_of(
     """
     if forgotten or any(map(is_irrelevant, messages)):
         ids = {message.id for message in messages}
-        left = without_forgotten(
+        visible_messages = without_forgotten(
             live.messages, live.segments, forgotten, scope.texts(list(live.messages))
         )
-        messages = [message for message in left if message.id in ids]
+        messages = [message for message in visible_messages if message.id in ids]
     if not messages:
         return None
     texts = scope.texts(messages)
@@ -91,9 +91,9 @@ def summary_of(
         system = scope.settings.summary_system_prompt or texts.say("summary_system")
         return request_of(system, parts, texts, task="summary_request")
 
-    written = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
+    model_summary = yield from _summary_of_model(scope, request, key=messages[-1].id or "")
     local = local_summary(messages, texts, chars=LOCAL_CHARS, earlier=earlier)
-    return written[:SUMMARY_CHARS] or local
+    return model_summary[:SUMMARY_CHARS] or local
 
 
 def _summary_of_model(
@@ -137,7 +137,7 @@ def ask_summarizer(
     what `ask_model` raises, for example `BudgetExceededError` or the error of the model's client.
     """
     settings = scope.settings
-    asked = ModelRequest(
+    model_request = ModelRequest(
         scope=scope,
         model=model,
         value=list(request),
@@ -150,7 +150,7 @@ def ask_summarizer(
         options["temperature"] = settings.summary_temperature
     services = scope.services
     is_own = services.own_summarizer is not None or model is not services.summarizer
-    return (yield from ask_with_options(asked, options, is_own=is_own))
+    return (yield from ask_with_options(model_request, options, is_own=is_own))
 
 
 def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Steps[str]:
@@ -159,7 +159,7 @@ def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Ste
         model = yield from off_loop(lambda: scope.services.titler)
         if model is None:
             return ""
-        asked = ModelRequest(
+        model_request = ModelRequest(
             scope=scope,
             model=model,
             value=request,
@@ -167,7 +167,7 @@ def _title_of_model(scope: Scope, request: list[AnyMessage], *, key: str) -> Ste
             key=key,
             timeout_seconds=scope.settings.judge_timeout_seconds,
         )
-        reply = yield from ask_model(asked)
+        reply = yield from ask_model(model_request)
         return reply if isinstance(reply, str) else text_of(reply)
     except BudgetExceededError:  # a title never asks for more
         return ""
@@ -192,5 +192,5 @@ def title_of(state: Mapping[str, Any], scope: Scope) -> Steps[str]:
     texts = scope.texts([HumanMessage(question)])
     parts = {"conversation": question[:2_000]}
     request = request_of(texts.say("title_system"), parts, texts)
-    written = yield from _title_of_model(scope, request, key=first.id or "")
-    return preview(written.strip(" \"'「」“”\n"), TITLE_CHARS) or plain
+    model_title = yield from _title_of_model(scope, request, key=first.id or "")
+    return preview(model_title.strip(" \"'「」“”\n"), TITLE_CHARS) or plain

@@ -97,9 +97,9 @@ class ThreadAccount:
             account = extend(account, limits, amount, place=place) if may_exceed else account
             # If this key is paid for, a crash lost the reply: the call is made again, under another key.
             unpaid = unpaid_key(account, key)
-            found = reserve(account, limits, amount, key=unpaid, place=place, at=at)
-            demand(found.check)
-            return found.account, Grant(key=unpaid, check=found.check)
+            reservation = reserve(account, limits, amount, key=unpaid, place=place, at=at)
+            demand(reservation.check)
+            return reservation.account, Grant(key=unpaid, check=reservation.check)
 
         return (yield from self._change(make))
 
@@ -139,10 +139,10 @@ class ThreadAccount:
             self._unstored, result = make(self._unstored)
             return result
         before = yield from load_usage_account(self._store, self._thread_id)
-        for held in before["holds"][:-HOLDS]:
-            amount = Amount(tokens=held["tokens"], micros=held["micros"])
-            place = AccountKey(task_id=held["task_id"], agent_id=held["agent_id"])
-            before = settle(before, amount, key=held["key"], place=place)
+        for old_hold in before["holds"][:-HOLDS]:
+            amount = Amount(tokens=old_hold["tokens"], micros=old_hold["micros"])
+            place = AccountKey(task_id=old_hold["task_id"], agent_id=old_hold["agent_id"])
+            before = settle(before, amount, key=old_hold["key"], place=place)
         after, result = make(before)
         if after != before:
             yield from save_usage_account(self._store, self._thread_id, after)

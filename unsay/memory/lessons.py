@@ -58,13 +58,13 @@ def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> 
     if label not in get_args(Label):
         raise InputError(f"{label!r} is not a rating: write 'good' or 'bad'")
     answer = answer_of_turn([message for message in turn if is_answer(message)])
-    made = Rating(label=cast("Label", label), note=note.strip(), at=scope.now())
+    rating = Rating(label=cast("Label", label), note=note.strip(), at=scope.now())
     before = rating_of(answer)
     old = make_lesson(before["note"], answer.id or "", rejected="")["id"] if before else ""
     lessons = [each for each in annotation_of(answer).get(LESSONS, ()) if each["id"] != old]
-    if label == "bad" and made["note"]:
-        lessons.append(make_lesson(made["note"], answer.id or "", rejected=text_of(answer)))
-    return set_annotations(answer, scope, **{RATING: made, LESSONS: lessons})
+    if label == "bad" and rating["note"]:
+        lessons.append(make_lesson(rating["note"], answer.id or "", rejected=text_of(answer)))
+    return set_annotations(answer, scope, **{RATING: rating, LESSONS: lessons})
 
 
 def typed_rating(argument: str) -> tuple[str | None, str]:
@@ -107,12 +107,12 @@ def lessons_of_turn(turn: Turn, answer_id: str) -> list[Lesson]:
 
     The text is a judge's advice, or else its reason. `answer_id` is that of the delivered answer.
     """
-    made: dict[str, Lesson] = {}
+    lessons: dict[str, Lesson] = {}
     for rejection in turn["rejections"]:
         reasons, draft = reasons_of(rejection), text_of(rejection["messages"][-1])
         if reasons:
-            made.setdefault(reasons[-1], make_lesson(reasons[-1], answer_id, rejected=draft))
-    return list(made.values())
+            lessons.setdefault(reasons[-1], make_lesson(reasons[-1], answer_id, rejected=draft))
+    return list(lessons.values())
 
 
 def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
@@ -121,9 +121,9 @@ def make_lesson(text: str, answer_id: str, *, rejected: str) -> Lesson:
     `rejected` is the whole text of the draft. It and the text are shortened.
     """
     digest = hashlib.sha256(f"{answer_id}\x00{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    shown = preview(rejected, REJECTED_CHARS)
+    excerpt = preview(rejected, REJECTED_CHARS)
     text = text[:LESSON_CHARS]
-    return Lesson(id=f"ls-{digest[:8]}", text=text, rejected=shown, message_id=answer_id)
+    return Lesson(id=f"ls-{digest[:8]}", text=text, rejected=excerpt, message_id=answer_id)
 
 
 def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
@@ -135,12 +135,12 @@ def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
 
 
 def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
-    made = (m for m in messages if LESSONS in annotation_of(m) and is_answer(m))
-    for message in made:
+    answers = (m for m in messages if LESSONS in annotation_of(m) and is_answer(m))
+    for message in answers:
         if has_sources(annotation_of(message), sources_of(messages)):
             # A picked copy of an answer has another id than the answer for which the lesson was made.
-            stored: list[Lesson] = annotation_of(message)[LESSONS]
-            for lesson in stored:
+            lessons: list[Lesson] = annotation_of(message)[LESSONS]
+            for lesson in lessons:
                 yield {**lesson, "message_id": message.id or ""}
 
 
@@ -152,8 +152,10 @@ def applying(state: State, scope: Scope) -> list[str]:
     messages, segments = state["messages"], state.get("segments", [])
     topic = current_topic_id(segments) or ""
     hidden = forgotten_ids(messages, segments, state.get("forgotten", []))
-    shown = [m for m in by_topic(messages, segments).get(topic, []) if m.id not in hidden]
-    texts = list(dict.fromkeys(lesson["text"] for lesson in reversed(lessons_in(shown))))
+    visible_messages = [
+        m for m in by_topic(messages, segments).get(topic, []) if m.id not in hidden
+    ]
+    texts = list(dict.fromkeys(lesson["text"] for lesson in reversed(lessons_in(visible_messages))))
     return texts[:MAX_LESSONS][::-1]
 
 
@@ -162,8 +164,8 @@ def lesson_named(state: State, name: str) -> Lesson:
 
     Raises `NotFoundError` if there is none.
     """
-    listed = lessons_in(state["messages"])
-    for number, lesson in enumerate(listed, 1):
+    lessons = lessons_in(state["messages"])
+    for number, lesson in enumerate(lessons, 1):
         if name in (lesson["id"], str(number)):
             return lesson
     raise NotFoundError(f"There is no lesson {name!r}; lessons.list() lists all lessons")
@@ -178,12 +180,12 @@ def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) 
     if text is not None and not (0 < len(text.strip()) <= LESSON_CHARS):
         raise InputError(f"A lesson has 1 to {LESSON_CHARS} characters, got {len(text.strip())}")
     answer = next(m for m in state["messages"] if m.id == lesson["message_id"])
-    listed = [
+    lessons = [
         each if each["id"] != lesson["id"] else {**each, "text": (text or "").strip()}
         for each in annotation_of(answer)[LESSONS]
         if each["id"] != lesson["id"] or text is not None
     ]
-    return set_annotations(answer, scope, **{LESSONS: listed})
+    return set_annotations(answer, scope, **{LESSONS: lessons})
 
 
 def set_annotations(answer: AnyMessage, scope: Scope, **annotations: object) -> Update:

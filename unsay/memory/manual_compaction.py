@@ -65,14 +65,14 @@ def compact_up_to(
     ctx = yield from _plan_context(state, scope, pending)
     places = {message.id: index for index, message in enumerate(ctx.messages)}
     order = {message.id: index for index, message in enumerate(state["messages"])}
-    chosen = [each for each in ctx.messages if order[each.id] <= order[last]]
+    target_messages = [each for each in ctx.messages if order[each.id] <= order[last]]
     planner, settings = _planner(scope), scope.settings
-    how = Summarizer(
+    summarizer = Summarizer(
         model=getattr(planner, "summarizer", None),
         system=getattr(planner, "system_prompt", None) or settings.summary_system_prompt,
         tokens=settings.summary_tokens,
     )
-    plan = yield from compact_with_model(ctx, chosen, how, why=WHY)
+    plan = yield from compact_with_model(ctx, target_messages, summarizer, why=WHY)
     if plan.problems:
         raise plan.problems[0]
     if plan.after is ctx:
@@ -142,21 +142,23 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
     forgotten, texts = state.get("forgotten", []), scope.texts(messages)
     hidden = forgotten_ids(messages, segments, forgotten, pending=pending)
     visible = without_forgotten(messages, segments, forgotten, texts, pending=pending)
-    sent = [as_sent(m) for m in spoken(visible) if m.type != "system" and m.id not in pending]
-    excluded = {m.id or "" for m in messages} - {m.id or "" for m in sent}
+    request_messages = [
+        as_sent(m) for m in spoken(visible) if m.type != "system" and m.id not in pending
+    ]
+    excluded = {m.id or "" for m in messages} - {m.id or "" for m in request_messages}
     starts, shown_topics = topic_starts(messages, segments, state.get("expanded", []), excluded)
     steps_so_far = len(state.get("operations", []))
 
     def ask(request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
-        chosen: Any = model or services.summarizer
-        summarizer = yield from off_loop(lambda: resolve_model(chosen, settings))
+        configured_model: Any = model or services.summarizer
+        summarizer = yield from off_loop(lambda: resolve_model(configured_model, settings))
         key = f"compact-{sum(map(is_answer, messages))}-{steps_so_far}"
         own_request = conform(list(request), opening=texts.say("opening"))
         tokens = settings.summary_tokens
         return (yield from ask_summarizer(scope, summarizer, own_request, key=key, tokens=tokens))
 
     ctx = PlanContext(
-        messages=sent,
+        messages=request_messages,
         count=TokenCounter().count,
         texts=texts,
         compaction=compaction_without(
@@ -176,6 +178,6 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
     )
     if isinstance(services.strategy, TopicScoped):
         return services.strategy.scoped(ctx)
-    kept = kept_messages(settings.on_topic_change)
+    message_limit = kept_messages(settings.on_topic_change)
     is_scoped = settings.topics != "off"
-    return TopicScoped(kept_messages=kept).scoped(ctx) if is_scoped else ctx
+    return TopicScoped(kept_messages=message_limit).scoped(ctx) if is_scoped else ctx

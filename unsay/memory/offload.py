@@ -144,7 +144,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
     ids = {message.id for message in part}
     grouped = by_topic(messages, segments)
     leaving = {name for name, of_topic in grouped.items() if any(m.id in ids for m in of_topic)}
-    known = [] if head is None else head.get("instructions", [])
+    instructions = [] if head is None else head.get("instructions", [])
     leave: Any = partial(relocated, gone=set(sources_of(part)), offloaded=True)
     # Before the state drops the messages: a crash then leaves an unused segment, never a gap.
     page = yield from put_page(
@@ -154,7 +154,7 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         turns=len(answers_by_turn(part, goes_on=head is not None)),
         segments=[each for each in segments if each["start"] in ids],
         topics=[each for each in topics if each["id"] in leaving],
-        instructions=[*known, *(text_of(m) for m in part if m.type == "system")],
+        instructions=[*instructions, *(text_of(m) for m in part if m.type == "system")],
     )
     new_topics: list[Topic] = []
     for topic in topics:
@@ -193,10 +193,12 @@ def _offload_topic(
     compactions = state.get("compaction", Compaction()).get("topics", {})
     compaction = compactions.get(topic["id"], Compaction())
     compacted = {messages[index].id for index in hidden(messages, compaction)}
-    shown = [m for m in messages if m.id in ids and m.id not in compacted]
+    source_messages = [m for m in messages if m.id in ids and m.id not in compacted]
     before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
     earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)]) or None
-    text = yield from summary_of(shown, live_branch(state), forgotten, scope, earlier=earlier)
+    text = yield from summary_of(
+        source_messages, live_branch(state), forgotten, scope, earlier=earlier
+    )
     return {**topic, "offloaded": clip(earlier or "", SUMMARY_CHARS) if text is None else text}
 
 
@@ -207,16 +209,16 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
     removed_segments = [each for each in segments if each["start"] in removed_ids]
     rest = [each for each in segments if each["start"] not in removed_ids]
     first = messages[end].id or ""
-    moved: dict[str, str] = {}
+    new_starts: dict[str, str] = {}
     if removed_segments and (not rest or rest[0]["start"] != first):
         rest.insert(0, Segment(topic_id=removed_segments[-1]["topic_id"], start=first))
-        moved = {removed_segments[-1]["start"]: first}
+        new_starts = {removed_segments[-1]["start"]: first}
     checkpoints: list[Checkpoint] = [
         {**each, "offloaded": True} if each["message_id"] in removed_ids else each
         for each in state.get("checkpoints", [])
     ]
     expanded: list[ExpandedTopic] = [
-        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
+        {**each, "at": new_starts.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
     return {
         **state,
@@ -281,9 +283,9 @@ def put_back(
         return Update()
     pages = yield from read_back(*scope.address, offloaded_of(state), wanted, turns=turns)
     # The event log has these messages already, unless the state holds a changed one.
-    known = {message.id: message for message in state["messages"]}
-    loaded = [message for page in pages for message in page.messages]
-    scope.step_log.returned |= {m.id or "" for m in loaded if known.get(m.id, m) == m}
+    live_by_id = {message.id: message for message in state["messages"]}
+    page_messages = [message for page in pages for message in page.messages]
+    scope.step_log.returned |= {m.id or "" for m in page_messages if live_by_id.get(m.id, m) == m}
     return _with_pages(state, pages)
 
 
@@ -294,14 +296,14 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
     older = [message for page in reversed(pages) for message in page.messages]
     loaded_ids = {message.id for message in older}
     joined: list[Segment] = []
-    moved: dict[str, str] = {}
+    new_starts: dict[str, str] = {}
     for part in (*(page.segments for page in reversed(pages)), state.get("segments", [])):
         continues = bool(part and joined) and part[0]["topic_id"] == joined[-1]["topic_id"]
         if continues:
-            moved[part[0]["start"]] = joined[-1]["start"]
+            new_starts[part[0]["start"]] = joined[-1]["start"]
         joined += part[1:] if continues else part
     expanded: list[ExpandedTopic] = [
-        {**each, "at": moved.get(each["at"], each["at"])} for each in state.get("expanded", [])
+        {**each, "at": new_starts.get(each["at"], each["at"])} for each in state.get("expanded", [])
     ]
     load: Any = partial(relocated, back=sources_of(older), offloaded=pages[-1].before)
     update = Update(
@@ -374,9 +376,9 @@ class Earlier:
 def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
     """Return the offloaded messages of the context's topics and pins, without damaged segments."""
     segments = live_segments(state["messages"], state.get("segments", []))
-    opened = opened_topics(segments, state.get("expanded", []))
-    known = remaining_topics(state.get("topics", []), state.get("forgotten", []))
-    topics = [each for each in known if each["id"] in opened]
+    open_topic_ids = opened_topics(segments, state.get("expanded", []))
+    all_topics = remaining_topics(state.get("topics", []), state.get("forgotten", []))
+    topics = [each for each in all_topics if each["id"] in open_topic_ids]
     of_topics = (name for each in topics for name in each.get("pages", []))
     pages: list[OffloadedSegment] = []
     for name in dict.fromkeys((*of_topics, *pinned_pages(state))):
@@ -390,10 +392,10 @@ def load_opened(state: State, scope: Scope) -> Steps[Earlier]:
     texts = scope.texts(state["messages"])
     for page in sorted(pages, key=_messages_before):
         topic_ids = {topic["id"] for topic in topics if page.id in topic.get("pages", [])}
-        shown = _shown_of(page, topic_ids, state, texts)
+        shown_messages = _shown_of(page, topic_ids, state, texts)
         numbers = {m.id: n for n, m in enumerate(page.messages, _messages_before(page) + 1)}
-        positions |= {m.id or "": numbers[m.id] for m in shown}
-        messages += shown
+        positions |= {m.id or "": numbers[m.id] for m in shown_messages}
+        messages += shown_messages
     return Earlier(messages=messages, positions=positions)
 
 
@@ -408,8 +410,10 @@ def _shown_of(
     grouped = by_topic(page.messages, page.segments)
     # In a segment without topics all messages belong to the topic that refers to it.
     no_topic = grouped.get("", [])
-    shown = {m.id for each in topics for m in grouped.get(each, no_topic)}
+    shown_ids = {m.id for each in topics for m in grouped.get(each, no_topic)}
     pinned = with_partners(page.messages, pinned_ids(state))
-    shown |= {page.messages[i].id for i in pinned} & {m.id for m in spoken(page.messages)}
-    left = without_forgotten(page.messages, page.segments, state.get("forgotten", []), texts)
-    return [message for message in left if message.id in shown]
+    shown_ids |= {page.messages[i].id for i in pinned} & {m.id for m in spoken(page.messages)}
+    visible_messages = without_forgotten(
+        page.messages, page.segments, state.get("forgotten", []), texts
+    )
+    return [message for message in visible_messages if message.id in shown_ids]

@@ -85,27 +85,27 @@ class RecallSource:
         searches, at most `INDEXED_AT_ONCE` new messages are read into the index; then the oldest
         messages are missing in it.
         """
-        messages, known = self.messages, _memory(self.scope)
-        new = [page.messages for name, page in self.pages.items() if name not in known.pages]
+        messages, cache = self.messages, _memory(self.scope)
+        new = [page.messages for name, page in self.pages.items() if name not in cache.pages]
         prints = {
             message.id or "": hash(text_of(message)[: TEXT_LIMIT // 2])
             for message in chain(*new, self.live)
         }
-        edited = {name for name, each in prints.items() if known.prints.get(name, each) != each}
+        edited = {name for name, each in prints.items() if cache.prints.get(name, each) != each}
         pages = self.pages.items()
         counts = accumulate((len(page.messages) for _, page in pages), initial=0)
-        large = len(known.prints) > SEARCHED + len(messages)
+        large = len(cache.prints) > SEARCHED + len(messages)
         # Without its print, a later edit of a message would not be noticed: so the index forgets too.
         if edited or large:
-            known.index.forget(edited)
+            cache.index.forget(edited)
         memory = Memory(
             pages={
                 n: page for (n, page), newer in zip(pages, counts, strict=False) if newer < SEARCHED
             },
-            index=known.index.covering(messages, unread=None if self.by_hand else INDEXED_AT_ONCE),
-            prints=prints if large else {**known.prints, **prints},
-            vectors={name: each for name, each in known.vectors.items() if name not in edited},
-            costs={} if edited or large else known.costs,
+            index=cache.index.covering(messages, unread=None if self.by_hand else INDEXED_AT_ONCE),
+            prints=prints if large else {**cache.prints, **prints},
+            vectors={name: each for name, each in cache.vectors.items() if name not in edited},
+            costs={} if edited or large else cache.costs,
         )
         _keep(self.scope, memory)
         return messages[len(messages) - len(memory.index) :], memory
@@ -143,16 +143,18 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
         hidden=frozenset(hidden_ids(state) | _hidden_offloaded(pages, forgotten)),
         by_hand=by_hand,
     )
-    wanted = [] if by_hand else [n for n in state.get("asked_for", []) if n not in source.hidden]
-    if not wanted:
+    requested_ids = (
+        [] if by_hand else [n for n in state.get("asked_for", []) if n not in source.hidden]
+    )
+    if not requested_ids:
         return source
-    known = {message.id for message in source.indexed()[0]}
+    indexed_ids = {message.id for message in source.indexed()[0]}
     deep: list[AnyMessage] = []
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in requested_ids if name not in indexed_ids]
     if missing and head is not None and scope.address is not None:
         holding = yield from read_back(*scope.address, head, missing)
         deep = [m for page in reversed(holding) for m in page.messages if m.id in missing]
-    return replace(source, asked_for=wanted, deep=deep)
+    return replace(source, asked_for=requested_ids, deep=deep)
 
 
 def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
@@ -175,10 +177,10 @@ def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple
     `segment_lost` reports it. Raises `DatabaseCorruptError` if the segment that holds the result was
     damaged after this process had read it.
     """
-    known, head = _memory(scope).pages, offloaded_of(state)
+    cached_pages, head = _memory(scope).pages, offloaded_of(state)
     while head is not None and scope.address is not None:
         name = head["page_id"]
-        page = known.get(name) or (yield from _cached_page(name, scope))
+        page = cached_pages.get(name) or (yield from _cached_page(name, scope))
         results = (m.tool_call_id for m in page.messages if isinstance(m, ToolMessage))
         if tool_call_id in results:
             return (yield from read_page(*scope.address, name)).messages
@@ -225,17 +227,17 @@ def _read_pages(
     Unless `wholly`, only as many are read as one turn may read.
     """
     pages: dict[str, CachedPage] = {}
-    messages, fresh, read = 0, 0, 0
+    messages, fresh, page_count = 0, 0, 0
     while head is not None and scope.address is not None:
         name = head["page_id"]
         page = known.get(name)
         if page is None:
             if not wholly and (
-                messages >= SEARCHED or fresh >= INDEXED_AT_ONCE or read >= PAGES_AT_ONCE
+                messages >= SEARCHED or fresh >= INDEXED_AT_ONCE or page_count >= PAGES_AT_ONCE
             ):
                 break
             page = yield from _cached_page(name, scope)
-            fresh, read = fresh + len(page.messages), read + 1
+            fresh, page_count = fresh + len(page.messages), page_count + 1
         pages[name] = page
         messages += len(page.messages)
         head = page.before
@@ -366,15 +368,15 @@ class _Search:
         It adds up the counts of single messages, which it keeps in `memory`. Counting each candidate
         would be slow, but the final choice must be counted.
         """
-        known = self.memory.costs
-        if _OPENING not in known:
+        cost_by_id = self.memory.costs
+        if _OPENING not in cost_by_id:
             empty = HumanMessage("")
-            known[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
+            cost_by_id[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
         for message in messages:
-            if message.id not in known:
-                known[message.id or ""] = self.cost([message]) - known[_OPENING]
-        tokens = sum(known[message.id or ""] for message in messages)
-        return known[_OPENING] + tokens + tokens // SPARE
+            if message.id not in cost_by_id:
+                cost_by_id[message.id or ""] = self.cost([message]) - cost_by_id[_OPENING]
+        tokens = sum(cost_by_id[message.id or ""] for message in messages)
+        return cost_by_id[_OPENING] + tokens + tokens // SPARE
 
 
 def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
@@ -430,21 +432,27 @@ def search_transcript(
         messages=messages,
         memory=memory,
     )
-    known = {message.id or "": message for message in (*source.deep, *messages)}
-    taken: list[str] = []
+    messages_by_id = {message.id or "": message for message in (*source.deep, *messages)}
+    requested_ids: list[str] = []
     most = max(asked_tokens, budget_tokens)
     for name in source.asked_for:
-        wanted = [known[each] for each in (*taken, name) if each in known]
-        if name in known and name not in excluded and search.cost(wanted) <= most:
-            taken.append(name)
-    asked = [message for name, message in known.items() if name in taken]
+        candidates = [
+            messages_by_id[each] for each in (*requested_ids, name) if each in messages_by_id
+        ]
+        if name in messages_by_id and name not in excluded and search.cost(candidates) <= most:
+            requested_ids.append(name)
+    requested_messages = [
+        message for name, message in messages_by_id.items() if name in requested_ids
+    ]
     matches = Recalled()
-    if question.strip() and search.cost(asked) < budget_tokens:
-        matches = yield from _matching(search, asked)
-    if not asked:
+    if question.strip() and search.cost(requested_messages) < budget_tokens:
+        matches = yield from _matching(search, requested_messages)
+    if not requested_messages:
         return matches
-    reasons = [Recollection(message=m, why="asked", words=(), score=0.0) for m in asked]
-    places = {name: place for place, name in enumerate(known)}
+    reasons = [
+        Recollection(message=m, why="asked", words=(), score=0.0) for m in requested_messages
+    ]
+    places = {name: place for place, name in enumerate(messages_by_id)}
     both = sorted(
         [*reasons, *matches.reasons], key=lambda each: places.get(each.message.id or "", -1)
     )
@@ -491,9 +499,9 @@ def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None
     if embeddings is None:
         return None
     newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
-    known = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
-    new = [m for m in newest if m.id not in known and text_of(m).strip()][-FRESH_VECTORS:]
-    embedding = embed(embeddings, search.question, new, known=known)
+    cached_vectors = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
+    new = [m for m in newest if m.id not in cached_vectors and text_of(m).strip()][-FRESH_VECTORS:]
+    embedding = embed(embeddings, search.question, new, known=cached_vectors)
     vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None
@@ -542,13 +550,13 @@ def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
         for each in matches.reasons
     ]
     best = set(ids_of(finds)[:MOST_FOUND])
-    chosen = [each for each in finds if each.message.id in best]
-    if chosen:
+    best_finds = [each for each in finds if each.message.id in best]
+    if best_finds:
         turn = state.get("turn")
-        names = [each.message.id or "" for each in chosen]
+        names = [each.message.id or "" for each in best_finds]
         asked_by = turn["question_id"] if turn else None
         scope.step_log.later_events.append(event_types.recall(names, asked_by))
-    return chosen
+    return best_finds
 
 
 def ids_of(finds: Sequence[Find]) -> tuple[str, ...]:

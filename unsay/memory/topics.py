@@ -83,15 +83,15 @@ def known_topics(
     before = [m for m in live.messages if m.id not in pending]
     hidden = forgotten_ids(before, segments, forgotten)
     starts, _ = topic_starts(before, segments, (), hidden)
-    known = memories(
+    topics = memories(
         [m for m in before if m.id not in hidden],
         starts,
         remaining_topics(state.get("topics", []), forgotten),
     )
-    current = next((topic for topic in known if topic.topic_id == current_id), None)
+    current = next((topic for topic in topics if topic.topic_id == current_id), None)
     if current is None or not current.texts:
         current = TopicMemory(topic_id=current_id, texts=(question,))
-    others = (topic for topic in known if topic.topic_id != current_id and topic.texts)
+    others = (topic for topic in topics if topic.topic_id != current_id and topic.texts)
     return KnownTopics(current=current, others=tuple(others))
 
 

@@ -54,10 +54,10 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     if argument is not None and not (is_range or is_number):
         raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
     before = (offloaded_of(state) or {"turns": 0})["turns"]
-    kept = [m for m in state["messages"] if m.id not in pending]
-    ends = {answers[-1].id for answers in answers_by_turn(kept, goes_on=before > 0)}
+    messages = [m for m in state["messages"] if m.id not in pending]
+    ends = {answers[-1].id for answers in answers_by_turn(messages, goes_on=before > 0)}
     turns: list[list[AnyMessage]] = [[]]
-    for message in in_turns(kept):
+    for message in in_turns(messages):
         if message.type != "system":
             turns[-1].append(message)
         if message.id in ends:
@@ -96,13 +96,13 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
     contains `what` is enough. Raises `UnknownBranchError` if none matches, `ConflictError` if
     several labels do.
     """
-    topics, wanted = state.get("topics", []), normalize("NFC", what).casefold()
+    topics, folded_name = state.get("topics", []), normalize("NFC", what).casefold()
     matches = [topic for topic in topics if topic["id"] == what]
     matches = matches or [topic for topic in topics if same_name(topic["label"], what)]
     if loose and not matches:
         labels = [(topic, normalize("NFC", topic["label"]).casefold()) for topic in topics]
-        equal = [topic for topic, label in labels if label == wanted]
-        matches = equal or [topic for topic, label in labels if wanted in label]
+        equal = [topic for topic, label in labels if label == folded_name]
+        matches = equal or [topic for topic, label in labels if folded_name in label]
     if len(matches) > 1:
         ids = ", ".join(f"{topic['id']} ({topic['label']})" for topic in matches)
         raise ConflictError(f"{what!r} matches {len(matches)} topics: give the id of one: {ids}")
@@ -134,21 +134,23 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     tool call and its results get one pin, and an irrelevant document gets none. Raises
     `ConflictError` if all are pinned already, one is forgotten, or there are too many pins.
     """
-    messages, pins, known = state["messages"], state.get("pins", []), pinned_ids(state)
+    messages, pins, current_ids = state["messages"], state.get("pins", []), pinned_ids(state)
     # An irrelevant document is in no context, so its pin could not lead to its question.
     useless = irrelevant_ids(messages)
-    sent = [message for message in messages if message.id not in useless]
-    names = list(dict.fromkeys(ids_to_pin(sent, message_ids) if page is None else message_ids))
-    new = [name for name in names if name not in known]
+    candidates = [message for message in messages if message.id not in useless]
+    names = list(
+        dict.fromkeys(ids_to_pin(candidates, message_ids) if page is None else message_ids)
+    )
+    new = [name for name in names if name not in current_ids]
     if not new:
         raise ConflictError(f"Message {names[0]!r} is pinned already; unpin it to remove the pin")
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     if hidden := [name for name in new if name in forgotten]:
         raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
     added = [make_pin(name, page) for name in new]
-    made = bounded([*pins, *added])
+    new_pins = bounded([*pins, *added])
     log_pins(scope, added, [])
-    return Update(pins=made, **with_step(state, pin_step(added, [])))
+    return Update(pins=new_pins, **with_step(state, pin_step(added, [])))
 
 
 def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
@@ -206,8 +208,8 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
             + "see pins.list()"
         )
     log_pins(scope, [], removed)
-    kept = [pin for pin in pins if pin not in removed]
-    return Update(pins=kept, **with_step(state, pin_step([], removed)))
+    kept_pins = [pin for pin in pins if pin not in removed]
+    return Update(pins=kept_pins, **with_step(state, pin_step([], removed)))
 
 
 def forget_turns(

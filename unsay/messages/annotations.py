@@ -18,9 +18,9 @@ M = TypeVar("M", bound=BaseMessage)
 
 def annotation_of(message: BaseMessage) -> dict[str, Any]:
     """Return what unsay stored with a message, by name; an empty dict if it stored nothing."""
-    noted = message.response_metadata.get(KEY)
+    annotation = message.response_metadata.get(KEY)
     # A host may write anything under our key, so any other type counts as no annotation.
-    return noted if isinstance(noted, dict) else {}
+    return annotation if isinstance(annotation, dict) else {}
 
 
 def annotate(message: M, **noted: Any) -> M:
@@ -31,10 +31,10 @@ def annotate(message: M, **noted: Any) -> M:
 
 def without(message: M, name: str) -> M:
     """Return a message without one of its annotations."""
-    kept = {key: value for key, value in annotation_of(message).items() if key != name}
-    if len(kept) == len(annotation_of(message)):
+    annotations = {key: value for key, value in annotation_of(message).items() if key != name}
+    if len(annotations) == len(annotation_of(message)):
         return message
-    metadata = {**message.response_metadata, KEY: kept}
+    metadata = {**message.response_metadata, KEY: annotations}
     return message.model_copy(update={"response_metadata": metadata})
 
 
@@ -50,8 +50,10 @@ def without_earlier(message: M) -> M:
 def with_verdict(message: M, verdict: Verdict, *, turn: int, topic: str, **more: Any) -> M:
     """Return a copy of a judged message with verdict, turn, topic label and `more` annotations."""
     always = ("outcome", "score", "reason", "source")
-    noted = {name: each for name, each in asdict(verdict).items() if name in always or each}
-    return annotate(message, **noted, turn=turn, topic=topic, **more)
+    verdict_fields = {
+        name: each for name, each in asdict(verdict).items() if name in always or each
+    }
+    return annotate(message, **verdict_fields, turn=turn, topic=topic, **more)
 
 
 def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
@@ -66,8 +68,8 @@ def notice(text: str, message_id: str, answers: Sequence[str]) -> AIMessage:
 def is_notice(message: BaseMessage) -> bool:
     """Return whether a message is a notice: people see it, models never do; `notice` makes it."""
     # Not `annotation_of`: this runs for every message, many times in a turn.
-    noted = message.response_metadata.get(KEY)
-    return isinstance(noted, dict) and noted.get("kind") == "notice"
+    annotation = message.response_metadata.get(KEY)
+    return isinstance(annotation, dict) and annotation.get("kind") == "notice"
 
 
 def is_document(message: BaseMessage) -> bool:
@@ -90,12 +92,12 @@ def found_nothing(messages: Iterable[BaseMessage]) -> bool:
 
     `False` if a document was not judged.
     """
-    found = [
+    findings = [
         m
         for m in messages
         if is_document(m) or (m.type == "tool" and "outcome" in annotation_of(m))
     ]
-    return bool(found) and all(map(is_irrelevant, found))
+    return bool(findings) and all(map(is_irrelevant, findings))
 
 
 def is_question(message: BaseMessage) -> bool:
@@ -115,12 +117,18 @@ def is_answer(message: BaseMessage) -> bool:
 
 def spoken(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     """Return the messages except notices and the commands that notices answer."""
-    listed = list(messages)
-    notices = [message for message in listed if is_notice(message)]
+    all_messages = list(messages)
+    notices = [message for message in all_messages if is_notice(message)]
     if not notices:
-        return listed
-    answered = {name for message in notices for name in annotation_of(message).get("answers", ())}
-    return [message for message in listed if message.id not in answered and not is_notice(message)]
+        return all_messages
+    answered_ids = {
+        name for message in notices for name in annotation_of(message).get("answers", ())
+    }
+    return [
+        message
+        for message in all_messages
+        if message.id not in answered_ids and not is_notice(message)
+    ]
 
 
 def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
@@ -129,21 +137,21 @@ def in_turns(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
     After a notice, other agents of a parent graph can write messages until the next user message.
     These are left out too, but they stay if a question waited for its answer when the notice came.
     """
-    listed = list(messages)
-    kept = {message.id for message in spoken(listed)}
-    found: list[AnyMessage] = []
+    all_messages = list(messages)
+    spoken_ids = {message.id for message in spoken(all_messages)}
+    turn_messages: list[AnyMessage] = []
     is_asked = is_noticed = False
-    for message in listed:
+    for message in all_messages:
         if is_notice(message):
             is_noticed = not is_asked
-        elif message.id in kept:
+        elif message.id in spoken_ids:
             if message.type == "human":
                 is_asked, is_noticed = True, False
             elif is_answer(message):
                 is_asked = False
             if not is_noticed:
-                found.append(message)
-    return found
+                turn_messages.append(message)
+    return turn_messages
 
 
 def first_questions(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
@@ -189,10 +197,10 @@ def turn_numbers(messages: Iterable[AnyMessage], before: int = 0) -> dict[str | 
     A turn counts from its first answer on, so its question has the number of the turn before.
     `before` is the number of answered turns before the first message.
     """
-    listed = list(messages)
-    first = {answers[0].id for answers in answers_by_turn(listed, goes_on=before > 0)}
+    all_messages = list(messages)
+    first = {answers[0].id for answers in answers_by_turn(all_messages, goes_on=before > 0)}
     numbers: dict[str | None, int] = {}
-    for message in listed:
+    for message in all_messages:
         before += message.id in first
         numbers[message.id] = before
     return numbers

@@ -21,10 +21,10 @@ def safe_indices(messages: Sequence[BaseMessage]) -> list[int]:
     A split never separates a call from its results, thinking from the text or calls that follow,
     documents from their question, or a notice from the message that it answers.
     """
-    held = bytearray(len(messages) + 1)
+    bond_flags = bytearray(len(messages) + 1)
     for first, last in _bonds(messages):
-        held[first + 1 : last + 1] = b"\x01" * (last - first)
-    return [index for index, is_held in enumerate(held) if not is_held]
+        bond_flags[first + 1 : last + 1] = b"\x01" * (last - first)
+    return [index for index, is_held in enumerate(bond_flags) if not is_held]
 
 
 def safe_split(messages: Sequence[BaseMessage], index: int, *, towards: Direction) -> int:
@@ -73,15 +73,17 @@ def turns(messages: Sequence[BaseMessage]) -> list[range]:
 
     Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (turns of a planner).
     """
-    found: list[range] = []
+    turn_ranges: list[range] = []
     system = len(list(takewhile(lambda message: message.type == "system", messages)))
     for step in steps(messages)[system:]:
         # A turn without an assistant's message still waits for its first step.
-        if found and not any(messages[index].type in ("ai", "tool") for index in found[-1]):
-            found[-1] = range(found[-1].start, step.stop)
+        if turn_ranges and not any(
+            messages[index].type in ("ai", "tool") for index in turn_ranges[-1]
+        ):
+            turn_ranges[-1] = range(turn_ranges[-1].start, step.stop)
         else:
-            found.append(step)
-    return found
+            turn_ranges.append(step)
+    return turn_ranges
 
 
 def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMessage]:
@@ -91,10 +93,10 @@ def keep_recent(messages: Sequence[AnyMessage], turns_kept: int) -> list[AnyMess
 
     Source: goa-ai 97ae50f, runtime/agent/runtime/history.go (KeepRecentTurns).
     """
-    found = turns(messages)
-    if turns_kept <= 0 or len(found) <= turns_kept:
+    turn_ranges = turns(messages)
+    if turns_kept <= 0 or len(turn_ranges) <= turns_kept:
         return list(messages)
-    return [*messages[: found[0].start], *messages[found[-turns_kept].start :]]
+    return [*messages[: turn_ranges[0].start], *messages[turn_ranges[-turns_kept].start :]]
 
 
 def _nearest(
@@ -120,8 +122,10 @@ def _bonds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
         if index and _belongs(messages[index - 1], message):
             yield index - 1, index
         if is_notice(message):
-            asked = (places.get(name, index) for name in annotation_of(message).get("answers", ()))
-            yield min((place for place in asked if place < index), default=index), index
+            question_places = (
+                places.get(name, index) for name in annotation_of(message).get("answers", ())
+            )
+            yield min((place for place in question_places if place < index), default=index), index
 
 
 def _belongs(before: BaseMessage, message: BaseMessage) -> bool:
@@ -165,7 +169,7 @@ def repair(
     Source: strands-agents sdk-python 1232230d, `_fix_broken_tool_use`; issues 859, 2025.
     """
     steps: list[tuple[AnyMessage, list[ToolMessage]]] = []
-    taken: set[str] = set()
+    used_ids: set[str] = set()
     open_calls: dict[str, list[tuple[list[ToolMessage], str]]] = {}
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -177,19 +181,19 @@ def repair(
             continue
         results = []
         if isinstance(message, AIMessage) and (calls := calls_of(message)):
-            ids = list(_given_ids(message, calls, taken, allowed))
+            ids = list(_given_ids(message, calls, used_ids, allowed))
             open_calls.update((call.id, []) for call in calls)
             for call, call_id in zip(calls, ids, strict=True):
                 open_calls[call.id].append((results, call_id))
             if [call["id"] for call in message.tool_calls] != ids:
-                named = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
-                message = with_calls(message, named)  # noqa: PLW2901
+                new_calls = [replace(call, id=name) for call, name in zip(calls, ids, strict=True)]
+                message = with_calls(message, new_calls)  # noqa: PLW2901
         steps.append((message, results))
     repaired: list[AnyMessage] = []
     for number, (message, results) in enumerate(steps, 1):
         running = pending and number == len(steps)
-        placed = results if running else _completed(message, results, interrupted)
-        repaired += [message, *placed]
+        step_results = results if running else _completed(message, results, interrupted)
+        repaired += [message, *step_results]
     return repaired
 
 
@@ -198,13 +202,13 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
     # Content blocks that repeat calls go: LangChain's integrations write them from `tool_calls`.
     content = message.content
     if not isinstance(content, str):
-        kept = [b for b in content if isinstance(b, str) or b.get("type") not in CALL_TYPES]
-        content = kept or ""
+        blocks = [b for b in content if isinstance(b, str) or b.get("type") not in CALL_TYPES]
+        content = blocks or ""
     raw = ("tool_calls", "function_call")
     extra = {key: value for key, value in message.additional_kwargs.items() if key not in raw}
     declared = [{"name": c.name, "args": c.args, "id": c.id, "type": "tool_call"} for c in calls]
-    changed = {"content": content, "tool_calls": declared, "additional_kwargs": extra}
-    return message.model_copy(update=changed)
+    updates = {"content": content, "tool_calls": declared, "additional_kwargs": extra}
+    return message.model_copy(update=updates)
 
 
 def fitting(name: str, *, limit: int) -> str:
@@ -237,11 +241,13 @@ def _completed(
 
     `interrupted` is the text of the error.
     """
-    placed = list(results)
+    step_results = list(results)
     after = 0  # index after the results of the calls before this one
     for call in calls_of(message):
-        found = [i for i, result in enumerate(placed, 1) if result.tool_call_id == call.id]
-        if not found:
+        positions = [
+            i for i, result in enumerate(step_results, 1) if result.tool_call_id == call.id
+        ]
+        if not positions:
             missing = ToolMessage(
                 content=interrupted,
                 tool_call_id=call.id,
@@ -249,7 +255,7 @@ def _completed(
                 status="error",
                 id=f"interrupted-{call.id}",
             )
-            placed.insert(after, missing)
-            found = [after + 1]
-        after = max(after, *found)
-    return placed
+            step_results.insert(after, missing)
+            positions = [after + 1]
+        after = max(after, *positions)
+    return step_results

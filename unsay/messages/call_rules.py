@@ -170,37 +170,37 @@ def call_ids(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
 @rule
 def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """Every call is answered by one of the tool messages that directly follow it."""
-    answered: set[str] = set()
+    result_ids: set[str] = set()
     strayed: dict[str, int] = {}
     # Backwards, so that the results after a message are known before its calls.
     for index, message in reversed(list(enumerate(messages))):
         if isinstance(message, ToolMessage):
-            answered.add(message.tool_call_id)
+            result_ids.add(message.tool_call_id)
             strayed[message.tool_call_id] = index
             continue
         for call in calls_of(message):
-            if call.id and call.id not in answered:
-                where = ": add the result, or one with status 'error'"
+            if call.id and call.id not in result_ids:
+                advice = ": add the result, or one with status 'error'"
                 if call.id in strayed:
-                    where = f": move it there from message {strayed[call.id]}"
+                    advice = f": move it there from message {strayed[call.id]}"
                 yield (
                     index,
                     f"The call {call.id!r} of {call.name!r} in message {index} has no result "
-                    f"directly after it{where}.",
+                    f"directly after it{advice}.",
                 )
-        answered = set()
+        result_ids = set()
 
 
 @rule
 def results_match_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """Every tool message answers a call of the assistant message that it follows."""
-    wanted: set[str] = set()
+    expected_ids: set[str] = set()
     for index, message in enumerate(messages):
         if not isinstance(message, ToolMessage):
-            wanted = {call.id for call in calls_of(message)}
+            expected_ids = {call.id for call in calls_of(message)}
         elif not message.tool_call_id:
             yield index, "A tool message has an empty tool_call_id: name the call that it answers."
-        elif message.tool_call_id not in wanted:
+        elif message.tool_call_id not in expected_ids:
             yield (
                 index,
                 f"The result for {message.tool_call_id!r} follows no assistant message that "
@@ -211,27 +211,27 @@ def results_match_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> I
 @rule
 def results_once(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """No call is answered twice."""
-    seen: set[str] = set()
+    result_ids: set[str] = set()
     for index, message in enumerate(messages):
         if not isinstance(message, ToolMessage):
-            seen = set()
+            result_ids = set()
             continue
         call_id = message.tool_call_id
-        if call_id and call_id in seen:
+        if call_id and call_id in result_ids:
             yield index, f"The call {call_id!r} is answered twice: keep one result."
-        seen.add(call_id)
+        result_ids.add(call_id)
 
 
 @rule
 def call_ids_differ(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """No call has the id of a call of an earlier message; `call_ids` checks within one message."""
-    seen: dict[str, int] = {}
+    index_by_id: dict[str, int] = {}
     for index, message in enumerate(messages):
         for call in calls_of(message):
-            if call.id and seen.setdefault(call.id, index) != index:
+            if call.id and index_by_id.setdefault(call.id, index) != index:
                 yield (
                     index,
-                    f"The call id {call.id!r} was used in message {seen[call.id]} already: "
+                    f"The call id {call.id!r} was used in message {index_by_id[call.id]} already: "
                     "rename it together with its result.",
                 )
 

@@ -53,13 +53,13 @@ def faults(
         raise InputError(f"The provider {provider!r} is not one of {sorted(DIALECTS)!r} or None.")
     dialect = COMMON if provider is None else DIALECTS[provider]
     sources = {**dialect.sources, **(dialect.thinking_sources if thinking else {})}
-    found = [
+    all_faults = [
         Fault(index=index, rule=name, problem=problem, source=sources[name])
         for name, rule in RULES.items()
         if name in sources
         for index, problem in rule(messages, dialect)
     ]
-    return tuple(sorted(found, key=lambda fault: fault.index))
+    return tuple(sorted(all_faults, key=lambda fault: fault.index))
 
 
 def validate(
@@ -71,10 +71,10 @@ def validate(
         TranscriptError: A rule is broken; the error names the message, the rule and the correction.
         InputError: The provider is unknown.
     """
-    found = faults(messages, provider, thinking=thinking)
-    if not found:
+    all_faults = faults(messages, provider, thinking=thinking)
+    if not all_faults:
         return
-    first, others = found[0], len(found) - 1
+    first, others = all_faults[0], len(all_faults) - 1
     more = f" ({others} more: see `faults`.)" if others else ""
     raise TranscriptError(
         f"Message {first.index} breaks {first.rule!r} of {provider or 'every provider'!r}: "
@@ -115,18 +115,20 @@ def plain(message: BaseMessage) -> Any:
     """
     if isinstance(message, RemoveMessage):
         return RemoveMessage(id=message.id or "")
-    given: dict[str, Any] = dict(vars(message))
+    attributes: dict[str, Any] = dict(vars(message))
     kind: Any = next((each for each in type(message).__mro__ if each in PLAIN), None)
-    kind = kind or _ROLES.get(str(given.get("role")).lower())
+    kind = kind or _ROLES.get(str(attributes.get("role")).lower())
     if kind is None:
-        kind, given = HumanMessage, {**given, "name": DOCUMENT}
-    if not isinstance(given["content"], str | list):
-        given["content"] = "" if given["content"] is None else str(given["content"])
-    fields = kind.model_fields.keys() & given.keys() - {"type"}
-    made = kind(**{name: given[name] for name in fields if given[name] is not None})
-    if not isinstance(made.content, str) and not _is_readable(made):
-        return made.model_copy(update={"content": str(made.content)})
-    return message if is_plain(message) else made
+        kind, attributes = HumanMessage, {**attributes, "name": DOCUMENT}
+    if not isinstance(attributes["content"], str | list):
+        attributes["content"] = "" if attributes["content"] is None else str(attributes["content"])
+    fields = kind.model_fields.keys() & attributes.keys() - {"type"}
+    new_message = kind(
+        **{name: attributes[name] for name in fields if attributes[name] is not None}
+    )
+    if not isinstance(new_message.content, str) and not _is_readable(new_message):
+        return new_message.model_copy(update={"content": str(new_message.content)})
+    return message if is_plain(message) else new_message
 
 
 def _is_readable(message: Any) -> bool:
@@ -198,9 +200,9 @@ def conform(
     # First, because merging relies on results that directly follow their calls.
     whole = repair(messages, interrupted=interrupted, allowed=_CALL_ID)
     sound = [_sound(_named(message), provider) for message in whole]
-    held = [m for m in sound if m.content or m.type == "tool" or calls_of(m)]
-    systems: list[AnyMessage] = [message for message in held if message.type == "system"]
-    spoken = merge_neighbours([message for message in held if message.type != "system"])
+    kept_messages = [m for m in sound if m.content or m.type == "tool" or calls_of(m)]
+    systems: list[AnyMessage] = [message for message in kept_messages if message.type == "system"]
+    spoken = merge_neighbours([message for message in kept_messages if message.type != "system"])
     # A removed message may leave two neighbours of one role, so neighbours are merged again.
     spoken = merge_neighbours([message for message in spoken if _says(message, provider)])
     if (systems or spoken) and not (spoken and spoken[0].type == "human"):
@@ -227,19 +229,19 @@ def merge_neighbours(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def _joined(first: AnyMessage, second: AnyMessage) -> AnyMessage:
-    changed: dict[str, Any] = {
+    updates: dict[str, Any] = {
         "content": _joined_content(first, second),
         "additional_kwargs": {**second.additional_kwargs, **first.additional_kwargs},
         "name": first.name if first.name == second.name else None,
     }
     if isinstance(second, AIMessage):
-        changed["tool_calls"] = second.tool_calls
+        updates["tool_calls"] = second.tool_calls
         if not any(map(is_thinking, blocks_of(first))):
             # The merged thinking is the second one's, so its author must be, too.
             own = {k: v for k, v in first.response_metadata.items() if k not in _AUTHORSHIP}
             theirs = {k: v for k, v in second.response_metadata.items() if k in _AUTHORSHIP}
-            changed["response_metadata"] = own | theirs
-    return first.model_copy(update=changed)
+            updates["response_metadata"] = own | theirs
+    return first.model_copy(update=updates)
 
 
 def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
@@ -249,8 +251,8 @@ def _joined_content(first: BaseMessage, second: BaseMessage) -> Any:
     # A message has one author for all its thinking; a provider refuses thinking of another model.
     foreign = any(map(is_thinking, blocks_of(first))) and authors[0] != authors[1]
     thoughts = ((block, thinking_in(block)) for block in blocks_of(second))
-    later = [block for block, t in thoughts if t is None or (t.signed and not foreign)]
-    blocks = [block for block in (*blocks_of(first), *later) if not _is_blank(block)]
+    second_blocks = [block for block, t in thoughts if t is None or (t.signed and not foreign)]
+    blocks = [block for block in (*blocks_of(first), *second_blocks) if not _is_blank(block)]
     return sorted(blocks, key=lambda block: not is_thinking(block))
 
 
@@ -273,15 +275,15 @@ def _sound(message: AnyMessage, provider: Provider | None) -> AnyMessage:
         text = content if content.strip() else ""
         content = text.rstrip() if message.type == "ai" else text
     else:
-        kept = [block for block in content if not _is_blank(block)]
+        blocks = [block for block in content if not _is_blank(block)]
         if isinstance(message, AIMessage):
-            kept = [block for block in kept if not _is_refused(message, block, provider)]
-            kept = _closed(_thinking_first(kept, calls=bool(calls_of(message))))
-        content = kept or ""
-    changed: dict[str, Any] = {} if content == message.content else {"content": content}
+            blocks = [block for block in blocks if not _is_refused(message, block, provider)]
+            blocks = _closed(_thinking_first(blocks, calls=bool(calls_of(message))))
+        content = blocks or ""
+    updates: dict[str, Any] = {} if content == message.content else {"content": content}
     if isinstance(message, AIMessage) and message.invalid_tool_calls:
-        changed["invalid_tool_calls"] = []
-    return message.model_copy(update=changed) if changed else message
+        updates["invalid_tool_calls"] = []
+    return message.model_copy(update=updates) if updates else message
 
 
 def _thinking_first(blocks: list[Block], *, calls: bool) -> list[Block]:
@@ -322,8 +324,8 @@ def _is_refused(message: AIMessage, block: Block, provider: Provider | None) -> 
 
 
 def _breaks(message: AnyMessage, rules: Sequence[str], provider: Provider | None) -> bool:
-    found = faults([message], provider) if provider else ()
-    return any(fault.rule in rules for fault in found)
+    violations = faults([message], provider) if provider else ()
+    return any(fault.rule in rules for fault in violations)
 
 
 def _says(message: AnyMessage, provider: Provider | None) -> bool:

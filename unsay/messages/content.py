@@ -60,8 +60,8 @@ def has_no_end(message: object) -> bool:
     # A stream that breaks off between two pieces raises nothing in these clients; only its reason to
     # finish is missing.
     metadata = getattr(message, "response_metadata", None) or {}
-    known = metadata.get("model_provider") in ("openai", "anthropic")
-    return known and not any(name in metadata for name in _ENDS)
+    known_provider = metadata.get("model_provider") in ("openai", "anthropic")
+    return known_provider and not any(name in metadata for name in _ENDS)
 
 
 def language_of(text: str) -> Language:
@@ -278,17 +278,18 @@ def calls_of(message: BaseMessage) -> tuple[ToolCall, ...]:
         ToolCall(id=call["id"] or "", name=call["name"], args=call["args"])
         for call in message.tool_calls
     ]
-    known = {call.id for call in declared}
-    written = [
+    declared_ids = {call.id for call in declared}
+    block_calls = [
         ToolCall(
             id=block.get("id") or "",
             name=block.get("name") or "",
             args=args if isinstance(args := block.get("input", block.get("args")), dict) else {},
         )
         for block in blocks_of(message)
-        if block.get("type") in ("tool_use", "tool_call") and (block.get("id") or "") not in known
+        if block.get("type") in ("tool_use", "tool_call")
+        and (block.get("id") or "") not in declared_ids
     ]
-    return (*declared, *written)
+    return (*declared, *block_calls)
 
 
 def blocks_of(message: BaseMessage) -> Iterator[dict[str, Any]]:
@@ -308,10 +309,10 @@ def message_of(parts: Iterable[Part], *, message_id: str | None = None) -> AIMes
 
     Tool results, which are messages of their own, are left out.
     """
-    listed = list(parts)
-    calls = [part for part in listed if isinstance(part, ToolCall)]
-    thinking = [_thinking_block(part) for part in listed if isinstance(part, Thinking)]
-    spoken = [part for part in listed if isinstance(part, Text | Media | Other)]
+    all_parts = list(parts)
+    calls = [part for part in all_parts if isinstance(part, ToolCall)]
+    thinking = [_thinking_block(part) for part in all_parts if isinstance(part, Thinking)]
+    spoken = [part for part in all_parts if isinstance(part, Text | Media | Other)]
     texts = [part.text for part in spoken if isinstance(part, Text)]
     content: Any = "".join(texts)
     if thinking or len(spoken) > 1 or len(spoken) > len(texts):
@@ -417,22 +418,22 @@ def omission(
     `PREVIEW_CHARS`, and `bounds`, the extent that the tool reported, is never cut: with them the
     JSON can be larger. `call_id` tells the model what to read with `READ_TOOL`.
     """
-    shown = clip(text if preview is None else preview, PREVIEW_CHARS)
+    excerpt = clip(text if preview is None else preview, PREVIEW_CHARS)
     fields = {
         "omitted": True,
         "reason": REASON,
         "bytes": size_of(text),
-        "preview": shown,
+        "preview": excerpt,
         "bounds": dict(bounds) if bounds is not None else {"limit_bytes": limit_bytes},
     }
     if call_id is not None:
         fields["read"] = {"tool": READ_TOOL, "tool_call_id": call_id}
     while True:
-        written = _json({**fields, "preview": shown})
-        fits = size_of(shown) <= limit_bytes and size_of(written) <= max(limit_bytes, SMALLEST)
-        if fits or not shown or preview is not None:  # a tool's own preview is not shortened
-            return written
-        shown = clip(shown, len(shown) // 2)
+        note = _json({**fields, "preview": excerpt})
+        fits = size_of(excerpt) <= limit_bytes and size_of(note) <= max(limit_bytes, SMALLEST)
+        if fits or not excerpt or preview is not None:  # a tool's own preview is not shortened
+            return note
+        excerpt = clip(excerpt, len(excerpt) // 2)
 
 
 def shortened_result(

@@ -28,10 +28,10 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     role, v1 = role_of(message), is_v1(message)
     for block in blocks_of(message):
         kind = _kind(block)
-        taken = role is None or kind in dialect.blocks[role]
-        if role == "ai" and not taken:
-            taken = (v1 and kind in _V1_TYPES) or _is_dropped(message, kind, dialect)
-        if not taken:
+        is_supported = role is None or kind in dialect.blocks[role]
+        if role == "ai" and not is_supported:
+            is_supported = (v1 and kind in _V1_TYPES) or _is_dropped(message, kind, dialect)
+        if not is_supported:
             yield (
                 f"A {message.type!r} message holds a block of type {kind!r}, which the "
                 "provider does not accept there: remove it, or send it as text."
@@ -136,12 +136,12 @@ def file_names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
 @rule
 def file_names_differ(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
     """No two inline files have the same name."""
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for index, message in enumerate(messages):
         for name in _names(message, dialect):
-            if name and name in seen:
+            if name and name in earlier_names:
                 yield index, f"Two files have the name {name!r}: rename one."
-            seen.add(name)
+            earlier_names.add(name)
 
 
 @rule
@@ -267,8 +267,8 @@ def _names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     for block in _media(message):
         if block["type"] == "file" and _source(block) == "base64":
             holders = (block, block.get("metadata") or {}, block.get("extras") or {})
-            named = (holder.get(key) for key in dialect.file_name_keys for holder in holders)
-            yield next((str(name) for name in named if name), "")
+            candidates = (holder.get(key) for key in dialect.file_name_keys for holder in holders)
+            yield next((str(name) for name in candidates if name), "")
 
 
 def _source(block: Mapping[str, Any]) -> str | None:
@@ -288,8 +288,8 @@ def _source(block: Mapping[str, Any]) -> str | None:
 
 
 def _url(block: Mapping[str, Any]) -> str | None:
-    given = block.get("image_url", block.get("url"))
-    url = given.get("url") if isinstance(given, Mapping) else given
+    url_value = block.get("image_url", block.get("url"))
+    url = url_value.get("url") if isinstance(url_value, Mapping) else url_value
     return url if isinstance(url, str) else None
 
 
@@ -337,8 +337,8 @@ def _thinks_at(message: BaseMessage, dialect: Dialect) -> list[int]:
 
 
 def _written_by(message: BaseMessage) -> str | None:
-    noted = message.response_metadata.get("model_provider")
-    return noted if isinstance(noted, str) else None
+    provider = message.response_metadata.get("model_provider")
+    return provider if isinstance(provider, str) else None
 
 
 def _thinks(message: BaseMessage, block: Mapping[str, Any], dialect: Dialect) -> bool:

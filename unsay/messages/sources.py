@@ -58,8 +58,10 @@ def relocated(
 
     Both are `sources_of` messages; `offloaded` is true if there are offloaded messages now.
     """
-    known = made.get("sources", [])
-    left = [each for each in known if each not in gone and each != OFFLOADED]
-    if len(left) == len(known):
+    sources = made.get("sources", [])
+    kept_sources = [each for each in sources if each not in gone and each != OFFLOADED]
+    if len(kept_sources) == len(sources):
         return made
-    return cast("M", {**made, "sources": [*left, *back, *([OFFLOADED] if offloaded else [])]})
+    return cast(
+        "M", {**made, "sources": [*kept_sources, *back, *([OFFLOADED] if offloaded else [])]}
+    )

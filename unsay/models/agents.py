@@ -52,9 +52,9 @@ def with_own_state(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
             adapted.append(each)
         return result
 
-    changed = change_inner(model, adapt)
+    adapted_model = change_inner(model, adapt)
     # Of a configurable model only the default is known before it is called.
-    return changed if adapted or _is_agent(inner_of(model)) else model
+    return adapted_model if adapted or _is_agent(inner_of(model)) else model
 
 
 def _as_input(messages: Sequence[AnyMessage]) -> dict[str, Any]:
@@ -68,20 +68,20 @@ def _is_agent(runnable: object) -> bool:
 
 def _with_channels(graph: Any) -> Any:
     builder = copy.copy(graph.builder)
-    given, returned = _schemas(graph)
+    input_schema, returned = _schemas(graph)
     # Both schemas in one; a class made here, since each agent has its own.
     counters = _counters(graph)
-    types = {**counters, **_hints(returned), **_hints(given)}
+    types = {**counters, **_hints(returned), **_hints(input_schema)}
     both: Any = TypedDict("AgentChannels", types)  # type: ignore[misc]
     channels = {name: builder.channels[name] for name in counters}
-    channels |= {**builder.schemas[returned], **builder.schemas[given]}
+    channels |= {**builder.schemas[returned], **builder.schemas[input_schema]}
     builder.input_schema, builder.schemas = both, {**builder.schemas, both: channels}
-    changed = {
+    graph_fields = {
         "builder": builder,
         "nodes": _with_blocking_tools(graph.nodes),
         "output_channels": [name for name in channels if name in graph.channels],
     }
-    agent = graph.copy(changed)
+    agent = graph.copy(graph_fields)
     # The new start node writes the new input; the other writers of the old one are its edges.
     agent.attach_node(START, None)
     agent.nodes[START].writers.extend(graph.nodes[START].writers[1:])
@@ -175,14 +175,14 @@ def report_unkept(model: object, name: str) -> None:
     graph: Any = inner_of(model) if isinstance(model, Runnable) else model
     if not _is_agent(graph):
         return
-    kept = _kept(graph)
+    channel_types = _kept(graph)
     own = [
         name
         for name, channel in graph.builder.channels.items()
-        if name not in ("messages", *kept) and not isinstance(channel, EphemeralValue)
+        if name not in ("messages", *channel_types) and not isinstance(channel, EphemeralValue)
     ]
     lost = dict.fromkeys(own, "it is in neither the input nor the output schema, or never stored")
-    for channel, kind in kept.items():
+    for channel, kind in channel_types.items():
         try:
             _adapter(kind)
         except PydanticUserError:
@@ -199,17 +199,19 @@ def state_before(model: Runnable[Any, Any], messages: Sequence[AnyMessage]) -> d
     Empty without such an answer, or if the model is not an agent. A value that the agent can no
     longer read is left out.
     """
-    stored = next((state for each in reversed(messages) if (state := agent_state(each))), {})
+    stored_channels = next(
+        (state for each in reversed(messages) if (state := agent_state(each))), {}
+    )
     graph = inner_of(model)
-    if not stored or not _is_agent(graph):
+    if not stored_channels or not _is_agent(graph):
         return {}
-    types, given = _kept(graph), {}
-    for name in stored.keys() & types.keys() - {STRUCTURED}:
+    types, channels = _kept(graph), {}
+    for name in stored_channels.keys() & types.keys() - {STRUCTURED}:
         try:
-            given[name] = _adapter(types[name]).validate_python(stored[name])
+            channels[name] = _adapter(types[name]).validate_python(stored_channels[name])
         except (PydanticUserError, ValueError) as error:  # the agent was changed since
             LOG.warning("the agent's channel %r is not restored: %s", name, type(error).__name__)
-    return given
+    return channels
 
 
 def agent_state(message: BaseMessage) -> dict[str, Any]:

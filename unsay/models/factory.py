@@ -290,8 +290,8 @@ def at_temperature_0(model: Runnable[Any, Any], *, is_given: bool) -> Runnable[A
     chat = inner_of(model)
     if not is_chat_model(model) or not _has_temperature(chat):
         return None
-    chosen = getattr(chat, "temperature", None)
-    if chosen == 0 or (chosen is not None and is_given):
+    temperature = getattr(chat, "temperature", None)
+    if temperature == 0 or (temperature is not None and is_given):
         return None
     return change_inner(model, partial(_set_to_0, is_given=is_given))
 
@@ -302,9 +302,9 @@ def _has_temperature(chat: object) -> bool:
 
 def _set_to_0(chat: Any, *, is_given: bool) -> Runnable[Any, Any]:
     # A fallback or an alternative may have a temperature of the host's choice, or none.
-    chosen = is_given and getattr(chat, "temperature", None) is not None
+    has_choice = is_given and getattr(chat, "temperature", None) is not None
     same: Runnable[Any, Any] = chat
-    is_changed = _has_temperature(chat) and not chosen
+    is_changed = _has_temperature(chat) and not has_choice
     return chat.model_copy(update={"temperature": 0.0}) if is_changed else same
 
 
@@ -348,26 +348,26 @@ def _function(function: Callable[..., Any]) -> Runnable[Any, Any]:
     The function is sync or async, and returns its reply or yields the parts of it.
     """
     # The signature is kept: LangChain gives a function its `config` if it takes one.
-    kept = wraps(function) if hasattr(function, "__name__") else wraps(type(function).__call__)
+    decorator = wraps(function) if hasattr(function, "__name__") else wraps(type(function).__call__)
 
-    @kept
+    @decorator
     def blocking(*args: Any, **kwargs: Any) -> Any:
         return user_call(partial(function, *args, **kwargs)).blocking()
 
-    @kept
+    @decorator
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         return await user_call(partial(function, *args, **kwargs)).awaitable()
 
-    @kept
+    @decorator
     def generating(*args: Any, **kwargs: Any) -> Any:
         yield from function(*args, **kwargs)
 
-    @kept
+    @decorator
     async def generating_later(*args: Any, **kwargs: Any) -> Any:
         async for part in function(*args, **kwargs):
             yield part
 
-    @kept
+    @decorator
     def joined(*args: Any, **kwargs: Any) -> Any:
         return run_on_own_loop(_joined(function(*args, **kwargs)))
 

@@ -84,7 +84,7 @@ def _compensation(
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     text = None if result is None else text_of(result)
-    name, shown, obstacle = call["name"], reversal or Reversal(), ""
+    name, effective_reversal, obstacle = call["name"], reversal or Reversal(), ""
     if "picked" in annotation_of(message):
         obstacle = COPIED
     elif result is not None and result.status == "error":
@@ -100,8 +100,8 @@ def _compensation(
         tool=name,
         args=args,
         result=text,
-        description=shown.describe_call(name, args, text),
-        confirm=shown.confirm,
+        description=effective_reversal.describe_call(name, args, text),
+        confirm=effective_reversal.confirm,
         obstacle=obstacle,
     )
 
@@ -121,10 +121,13 @@ def report_text(report: Report, texts: Texts) -> str:
 
     Calls that failed themselves are left out: they did nothing that could still be in effect.
     """
-    left = report.of("failed", "skipped")
+    remaining_outcomes = report.of("failed", "skipped")
     parts = (
         ("effects_undone", report.undone),
-        ("effects_left", [each for each in left if not _did_nothing(each.compensation)]),
+        (
+            "effects_left",
+            [each for each in remaining_outcomes if not _did_nothing(each.compensation)],
+        ),
         ("effects_unknown", report.of("unknown")),
         ("effects_returned", report.of("returned")),
     )
@@ -191,12 +194,14 @@ def schedule_compensations(state: State, scope: Scope, update: Update) -> Steps[
     `ConfirmationNeededError` if there is neither. A call that was declined, or whose stored entry
     is damaged, is not undone; its new entry says why.
     """
-    made = yield from _never_answered(state, scope, update)
+    unanswered_calls = yield from _never_answered(state, scope, update)
     removed, restored = _net(scope)
     abandoned = _abandoned(state, update) if scope.store is not None else []
     drafts = {call.key: call for call in calls_to_undo(abandoned, scope.services)}
     # Removed calls keep their order, newest first, because later calls may build on earlier ones.
-    others = {key: call for key, call in {**made, **drafts}.items() if key not in removed}
+    others = {
+        key: call for key, call in {**unanswered_calls, **drafts}.items() if key not in removed
+    }
     yield from _schedule({**others, **removed}, restored, state, scope, again=set(removed))
 
 
@@ -218,16 +223,20 @@ def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[st
     Calls that are in the transcript after the step are left out: a host can replace the question of
     an answered turn, whose calls keep the status `made`. Damaged entries are left out too.
     """
-    left = (m for change in scope.step_log.changes for m in change.branch["messages"])
-    asked = {message.id for message in left if message.type == "human"}
-    known = any(reversal_of(each) for each in scope.services.tools)  # else nothing need be read
-    if not asked or not known or scope.address is None:
+    removed_messages = (m for change in scope.step_log.changes for m in change.branch["messages"])
+    question_ids = {message.id for message in removed_messages if message.type == "human"}
+    has_reversals = any(
+        reversal_of(each) for each in scope.services.tools
+    )  # else nothing need be read
+    if not question_ids or not has_reversals or scope.address is None:
         return {}
-    kept = {message.id for message in with_update(state, update)["messages"]}
+    live_ids = {message.id for message in with_update(state, update)["messages"]}
     # One that is damaged must not keep the thread from every later rollback.
     entries = yield from list_entries(*scope.address, skip_damaged=True)
-    made = [e.compensation for e in entries if e.status == "made" and e.turn_id in asked]
-    return {call.key: call for call in made if call.message_id not in kept}
+    compensations = [
+        e.compensation for e in entries if e.status == "made" and e.turn_id in question_ids
+    ]
+    return {call.key: call for call in compensations if call.message_id not in live_ids}
 
 
 def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]]:
@@ -250,11 +259,14 @@ def _net(scope: Scope) -> tuple[dict[str, Compensation], dict[str, Compensation]
 
 def _abandoned(state: State, update: Update) -> list[AnyMessage]:
     """Return the messages of rejected drafts that `update` neither delivers nor keeps, if any."""
-    if not (turn := state.get("turn")) or not (later := update.get("turn")):
+    if not (turn := state.get("turn")) or not (new_turn := update.get("turn")):
         return []
-    kept = [*later.get("steps", []), *(each["messages"][-1] for each in later["rejections"])]
-    kept += [write for write in update.get("messages", []) if write.type != "remove"]
-    waiting = {message.id for message in kept}
+    live_messages = [
+        *new_turn.get("steps", []),
+        *(each["messages"][-1] for each in new_turn["rejections"]),
+    ]
+    live_messages += [write for write in update.get("messages", []) if write.type != "remove"]
+    waiting = {message.id for message in live_messages}
     drafts = [e["messages"] for e in turn["rejections"] if e["messages"][-1].id not in waiting]
     return [message for draft in drafts for message in draft if message.id not in waiting]
 
@@ -274,13 +286,13 @@ def _schedule(
     """
     if not removed and not restored:
         return
-    found = yield from _known_entries([*removed, *restored], scope)
+    stored_entries = yield from _known_entries([*removed, *restored], scope)
     failed = _failed_before(removed.values(), state, scope)
-    known, due = {**_intact(found), **failed}, []
+    entries_by_key, due = {**_intact(stored_entries), **failed}, []
     removed = {key: call for key, call in removed.items() if not was_undone(call, state, scope)}
     for key, call in removed.items():
-        entry = known.get(key)
-        if entry is None and key in found:  # whether it was undone already is unknown
+        entry = entries_by_key.get(key)
+        if entry is None and key in stored_entries:  # whether it was undone already is unknown
             due.append(replace(call, obstacle=call.obstacle or DAMAGED))
         elif entry is None:
             ours = call.obstacle or is_own_call(call, state, scope)
@@ -290,19 +302,19 @@ def _schedule(
             obstacle = call.obstacle or entry.compensation.obstacle
             due.append(replace(entry.compensation, obstacle=obstacle))
     # A person is asked before anything is stored: an interrupt runs this step again.
-    entries = _decided(due, known, state, scope)
-    returned = [entry for key, entry in known.items() if key in restored]
+    entries = _decided(due, entries_by_key, state, scope)
+    returned = [entry for key, entry in entries_by_key.items() if key in restored]
     stopped = [entry.to("skipped", RETURNED) for entry in returned if entry.status == "pending"]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
-    named = {each["key"] for each in scope.step_log.pending_compensations}
+    pending_keys = {each["key"] for each in scope.step_log.pending_compensations}
     for entry in (*entries, *undone):
         pending = PendingCompensation(key=entry.compensation.key, returned=entry in undone)
         if scope.store is None:
             pending["body"] = pack(entry)
             if entry.status == "pending":
                 scope.step_log.calls[entry.compensation.key] = UNDONE
-        if pending["key"] not in named:
+        if pending["key"] not in pending_keys:
             scope.step_log.pending_compensations.append(pending)
 
 
@@ -379,10 +391,12 @@ def run_compensations(state: State, scope: Scope) -> Steps[Report]:
     scope.step_log.pending_compensations = []
     # A call can be both in the state and in the log of this step.
     calls = list({(due["key"], due["returned"]): due for due in pending}.values())
-    known = yield from _known_entries([due["key"] for due in calls if "body" not in due], scope)
+    entries_by_key = yield from _known_entries(
+        [due["key"] for due in calls if "body" not in due], scope
+    )
     outcomes: list[Outcome] = []
     for due in calls:
-        entry = unpack(due["body"]) if "body" in due else known.get(due["key"])
+        entry = unpack(due["body"]) if "body" in due else entries_by_key.get(due["key"])
         if entry is not None:
             outcomes.append((yield from _outcome(entry, scope, returned=due["returned"])))
     for outcome in outcomes:
@@ -453,9 +467,9 @@ def entries_of_calls(
     They are `made`, and the caller stores them. Empty without a store.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if not each.obstacle]
-    known = _intact((yield from _known_entries([each.key for each in calls], scope)))
+    entries_by_key = _intact((yield from _known_entries([each.key for each in calls], scope)))
     # A model can give its ids again: the call of an earlier turn that was undone is another one.
-    old = {key for key, entry in known.items() if entry.status != "done"}
+    old = {key for key, entry in entries_by_key.items() if entry.status != "done"}
     new = [each for each in calls if each.key not in old]
     turn_id = state["turn"]["question_id"] or ""
     return [Entry(compensation=each, status="made", turn_id=turn_id) for each in new]
@@ -468,10 +482,10 @@ def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     out.
     """
     calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
-    known = _intact((yield from _known_entries([each.key for each in calls], scope)))
-    left = [
-        Outcome(compensation=each, result="skipped", reason=known[each.key].error)
+    entries_by_key = _intact((yield from _known_entries([each.key for each in calls], scope)))
+    outcomes = [
+        Outcome(compensation=each, result="skipped", reason=entries_by_key[each.key].error)
         for each in calls
-        if each.key in known and known[each.key].status != "done"
+        if each.key in entries_by_key and entries_by_key[each.key].status != "done"
     ]
-    return Report(outcomes=tuple(left))
+    return Report(outcomes=tuple(outcomes))

@@ -109,9 +109,9 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     """
     messages, head = state.get("messages", []), known_part(state, scope)
     own: dict[tuple[str | None, str], AnyMessage] = {}
-    left = state.get("left_behind") if scope.address is not None else None
+    left_behind = state.get("left_behind") if scope.address is not None else None
     # Messages to which a host went back are not new, although they come after the logged ones.
-    if edited_since(head, messages) or (left and left["returned"]):
+    if edited_since(head, messages) or (left_behind and left_behind["returned"]):
         own = yield from _own_messages(state, scope)
         entered: Sequence[AnyMessage] = messages
     else:
@@ -122,9 +122,9 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     is_logged = head["length"] or is_alone or not scope.in_graph
     corrected = []
     for message in entered:
-        known = own.get((message.id, message_body(message)))
-        allowed = annotation_of(known) if known else {}
-        if not is_logged and known is None:
+        own_message = own.get((message.id, message_body(message)))
+        allowed = annotation_of(own_message) if own_message else {}
+        if not is_logged and own_message is None:
             allowed = _harmless(message, messages)
         if allowed != message.response_metadata.get(KEY, {}):
             corrected.append(_annotated(message, allowed))
@@ -150,8 +150,8 @@ def without_stale(state: State) -> State:
     if not compaction and not any(each["summary"] for each in topics):
         return state
     sources = set(sources_of(messages, offloaded_of(state)))
-    known = [each if "sources" in each else without_summary(each) for each in topics]
-    fresh: State = {**state, "topics": live_topics(messages, known, sources)}
+    sourced_topics = [each if "sources" in each else without_summary(each) for each in topics]
+    fresh: State = {**state, "topics": live_topics(messages, sourced_topics, sources)}
     if compaction:
         fresh["compaction"] = without_spans(
             compaction,
@@ -185,8 +185,10 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[tuple[str | None, st
     log = state.get("event_log")
     if scope.address is not None and log is not None:
         try:
-            found = replay((yield from read_events(*scope.address, log)))
-            return _by_body([*chain.from_iterable(found.branches.values()), *found.messages])
+            replay_result = replay((yield from read_events(*scope.address, log)))
+            return _by_body(
+                [*chain.from_iterable(replay_result.branches.values()), *replay_result.messages]
+            )
         except UnsayError:  # A log that cannot be read proves nothing.
             return {}
     tags = state.get("own_writes", NOTHING)["annotated"]
@@ -222,8 +224,8 @@ def _harmless(message: AnyMessage, messages: Sequence[AnyMessage]) -> dict[str, 
     Empty for other messages. A host without a checkpointer sends notices back with every input.
     Without the annotation a model would be sent the commands and their notices.
     """
-    given = annotation_of(message)
-    names = given.get("answers") if given.get("kind") == "notice" else []
+    annotation = annotation_of(message)
+    names = annotation.get("answers") if annotation.get("kind") == "notice" else []
     commands = [m.id for m in messages if m.type == "human" and parse_command(text_of(m))]
     answers = [name for name in names if name in commands] if isinstance(names, list) else []
     return {"kind": "notice", "answers": answers} if answers and message.type == "ai" else {}
@@ -333,41 +335,44 @@ def prepare_change(
         DatabaseCorruptError: A segment with offloaded messages that are needed is damaged.
         InputError: A message that the host removes cannot be stored.
     """
-    stored = newest if target is None else target
-    loaded = Update()
-    if offloaded := offloaded_of(stored):
+    base_state = newest if target is None else target
+    segment_update = Update()
+    if offloaded := offloaded_of(base_state):
         removes = {each.id for write in writes for each in write if each.type == "remove"}
         # A front end sends messages again with its question: a run loads those that it removes.
-        wanted = {each.id for write in writes for each in write if door == "update"} | removes
+        target_ids = {each.id for write in writes for each in write if door == "update"} | removes
         if removes and door == "update":
             # A host that removed all messages of the state would empty the thread.
-            wanted.add(offloaded["last"])
+            target_ids.add(offloaded["last"])
         if door == "parent":
-            wanted = {None} if REMOVE_ALL_MESSAGES in removes else set()
-        loaded = yield from load_segments(stored, scope, wanted)
-    begun = _with_loaded(stored, loaded)
+            target_ids = {None} if REMOVE_ALL_MESSAGES in removes else set()
+        segment_update = yield from load_segments(base_state, scope, target_ids)
+    begun = _with_loaded(base_state, segment_update)
     messages = begun.get("messages", [])
-    known = {message.id for message in messages}
-    changed = merge_messages(messages, writes)
-    after: State = {**begun, "messages": [m for m in changed if m.id in known]}
-    added = yield from _added(begun, changed[len(after["messages"]) :], scope, door)
+    message_ids = {message.id for message in messages}
+    merged_messages = merge_messages(messages, writes)
+    after: State = {**begun, "messages": [m for m in merged_messages if m.id in message_ids]}
+    added = yield from _added(begun, merged_messages[len(after["messages"]) :], scope, door)
     if target is None:
         if all(old is new for old, new in zip_longest(messages, after["messages"])):
             end = live_branch(begun).id_at(len(messages) - 1)
-            return {**loaded, **_step(newest, [], end, added)} if added else Update()
+            return {**segment_update, **_step(newest, [], end, added)} if added else Update()
         is_same = len(messages) == len(after["messages"])
         reason = "the host replaced messages" if is_same else "the host removed messages"
     # No run has checked yet what earlier updates of the host added.
     before = with_messages(newest, (yield from false_claims(newest, scope)))
-    whole = _with_loaded(before, loaded if target is None else Update())
+    whole = _with_loaded(before, segment_update if target is None else Update())
     if not after["messages"]:
-        after["offloaded"] = loaded["offloaded"] = None  # the offloaded ones leave as well
+        after["offloaded"] = segment_update["offloaded"] = None  # the offloaded ones leave as well
     ours, theirs = yield from load_differing(whole, after, scope)
-    loaded = {**loaded, **theirs}
+    segment_update = {**segment_update, **theirs}
     whole, after = _with_loaded(whole, ours), _with_loaded(after, theirs)
-    kept = yield from _kept(before, whole, after, added, scope, reason)
-    current = {**stored, **loaded}
-    return cast("Update", {**loaded, **{k: v for k, v in kept.items() if v != current.get(k)}})
+    state_update = yield from _kept(before, whole, after, added, scope, reason)
+    current = {**base_state, **segment_update}
+    return cast(
+        "Update",
+        {**segment_update, **{k: v for k, v in state_update.items() if v != current.get(k)}},
+    )
 
 
 def _with_loaded(state: State, loaded: Update) -> State:
@@ -387,11 +392,11 @@ def _added(
         new = new[: find_pending(new, None).start]
     if door == "parent" or not new:
         return []
-    known: list[str] = []
+    old_ids: list[str] = []
     if scope.address is not None:
         ids = [message.id for message in new]
-        known = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
-    return [message for message in new if message.id not in known]
+        old_ids = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
+    return [message for message in new if message.id not in old_ids]
 
 
 def _kept(
@@ -411,34 +416,38 @@ def _kept(
     live = live_branch(whole)
     words = {message.id: words_of(message) for message in after.get("messages", [])}
     # A message that the host replaced under its id leaves, too.
-    left = [message.id for message in live.messages if words.get(message.id) != words_of(message)]
+    leaving_ids = [
+        message.id for message in live.messages if words.get(message.id) != words_of(message)
+    ]
     # A state with messages that the newest one lacks keeps its own steps.
-    known = {message.id for message in live.messages}.issuperset(remaining)
-    result = whole if known else cast("State", {**whole, **_only(after, STEPS)})
+    has_all_messages = {message.id for message in live.messages}.issuperset(remaining)
+    result = whole if has_all_messages else cast("State", {**whole, **_only(after, STEPS)})
     base = live_branch(after).id_at(len(remaining) - 1)
     # A branch for each run of adjacent messages, so that each returns to its own place.
     label = Label(kind="host", reason=reason, created_at=scope.now())
-    changes = take_out(live, left, label)
+    changes = take_out(live, leaving_ids, label)
     if changes:
         base, refs = changes[-1].branch["base"], whole.get("branches", [])
         for each in changes:
             refs = save_branch(each, scope, refs)
         change = as_one(live, changes, label)
-        moved = settle(whole, change, refs)
+        branch_update = settle(whole, change, refs)
         # A replaced message is at the same place as before, so its topic begins there.
-        moved["segments"] = [s for s in whole.get("segments", []) if s["start"] in remaining]
-        update = yield from write_ahead(before, scope, moved)
+        branch_update["segments"] = [
+            s for s in whole.get("segments", []) if s["start"] in remaining
+        ]
+        update = yield from write_ahead(before, scope, branch_update)
         result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
     result = cast("State", {**result, **_step(result, changes, base, added)})
     returned = [name for name in remaining if name not in live.positions()]
     if changes or returned:
         result = {**result, "left_behind": _left_behind(before, changes, returned)}
-    kept = _only(result, [*LASTING, *STEPS, *(DESCRIBING if known else ())])
+    state_values = _only(result, [*LASTING, *STEPS, *(DESCRIBING if has_all_messages else ())])
     if "own_writes" in before and "own_writes" in after:
         # The proof of calls that were made later: they are undone now, or return with their branch.
         calls = {**after["own_writes"]["calls"], **before["own_writes"]["calls"]}
-        kept["own_writes"] = {**after["own_writes"], "calls": calls}
-    return cast("Update", kept)
+        state_values["own_writes"] = {**after["own_writes"], "calls": calls}
+    return cast("Update", state_values)
 
 
 def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
@@ -540,13 +549,13 @@ def _log_head(update: Update, change: Change, remaining: Collection[str | None])
     It is the head in `update`, with the length and digest of the messages that the host kept:
     those of `change.live` with an id in `remaining`. Empty if `update` does not write the head.
     """
-    held: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
+    live_messages: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
     place = update.get("event_log", EMPTY)
     head = EventLogHead(
         page_id=place["page_id"],
         count=place["count"],
-        length=len(held),
-        digest=digest_of(held),
-        ends=ends_of(held),
+        length=len(live_messages),
+        digest=digest_of(live_messages),
+        ends=ends_of(live_messages),
     )
     return Update(event_log=head) if "event_log" in update else Update()

@@ -97,8 +97,10 @@ def restore(
     if topic := _topic(state, what):
         segments = state.get("segments", [])
         current_start = segments[-1]["start"] if segments else None
-        shown = {e["topic_id"] for e in state.get("expanded", []) if e["at"] == current_start}
-        if topic["id"] in {current_topic_id(segments), *shown}:
+        expanded_ids = {
+            e["topic_id"] for e in state.get("expanded", []) if e["at"] == current_start
+        }
+        if topic["id"] in {current_topic_id(segments), *expanded_ids}:
             raise ConflictError(
                 f"Topic {topic['id']!r} is not compacted: contexts include its messages already"
             )
@@ -160,9 +162,11 @@ def _put_back(
     if not missing and replaced:
         return _swap(state, scope, branch, replaced)
     if not missing:
-        why = "are in the transcript already" if branch["messages"] else "are only a rejected draft"
+        reason = (
+            "are in the transcript already" if branch["messages"] else "are only a rejected draft"
+        )
         raise ConflictError(
-            f"The messages of branch {branch['id']!r} {why}; pick them to add copies at the end"
+            f"The messages of branch {branch['id']!r} {reason}; pick them to add copies at the end"
         )
     if branch["kind"] in ("document", "remove"):
         return _insert(state, scope, branch, [name for name in missing if name])
@@ -174,8 +178,8 @@ def _put_back(
     change = replace_tail(live, base, [branch], label=label, keep=pending)
     removed = [change.branch["id"]] if change.branch["messages"] else []
     waiting = unanswered_ids({"messages": change.live.messages})
-    asked = [name for name in waiting if name in missing]
-    step = Operation(kind="restore", base=base, branches=removed, asked=asked)
+    question_ids = [name for name in waiting if name in missing]
+    step = Operation(kind="restore", base=base, branches=removed, asked=question_ids)
     return _with_branch(state, scope, change, step, branch)
 
 
@@ -251,15 +255,15 @@ def _with_branch(
     A branch whose messages are all back is no longer listed.
     """
     present = {key_of(message) for message in change.live.messages}
-    shown = [*spoken(restored["messages"]), *restored["drafts"]]
-    left = sum(key_of(message) not in present for message in shown)
+    messages = [*spoken(restored["messages"]), *restored["drafts"]]
+    missing_count = sum(key_of(message) not in present for message in messages)
     refs: list[BranchRef] = []
     for ref in state.get("branches", []):
         if ref["id"] != restored["id"]:
             refs.append(ref)
-        elif left or "body" in ref:
+        elif missing_count or "body" in ref:
             # Without a store the reference is the only copy, which an undo may need.
-            refs.append({**ref, "size": left})
+            refs.append({**ref, "size": missing_count})
     refs = save_branch(change, scope, refs)
     update = settle(state, change, refs)
     update.update(with_step(state, step))
@@ -293,8 +297,8 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
         raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")
-    chosen = dict.fromkeys(index for name in wanted for index in groups[name])
-    return [messages[index] for index in chosen]
+    indices = dict.fromkeys(index for name in wanted for index in groups[name])
+    return [messages[index] for index in indices]
 
 
 def _topic(state: State, what: str) -> Topic | None:
@@ -326,9 +330,9 @@ def pick(
             f"message_ids must be a list of one or more message ids, got {message_ids!r}; the turns of "
             "timeline() have them"
         )
-    known = _ids(spoken(messages))
-    chosen = [m for m in _with_partners(messages, message_ids) if m.id in known]
-    if not chosen or not is_answer(chosen[-1]):
+    spoken_ids = _ids(spoken(messages))
+    picked_messages = [m for m in _with_partners(messages, message_ids) if m.id in spoken_ids]
+    if not picked_messages or not is_answer(picked_messages[-1]):
         raise InputError(
             f"The messages {list(message_ids)!r} do not end in an answer, and a question alone would "
             "wait for one: pick its answer too, or ask it again"
@@ -336,9 +340,9 @@ def pick(
     live = live_branch(state)
     base = live.id_at(len(live.messages) - 1)
     # The ids of offloaded messages are unknown here, so every copy then gets a new id.
-    used_ids = live.positions() if live.before is None else _ids(chosen)
+    used_ids = live.positions() if live.before is None else _ids(picked_messages)
     copies = []
-    for message in chosen:
+    for message in picked_messages:
         name = message.id or ""
         if name in used_ids:
             seed = f"{source}\x00{base}\x00{name}".encode("utf-8", "surrogatepass")
@@ -444,8 +448,8 @@ def find_removed(state: State, scope: Scope, what: str | None) -> Steps[Removed]
     else:
         branches = yield from list_stored_branches(*scope.address, named=what)
     source = branch_with(branches, what)
-    needed = () if source is None else (source["base"],)
-    return Removed(what=what, entry=None, branches=branches, needed=needed)
+    required_ids = () if source is None else (source["base"],)
+    return Removed(what=what, entry=None, branches=branches, needed=required_ids)
 
 
 def _find_forgotten(state: State, scope: Scope, what: str) -> Steps[Forgotten | None]:
@@ -467,8 +471,8 @@ def _find_forgotten(state: State, scope: Scope, what: str) -> Steps[Forgotten | 
         page = yield from find_page(*scope.address, offloaded_of(state), what)
         messages, segments = (page.messages, page.segments) if page else ((), ())
     for entry in entries:
-        named = forgotten_ids(messages, segments, [entry]) | cleared_ids(messages, [entry])
-        if what in named:
+        entry_ids = forgotten_ids(messages, segments, [entry]) | cleared_ids(messages, [entry])
+        if what in entry_ids:
             return entry
     return None
 
@@ -481,16 +485,20 @@ def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Ste
     """
     turn, texts = state["turn"], scope.texts(state["messages"])
     try:
-        loaded, update = yield from _restored(state, scope, request["to"], turn["pending"])
+        segment_update, update = yield from _restored(state, scope, request["to"], turn["pending"])
     except UnsayError as error:
         return refused(state, texts, error)
-    state = with_update(state, loaded)
+    state = with_update(state, segment_update)
     moved = end_change(state, scope, update, turn["pending"], event="restore")
     changes = texts.changes(turns=moved.turns, removed=moved.removed, restored=moved.restored)
     text = texts.say("restored", where=moved.at, changes=changes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     # Loaded messages come first: the later writes may remove some of them.
-    return {**loaded, **update, "messages": [*loaded.get("messages", []), *update["messages"]]}
+    return {
+        **segment_update,
+        **update,
+        "messages": [*segment_update.get("messages", []), *update["messages"]],
+    }
 
 
 def _restored(
@@ -498,10 +506,10 @@ def _restored(
 ) -> Steps[tuple[Update, Update]]:
     """Return the update that loads the offloaded messages which are needed, and the restore's own."""
     removed = yield from find_removed(state, scope, what)
-    loaded = yield from load_segments(state, scope, removed.needed)
-    state = with_update(state, loaded)
+    segment_update = yield from load_segments(state, scope, removed.needed)
+    state = with_update(state, segment_update)
     if removed.entry is not None:
         step = restore_step(state, removed.entry, removed.what)
-        return loaded, (yield from take_step(state, scope, step))
+        return segment_update, (yield from take_step(state, scope, step))
     update = yield from restore(state, scope, removed.what, removed.branches, pending)
-    return loaded, update
+    return segment_update, update

@@ -54,8 +54,8 @@ def check_retry(state: State, pending: Sequence[str]) -> str | None:
     stopped = turn is not None and not turn["done"]
     if stopped and refs and refs[-1]["kind"] == "interrupted":
         return refs[-1]["id"]
-    asked = _last_asked(live_branch(state), pending)
-    question = next((m for m in reversed(asked) if is_question(m)), None)
+    question_messages = _last_asked(live_branch(state), pending)
+    question = next((m for m in reversed(question_messages) if is_question(m)), None)
     if question is None:
         raise NothingToUndoError("There is no question to ask again")
     check_message(question)
@@ -81,11 +81,11 @@ def parse_edit(state: State, argument: str, pending: Sequence[str]) -> tuple[str
     if not text.strip():
         raise InputError(f"The new text of turn {number} is empty: write the text after the number")
     messages = turns_named(state, number, pending)
-    asked = [message for message in messages if message.type == "human"]
-    if not any(is_question(message) for message in asked):
+    human_messages = [message for message in messages if message.type == "human"]
+    if not any(is_question(message) for message in human_messages):
         raise InputError(f"Turn {number} has no question that could be edited")
     check_message(HumanMessage(text.strip()))
-    return asked[0].id, text.strip()
+    return human_messages[0].id, text.strip()
 
 
 def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -110,10 +110,12 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
     resumed = text is None and request["to"] is not None
     if resumed:  # the turn was interrupted, so its question is in a branch already
         (branch,) = yield from load_branches([request["to"] or ""], scope, refs)
-        asked = branch["messages"]
+        question_messages = branch["messages"]
     else:
-        asked = _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
-        start = change.live.index_of(asked[0].id)
+        question_messages = (
+            _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
+        )
+        start = change.live.index_of(question_messages[0].id)
         base = safe_base(change.live, change.live.position_before(start))
         kind: BranchKind = "retry" if text is None else "edit"
         label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
@@ -121,24 +123,24 @@ def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Upd
         refs = save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
     update, live = settle(state, change, refs), change.live
-    again = [_asked_again(message, turn) for message in asked]
-    update.update(_same_topic(update, branch, asked, again[0].id or ""))
-    question_id = next(m.id for m in reversed(again) if is_question(m))
+    new_messages = [_asked_again(message, turn) for message in question_messages]
+    update.update(_same_topic(update, branch, question_messages, new_messages[0].id or ""))
+    question_id = next(m.id for m in reversed(new_messages) if is_question(m))
     if text is not None:
-        again = [m for m in again if m.id == question_id or not is_question(m)]
-        again = [_with_text(m, text) if m.id == question_id else m for m in again]
-    update["messages"] = [*writes, *again]
+        new_messages = [m for m in new_messages if m.id == question_id or not is_question(m)]
+        new_messages = [_with_text(m, text) if m.id == question_id else m for m in new_messages]
+    update["messages"] = [*writes, *new_messages]
     update["turn"] = {
         **_with_earlier(turn, branch, scope, edits=text is not None),
         "number": count_turns(live.messages, offloaded_of(state)) + 1,
         "question_id": question_id,
-        "pending": [message.id or "" for message in again],
+        "pending": [message.id or "" for message in new_messages],
         "base": live.position_before(len(live.messages)),
         "done": False,
         "branches": branches,
     }
     if resumed:
-        names = [message.id or "" for message in asked if is_question(message)]
+        names = [message.id or "" for message in question_messages if is_question(message)]
         note_turn_places(dict.fromkeys(names, question_id or ""), scope)
     return update
 
@@ -167,9 +169,11 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     answer gets those of the old one, except after an edit. Names that are lost are streamed.
     """
     old = next(map(answer_of_turn, reversed(answers_by_turn(branch["messages"]))), None)
-    named = {each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]}
-    kept = [name for name, at in named.items() if old and not edits and at == old.id]
-    dropped = [name for name in named if name not in kept]
+    ids_by_name = {
+        each["name"]: each["message_id"] for each in branch["checkpoints"] if each["name"]
+    }
+    live_names = [name for name, at in ids_by_name.items() if old and not edits and at == old.id]
+    dropped = [name for name in ids_by_name if name not in live_names]
     if dropped:
         scope.emit("checkpoints_removed", names=dropped)
     answers: list[str] = []
@@ -178,7 +182,7 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     return {
         **turn,
         "earlier_answers": answers[-ANSWERS:],
-        "keep_names": kept,
+        "keep_names": live_names,
         "dropped_names": dropped,
     }
 
@@ -212,23 +216,23 @@ def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
 
     Commands and `pending` messages do not count.
     """
-    asked: list[AnyMessage] = []
+    question_messages: list[AnyMessage] = []
     skipped: set[str] = set()
     for message in reversed(live.messages):
         if is_notice(message):
             answers = annotation_of(message).get("answers", ())
-            named = [m for m in live.messages if m.id in answers]
-            if any(parse_command(text_of(m)) is not None for m in named):
+            answered_messages = [m for m in live.messages if m.id in answers]
+            if any(parse_command(text_of(m)) is not None for m in answered_messages):
                 skipped.update(answers)
-            elif named and not asked:
-                return [m for m in named if m.type == "human"]
+            elif answered_messages and not question_messages:
+                return [m for m in answered_messages if m.type == "human"]
         elif message.id in skipped or message.id in pending:
             continue
         if message.type == "human":
-            asked.append(message)
-        elif asked:
+            question_messages.append(message)
+        elif question_messages:
             break
-    return asked[::-1]
+    return question_messages[::-1]
 
 
 def turn_number(text: str) -> int:

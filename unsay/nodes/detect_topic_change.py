@@ -29,10 +29,10 @@ def detect_topic_change(state: State, scope: Scope) -> Steps[Update]:
     question = text_of(next(m for m in live.messages if m.id == turn["question_id"]))
     if request:  # The topic is found in the transcript that the requested rollback will leave.
         live = replace_tail(live, request["to"], label=COMPARED, keep=turn["pending"]).live
-    known = known_topics(live, turn["pending"], question, state)
-    shift = yield from _shift(known, live, question, state, scope)
+    earlier_topics = known_topics(live, turn["pending"], question, state)
+    shift = yield from _shift(earlier_topics, live, question, state, scope)
     update = Update(topic_similarity=shift.similarity if shift else None)
-    if known and scope.settings.judge_labels_topics:
+    if earlier_topics and scope.settings.judge_labels_topics:
         state = {**state, "turn": {**turn, "judge_labels": True}}
         update["turn"] = state["turn"]
     if shift is not None and shift.kind == "same":

@@ -65,7 +65,7 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     is_order = orders.notice is not None or orders.rollback is not None
     if not is_order:
         draft.apply((yield from judge_documents(draft.state, scope, turn)))
-    opened = Update(
+    turn_update = Update(
         turn=turn,
         rollback_request=orders.rollback,
         notice=None,
@@ -75,8 +75,10 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
     )
     if orders.notice is not None:
         answers = turn["pending"]
-        opened["notice"] = NoticeDue(text=orders.notice, answers=answers, refusal=orders.refusal)
-    draft.apply(opened)
+        turn_update["notice"] = NoticeDue(
+            text=orders.notice, answers=answers, refusal=orders.refusal
+        )
+    draft.apply(turn_update)
     if not is_order:
         draft.apply((yield from _judge_injected(draft.state, scope)))
     return {**draft.update, "should_rollback": draft.state["rollback_request"] is not None}
@@ -134,8 +136,8 @@ def _load_messages(
     messages of a transcript that is too long (`live_messages`).
     """
     if command is None and not draft.state.get("should_rollback"):
-        loaded = yield from load_resent(draft.state, scope)
-        draft.apply(loaded or (yield from offload(draft.state, scope)))
+        segment_update = yield from load_resent(draft.state, scope)
+        draft.apply(segment_update or (yield from offload(draft.state, scope)))
         return None
     try:
         draft.apply((yield from load_needed(draft.state, scope, command)))
@@ -149,19 +151,19 @@ def _without_removed(state: State) -> Update:
 
     It is empty if none were removed.
     """
-    known = {None, *(message.id for message in state["messages"])}
+    message_ids = {None, *(message.id for message in state["messages"])}
     update = Update(
         segments=live_segments(state["messages"], state.get("segments", [])),
         checkpoints=[
             checkpoint
             for checkpoint in state.get("checkpoints", [])
-            if checkpoint["message_id"] in known or checkpoint.get("offloaded")
+            if checkpoint["message_id"] in message_ids or checkpoint.get("offloaded")
         ],
     )
     if update["checkpoints"] != state.get("checkpoints", []):
-        kept, offloaded = update["checkpoints"], offloaded_of(state)
-        update["checkpoints"] = renumbered(kept, state["messages"], offloaded)
-        update["checkpoint_metadata"] = metadata_of(kept, state["messages"], offloaded)
+        checkpoints, offloaded = update["checkpoints"], offloaded_of(state)
+        update["checkpoints"] = renumbered(checkpoints, state["messages"], offloaded)
+        update["checkpoint_metadata"] = metadata_of(checkpoints, state["messages"], offloaded)
     return cast("Update", {k: v for k, v in update.items() if v != state.get(k, [])})
 
 
@@ -175,13 +177,13 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
     entered = unjudged(messages, len(messages) - len(state["turn"]["pending"]))
     if not entered or scope.settings.judging == "off":
         return Update()
-    judged = entered[-MAX_ENTRIES:]
+    newest_entries = entered[-MAX_ENTRIES:]
     verdicts: list[tuple[Injected, Verdict]] = [
         (entry, unscored("it entered together with many others"))
-        for entry in entered[: -len(judged)]
+        for entry in entered[: -len(newest_entries)]
     ]
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
-    for entry in judged:
+    for entry in newest_entries:
         verdict = yield from _judge_one(messages, entry, scope, forgotten)
         verdicts.append((entry, verdict))
     return _consequences(state, scope, verdicts)
@@ -197,8 +199,10 @@ def _judge_one(
     answer = messages[entry.index]
     if answer.id in forgotten:
         return unscored("it is forgotten")
-    asked = messages[entry.start] if entry.start < entry.index else None
-    question = None if asked is None or asked.id in forgotten else asked
+    question_message = messages[entry.start] if entry.start < entry.index else None
+    question = (
+        None if question_message is None or question_message.id in forgotten else question_message
+    )
     before = [m for m in messages[: entry.start] if m.id not in forgotten]
     steps = [m for m in messages[entry.start : entry.index] if m.id not in forgotten]
     return (yield from judge_exchange(exchange_of(question, answer, before, steps), answer, scope))

@@ -67,9 +67,9 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
         Exception: The client of the model raised an error that `explain` does not know.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
-    kept = (yield from find_attempt(state, scope)) if generates else None
+    attempt = (yield from find_attempt(state, scope)) if generates else None
     # A draft that an earlier run has judged is delivered or rejected again, in the order of attempts.
-    is_judged = kept is not None and kept.verdict is not None
+    is_judged = attempt is not None and attempt.verdict is not None
     unsaved = (yield from deliver_unsaved(state, scope)) if generates and not is_judged else None
     # Tool calls of removed messages are undone before the model is asked: it may repeat them.
     if generates and unsaved is None:
@@ -79,7 +79,7 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
     update = unsaved or Update()
     if generates and unsaved is None:
         try:
-            update = yield from _answer(state, scope, kept)
+            update = yield from _answer(state, scope, attempt)
         except (EmptyAnswerError, ModelReplyError):
             yield from forget_steps(state, scope)
             raise
@@ -105,7 +105,7 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
         names = ", ".join(declined.settings)
         request = RollbackRequest(kind="decline", to=None, reason=names)
         return Update(rollback_request=request, should_rollback=True)
-    rewritten, noted, sent = rewritten_in(draft, state), draft, state
+    rewritten, original_draft, original_state = rewritten_in(draft, state), draft, state
     if rewritten:
         draft = [*draft[:-1], without(draft[-1], REWRITTEN)]
         state = with_messages(state, rewritten)
@@ -114,7 +114,7 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     verdict = kept.verdict if kept else None
     if verdict is None:
         verdict = yield from judge_draft(attempt, draft)
-        keep_attempt(sent, scope, noted, carried, verdict)
+        keep_attempt(original_state, scope, original_draft, carried, verdict)
         if verdict.outcome == "failed":
             yield from keep_failed_request(
                 state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
@@ -128,12 +128,12 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     else:
         update = yield from deliver(state, scope, draft, verdict, flag=None)
         carried["compaction"] = yield from at_end(attempt, draft, carried)
-    learned = Update(compaction=carried["compaction"], calibration=carried["calibration"])
+    carried_update = Update(compaction=carried["compaction"], calibration=carried["calibration"])
     reminders, before = scope.services.reminders, state.get("reminders", {})
     number, run_id = state["turn"]["number"], state["turn"]["run_id"]
     if counts := counted(reminders, before, attempt.reminders, turn=number, run_id=run_id):
-        learned["reminders"] = counts
-    return preceded_by(rewritten, {**labelled, **update, **learned})
+        carried_update["reminders"] = counts
+    return preceded_by(rewritten, {**labelled, **update, **carried_update})
 
 
 def _begin_attempt(state: State, scope: Scope) -> Steps[AttemptContext]:
@@ -189,8 +189,8 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
     )
     rejected: Turn = {**turn, "rejections": [*turn["rejections"], rejection]}
     attempt = len(rejected["rejections"])
-    told = {"score": verdict.score, "reason": verdict.reason}
-    scope.emit("draft_rejected", message_id=draft[-1].id, attempt=attempt, **told)
+    details = {"score": verdict.score, "reason": verdict.reason}
+    scope.emit("draft_rejected", message_id=draft[-1].id, attempt=attempt, **details)
     history = add_note(state, scope, "process_message", "draft_rejected", verdict.score)
     after: State = {**state, "turn": rejected, "state_history": history}
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
@@ -216,12 +216,12 @@ def _give_notice(state: State, scope: Scope, report: Report) -> Update:
     text also says what was undone (`report`). If a command is answered while the turn's question
     still waits, the turn stays open.
     """
-    turn, requested, messages = state["turn"], state["notice"], state["messages"]
-    assert requested is not None  # noqa: S101 - the caller has just seen it
+    turn, due_notice, messages = state["turn"], state["notice"], state["messages"]
+    assert due_notice is not None  # noqa: S101 - the caller has just seen it
     # The question may be gone, and the notice is in its language.
-    texts = scope.texts([*messages, AIMessage(requested["text"])])
-    answers = requested["answers"]
-    text = texts.sentences([requested["text"], report_text(report, texts)])
+    texts = scope.texts([*messages, AIMessage(due_notice["text"])])
+    answers = due_notice["answers"]
+    text = texts.sentences([due_notice["text"], report_text(report, texts)])
     if commands := with_hand_offs(messages, answers):
         answers = commands
         text = with_waiting(text, state, texts)

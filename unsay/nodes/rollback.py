@@ -57,9 +57,9 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         ConflictError: A branch to put back or to ask again is not kept, or its place is gone.
         DatabaseCorruptError: A branch or an offloaded message that is needed is damaged.
     """
-    request, loaded = state.get("rollback_request"), Update()
+    request, segment_update = state.get("rollback_request"), Update()
     if request is None:
-        state, loaded, request = yield from _host_request(state, scope)
+        state, segment_update, request = yield from _host_request(state, scope)
     plain = {"context": _reject_context, "person": _go_to_target, "remove": _remove}
     handlers = {
         "draft": _reject_draft,
@@ -75,13 +75,17 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
         update = plain[kind](state, scope, request)
     else:
         update = yield from handlers[kind](state, scope, request)
-    is_order, made = kind in ("person", "retry", "edit"), update.get("turn", {})
+    is_order, new_turn = kind in ("person", "retry", "edit"), update.get("turn", {})
     # A person who declines an automatic rollback leaves nothing to report.
-    if is_order or made.get("rollbacks", 0) > state["turn"]["rollbacks"]:
+    if is_order or new_turn.get("rollbacks", 0) > state["turn"]["rollbacks"]:
         _report(state, scope, update, request)
     # Loaded messages come first: the later writes may remove some of them.
-    if loaded:
-        update = {**loaded, **update, "messages": [*loaded["messages"], *update["messages"]]}
+    if segment_update:
+        update = {
+            **segment_update,
+            **update,
+            "messages": [*segment_update["messages"], *update["messages"]],
+        }
     return {
         **update,
         "should_rollback": False,
@@ -98,13 +102,13 @@ def _host_request(state: State, scope: Scope) -> Steps[tuple[State, Update, Roll
     are those of `rollback`, except `EmptyAnswerError`.
     """
     message_ids, turns = messages_needed(state, None)
-    loaded = yield from load_segments(state, scope, message_ids, turns=turns)
-    state = with_update(state, loaded)
+    segment_update = yield from load_segments(state, scope, message_ids, turns=turns)
+    state = with_update(state, segment_update)
     target, turn = state.get("rollback_checkpoint_id") or None, state["turn"]
     pending = () if turn["done"] else turn["pending"]
     base = target_of(live_branch(state), target, pending=pending)
     reason = target or "the host's order"
-    return state, loaded, RollbackRequest(kind="person", to=base, reason=reason)
+    return state, segment_update, RollbackRequest(kind="person", to=base, reason=reason)
 
 
 def _reject_draft(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -141,9 +145,9 @@ def _go_to_target(state: State, scope: Scope, request: RollbackRequest) -> Updat
     label = Label(kind="person", reason=reason, created_at=scope.now())
     update = go_back(state, scope, request["to"], label, turn["pending"])
     # A typed command is the whole turn; with a host's flag the question is still to be answered.
-    typed = request["reason"].startswith("/")
-    after: Turn = {**turn, "base": request["to"], "done": turn["done"] or typed}
-    if turn["done"] and not typed:
+    is_command = request["reason"].startswith("/")
+    after: Turn = {**turn, "base": request["to"], "done": turn["done"] or is_command}
+    if turn["done"] and not is_command:
         after = turn_left_open(with_update(state, update), after)
     return {**update, "turn": {**after, "number": turns_after(state, update) + 1}}
 
@@ -170,16 +174,16 @@ def _report(state: State, scope: Scope, update: Update, request: RollbackRequest
     """Stream a rollback and add it to `update`: its history, and a notice if the turn is over."""
     texts, turn = scope.texts(state["messages"]), update["turn"]
     removed, _ = count_changes(state["messages"], update["messages"])
-    where = place_name(state, turn["base"], texts)
+    place_text = place_name(state, turn["base"], texts)
     removals = turn.get("removed", [])[len(state["turn"].get("removed", [])) :]
     if turn["done"]:
         changes = texts.changes(turns=turns_after(state, update), removed=removed)
         name = "rolled_back" if removed else "already_there"
-        text = texts.say(name, where=where, changes=changes)
+        text = texts.say(name, where=place_text, changes=changes)
         text = f"{texts.removal_text(removals)} {texts.say('undo_hint')}" if removals else text
         update["notice"] = NoticeDue(text=text, answers=state["turn"]["pending"])
     kind, parts = request["kind"], list(map(without_base, removals))
-    data = {"to": where, "message_id": turn["base"], "removed": removed, "removals": parts}
+    data = {"to": place_text, "message_id": turn["base"], "removed": removed, "removals": parts}
     scope.emit("rollback", kind=kind, reason=request["reason"], **data)
     score = state.get("quality_score") if kind in ("draft", "context") else None
     # A rollback after which nothing is answered is about the turn that is now the last one.
@@ -197,8 +201,8 @@ def _undo_or_redo(state: State, scope: Scope, request: RollbackRequest) -> Steps
         update = yield from step(state, scope, turn["pending"], request["reason"])
     except UnsayError as error:
         return refused(state, texts, error)
-    done = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
-    change = change_made(state["messages"], update, done, undone=undoes)
+    operation = state["operations"][-1] if undoes else last_undone(state, turn["pending"])
+    change = change_made(state["messages"], update, operation, undone=undoes)
     text = step_notice(texts, change, undone=undoes)
     update["notice"] = NoticeDue(text=text, answers=turn["pending"])
     scope.emit("undone" if undoes else "redone", removed=change.removed, restored=change.restored)

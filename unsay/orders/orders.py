@@ -411,14 +411,14 @@ def chat_help(
     is empty if there is none.
     """
     name = only.lower().removeprefix("/")
-    listed = [
+    commands = [
         each
         for each in SLASH_COMMANDS
         if each.by_chat == by_chat
         and allows(each.name)
         and (not name or name in (each.name, *each.aliases))
     ]
-    return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in listed)
+    return "\n".join(f"{each.usage(language)}  {each.meaning(language)}" for each in commands)
 
 
 def check_argument(verb: str, argument: str, language: Language) -> None:
@@ -466,7 +466,7 @@ def in_terms_of(interface: Literal["chat", "shell"], message: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         name = match[1] or match[2]
-        shown = f"--{_OPTIONS.get(name, name)}"
-        return f"{shown} " if match[1] else f"the option {shown}"
+        option_text = f"--{_OPTIONS.get(name, name)}"
+        return f"{option_text} " if match[1] else f"the option {option_text}"
 
     return _OPTION.sub(option, _NAMED.sub(typed, message))

@@ -75,9 +75,9 @@ def parse_command(text: str) -> Command | None:
         return command
     behind = _BEHIND.fullmatch(lines[-1][-BEHIND_CHARS:])
     for line in (lines[0], lines[-1], behind[1] if behind else ""):
-        found = _parse_line(line)
-        if found is not None and found["verb"] not in _ANSWERED:
-            return Command(verb=ALONE, argument=f"/{found['verb']}")
+        line_command = _parse_line(line)
+        if line_command is not None and line_command["verb"] not in _ANSWERED:
+            return Command(verb=ALONE, argument=f"/{line_command['verb']}")
     return None
 
 
@@ -85,17 +85,17 @@ def _parse_line(line: str) -> Command | None:
     parts = _SLASHED.fullmatch(line.strip())
     if parts is None:
         return None
-    typed = unicodedata.normalize("NFKC", parts[1]).lower()
-    typed = ALIASES.get(typed, typed)
+    verb = unicodedata.normalize("NFKC", parts[1]).lower()
+    verb = ALIASES.get(verb, verb)
     argument = (parts[2] or "").strip()
-    if typed in NOT_IN_GRAPH or (typed in VERBS and (VERBS[typed] or not argument)):
-        return Command(verb=typed, argument=argument)
-    if typed in VERBS:  # a command that takes no text
-        return Command(verb=ALONE, argument=f"/{typed}")
-    word = typed.rstrip("?!.。、")
+    if verb in NOT_IN_GRAPH or (verb in VERBS and (VERBS[verb] or not argument)):
+        return Command(verb=verb, argument=argument)
+    if verb in VERBS:  # a command that takes no text
+        return Command(verb=ALONE, argument=f"/{verb}")
+    word = verb.rstrip("?!.。、")
     near = get_close_matches(word[:WORD_CHARS], _KNOWN, n=1, cutoff=RESEMBLES)
     if not near or not word.isalpha():
-        return Command(verb=UNKNOWN, argument=f"/{typed}") if typed.isalpha() else None
+        return Command(verb=UNKNOWN, argument=f"/{verb}") if verb.isalpha() else None
     name = ALIASES.get(near[0], near[0])
     meant = f"/{near[0]} {argument}" if VERBS.get(name) else f"/{near[0]}"
     return Command(verb=SUGGEST, argument=meant.strip())
@@ -177,14 +177,14 @@ def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage
 
     The text is empty if the messages begin after the question.
     """
-    shown = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
+    answers_by_id = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
     turns: list[tuple[str, AnyMessage]] = []
     question = ""
     for message in in_turns(messages):
         if is_question(message):
             question = text_of(message)
-        elif message.id in shown:
-            turns.append((question, shown[message.id]))
+        elif message.id in answers_by_id:
+            turns.append((question, answers_by_id[message.id]))
     return turns
 
 

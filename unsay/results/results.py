@@ -161,8 +161,8 @@ class Reply:
         actions = (self.request or {}).get("action_requests")
         if self.text or not isinstance(actions, list):
             return self.text
-        asked = (each.get("description") for each in actions if isinstance(each, Mapping))
-        return "\n".join(map(str, filter(None, asked)))
+        descriptions = (each.get("description") for each in actions if isinstance(each, Mapping))
+        return "\n".join(map(str, filter(None, descriptions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +269,8 @@ def _row(item: Any) -> str:
     if not isinstance(item, Mapping):
         return str(item)
     if "label" in item and "turn" in item:  # a rating
-        score, asked = score_text(item["score"]), preview(item["question"])
-        cells = (f"{item['turn']}.", score, item["label"], asked, item["note"])
+        score, question = score_text(item["score"]), preview(item["question"])
+        cells = (f"{item['turn']}.", score, item["label"], question, item["note"])
         return "  ".join(filter(None, cells))
     values = (counted(len(v), "message") if isinstance(v, list) else v for v in item.values())
     return "  ".join(str(value) for value in values if value)

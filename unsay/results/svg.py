@@ -76,8 +76,8 @@ def _put(
 
     Underscores in the names of attributes become hyphens.
     """
-    named = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
-    element = ET.SubElement(parent, tag, named)
+    xml_attributes = {key.replace("_", "-"): str(value) for key, value in attributes.items()}
+    element = ET.SubElement(parent, tag, xml_attributes)
     element.text = words
     return element
 
@@ -143,18 +143,18 @@ def scores(timeline: TimelineData) -> _Panel:
     Of a thread without messages it draws a hint instead.
     """
     texts = texts_of(timeline)
-    shown, words = outline(timeline, texts), texts.table("picture_words")
-    if not shown.rows:
+    thread_outline, words = outline(timeline, texts), texts.table("picture_words")
+    if not thread_outline.rows:
         panel, middle = _Panel(texts=texts, height=84), WIDTH // 2
         panel.text(middle, 38, texts.say("no_turns"), text_anchor="middle", font_size=15)
         panel.text(middle, 62, words["hint"], _FAINT, text_anchor="middle")
         return panel
     panel = _Panel(texts=texts, height=_LEGEND_Y + 16)
     panel.text(16, 26, words["title"], font_weight="bold")
-    if shown.left_out:
-        panel.text(_RIGHT, 26, shown.left_out, _FAINT, text_anchor="end")
+    if thread_outline.left_out:
+        panel.text(_RIGHT, 26, thread_outline.left_out, _FAINT, text_anchor="end")
     _axes(panel, timeline)
-    _curve(panel, shown.rows)
+    _curve(panel, thread_outline.rows)
     _legend(panel)
     return panel
 
@@ -219,32 +219,32 @@ def tree(timeline: TimelineData) -> _Panel:
     and branches if there are any.
     """
     texts = texts_of(timeline)
-    shown, panel = outline(timeline, texts), _Panel(texts=texts)
+    thread_outline, panel = outline(timeline, texts), _Panel(texts=texts)
     trunk = panel.put("line", x1=_TRUNK, x2=_TRUNK, stroke=_PASSED, stroke_width=2)
     panel.text(16, 26, summary_of(timeline, texts), font_weight="bold")
     y = 26 + _ROW
     place = {"x": _TRUNK - 5, "y": y - 5, "width": 10, "height": 10}
-    if shown.checkpoints_at_start:
+    if thread_outline.checkpoints_at_start:
         panel.diamond(_TRUNK, y)
     panel.put("rect", **place, fill=_PAPER, stroke=_PASSED, stroke_width=2)
     line = panel.text(_TRUNK + 16, y + 4, texts.say("tree_words.start"), _FAINT)
-    for name in shown.checkpoints_at_start:
+    for name in thread_outline.checkpoints_at_start:
         _put(line, "tspan", f"◆ {one_line(name, 24)}", dx=9, fill=_MARK)
-    y = _branches(panel, y, shown.at_start)
-    if shown.left_out:
+    y = _branches(panel, y, thread_outline.at_start)
+    if thread_outline.left_out:
         y += _ROW
-        panel.text(_TRUNK + 16, y + 4, shown.left_out, _FAINT)
+        panel.text(_TRUNK + 16, y + 4, thread_outline.left_out, _FAINT)
     end = y
-    for row in shown.rows:
+    for row in thread_outline.rows:
         y += _ROW
         end = y
         _turn(panel, y, row)
         y = _branches(panel, y, row.branches)
     trunk.attrib.update(y1=str(26 + _ROW), y2=str(end))
-    if shown.elsewhere:
+    if thread_outline.elsewhere:
         y += _ROW
         panel.text(16, y + 4, texts.say("tree_words.elsewhere"), _FAINT)
-        y = _branches(panel, y, shown.elsewhere, rooted=False)
+        y = _branches(panel, y, thread_outline.elsewhere, rooted=False)
     panel.height = y + _ROW
     return panel
 
@@ -258,8 +258,8 @@ def _turn(panel: _Panel, y: int, row: TurnRow) -> None:
     tails += [(f"◇ {one_line(name, 24)}", _MARK) for name in row.step_checkpoints]
     tails += [(f"◆ {one_line(name, 24)}", _MARK) for name in row.checkpoints]
     tails += [(f"[{note}]", _FAILED) for note in row.notes]
-    left = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
-    room = max(24, min(64, left))
+    free_width = _ROOM - sum(_breadth(words) + 1 for words, _ in tails)
+    room = max(24, min(64, free_width))
     fitting = room * room // max(room, _breadth(question_of(row.turn, room, panel.texts)))
     line = panel.text(_TEXT, y + 4, question_of(row.turn, fitting, panel.texts))
     for words, fill in tails:
@@ -277,8 +277,8 @@ def _branches(panel: _Panel, y: int, branches: Sequence[BranchRef], *, rooted: b
     Without branches that is `y`. `rooted=False` draws no line from the trunk.
     """
     older = list(filter(None, [older_text(branches, panel.texts)]))
-    shown = [branch_text(branch, 72, panel.texts) for branch in branches[-SHOWN_BRANCHES:]]
-    for number, words in enumerate([*older, *shown]):
+    newer_lines = [branch_text(branch, 72, panel.texts) for branch in branches[-SHOWN_BRANCHES:]]
+    for number, words in enumerate([*older, *newer_lines]):
         y += _ROW
         if rooted:
             path = f"M{_TRUNK},{y - 12} q0,12 12,12 H{_BRANCH - 8}"
@@ -321,10 +321,10 @@ def picture(
 
 def _description(timeline: TimelineData, texts: Texts) -> str:
     words = texts.table("picture_words")
-    given = [turn.score for turn in timeline.turns if turn.score is not None]
+    turn_scores = [turn.score for turn in timeline.turns if turn.score is not None]
     span = words["no_scores"]
-    if given:
-        span = words["span"].format(least=f"{min(given):.2f}", most=f"{max(given):.2f}")
+    if turn_scores:
+        span = words["span"].format(least=f"{min(turn_scores):.2f}", most=f"{max(turn_scores):.2f}")
     failed = sum(turn.outcome == "failed" for turn in timeline.turns)
     return words["description"].format(
         span=span,
@@ -340,9 +340,9 @@ def _table(timeline: TimelineData) -> ET.Element:
     rows = []
     for row in outline(timeline, texts).rows:
         turn, names = row.turn, ", ".join((*row.step_checkpoints, *row.checkpoints))
-        topic, asked = one_line(turn.topic, 40), question_of(turn, 100, texts)
+        topic, question = one_line(turn.topic, 40), question_of(turn, 100, texts)
         score = score_text(turn.score)
-        rows.append((str(turn.number), score, _result(row, texts), topic, asked, names))
+        rows.append((str(turn.number), score, _result(row, texts), topic, question, names))
     columns = texts.say("picture_words.columns").split("|")
     details.append(_rows(summary_of(timeline, texts), columns, rows))
     return details

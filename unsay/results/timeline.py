@@ -210,18 +210,20 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     out.
     """
     first, marks = max(0, len(timeline.turns) - SHOWN_TURNS), timeline.checkpoints
-    hidden, shown = timeline.turns[:first], timeline.turns[first:]
+    hidden, shown_turns = timeline.turns[:first], timeline.turns[first:]
     earlier = {name for turn in hidden for name in _names(turn)}
-    placed = {name for turn in timeline.turns for name in _names(turn)} | {None}
-    kept = [branch for branch in timeline.branches if branch["size"]]  # others hold only commands
-    branches = sum(branch["base"] in earlier for branch in kept)
+    message_ids = {name for turn in timeline.turns for name in _names(turn)} | {None}
+    message_branches = [
+        branch for branch in timeline.branches if branch["size"]
+    ]  # others hold only commands
+    branches = sum(branch["base"] in earlier for branch in message_branches)
     words = texts.table("tree_words")
     turns = counted_in(texts, len(hidden), "earlier turn")
     left_out = words["earlier"].format(turns=turns) if hidden else ""
     if branches:
         left_out += words["at_them"].format(branches=counted_in(texts, branches, "branch"))
     return Outline(
-        at_start=_branches_at(kept, None),
+        at_start=_branches_at(message_branches, None),
         checkpoints_at_start=tuple(_label(c) for c in marks if c.message_id is None),
         left_out=left_out,
         rows=tuple(
@@ -229,12 +231,12 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
                 turn=turn,
                 notes=_notes_of(turn, timeline, texts),
                 step_checkpoints=_step_checkpoints_at(marks, turn),
-                checkpoints=_checkpoints_at(marks, turn, placed),
-                branches=_branches_at(kept, *_names(turn)),
+                checkpoints=_checkpoints_at(marks, turn, message_ids),
+                branches=_branches_at(message_branches, *_names(turn)),
             )
-            for turn in shown
+            for turn in shown_turns
         ),
-        elsewhere=[branch for branch in kept if branch["base"] not in placed],
+        elsewhere=[branch for branch in message_branches if branch["base"] not in message_ids],
     )
 
 

@@ -76,8 +76,10 @@ def _newest_context(state: State) -> CallContext | None:
     transcript, offloaded = state.get("messages", []), offloaded_of(state)
     before = offloaded["messages"] if offloaded else 0
     manifests = ((m, manifest_in(m)) for m in reversed(transcript))
-    read = (read_manifest(m, found, transcript, before) for m, found in manifests if found)
-    return next(read, None)
+    contexts = (
+        read_manifest(m, manifest, transcript, before) for m, manifest in manifests if manifest
+    )
+    return next(contexts, None)
 
 
 def current_usage(state: State, scope: Scope) -> Steps[Usage]:
@@ -119,7 +121,7 @@ def usage_of(
     tallies: dict[str, Tally] = state.get("spent", {})
     if scope.address is not None:
         tallies = merged(tallies, (yield from spent_outside(*scope.address)))
-    spent = Spent(
+    usage_by_purpose = Spent(
         live=count(live),
         abandoned=count([m for m in removed if key_of(m) not in live_keys]),
         judging=tokens_in(tallies, "judge"),
@@ -128,7 +130,9 @@ def usage_of(
     )
     window, gauges = _newest_context(state), (yield from _gauges(state, scope))
     language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
-    return Usage(window=window, spent=spent, gauges=gauges, topic=topic, language=language)
+    return Usage(
+        window=window, spent=usage_by_purpose, gauges=gauges, topic=topic, language=language
+    )
 
 
 def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
@@ -150,11 +154,11 @@ def usage_text(totals: Usage, texts: Texts) -> str:
 
 def brief_text(totals: Usage, texts: Texts) -> str:
     """Format the tokens in two lines, the context's and the spent ones, without unused parts."""
-    spent = totals.spent
-    paid = [(name, getattr(spent, name).total) for name in PURPOSES]
+    usage_by_purpose = totals.spent
+    paid = [(name, getattr(usage_by_purpose, name).total) for name in PURPOSES]
     lines = [
         (window_head(totals.window, texts), _parts(totals.window)),
-        (_spent_head(spent, texts), paid),
+        (_spent_head(usage_by_purpose, texts), paid),
     ]
     return "\n".join(
         " · ".join([head, *(f"{texts.table('tokens_names')[k]} {v:,}" for k, v in parts if v)])
@@ -176,11 +180,13 @@ def window_head(window: CallContext | None, texts: Texts) -> str:
     """Format the size of a call's context; `None` gives a text that says it is unknown."""
     if window is None:
         return texts.say("tokens_unknown")
-    used = sum(window.parts.values())
+    token_count = sum(window.parts.values())
     if not window.window:
-        return texts.say("tokens_used", used=f"{used:,}")
-    share = percent(used, window.window, texts)
-    return texts.say("tokens_window", used=f"{used:,}", window=f"{window.window:,}", share=share)
+        return texts.say("tokens_used", used=f"{token_count:,}")
+    share = percent(token_count, window.window, texts)
+    return texts.say(
+        "tokens_window", used=f"{token_count:,}", window=f"{window.window:,}", share=share
+    )
 
 
 def _spent_head(spent: Spent, texts: Texts) -> str:
@@ -221,11 +227,11 @@ def _cost(tokens: Tokens, texts: Texts) -> str:
 
 
 def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
-    used, limit = f"{gauge.used:,}", f"{gauge.limit:,}"
+    amount_text, limit = f"{gauge.used:,}", f"{gauge.limit:,}"
     if gauge.unit == "micros":
-        used, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
+        amount_text, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
     share = percent(gauge.used, gauge.limit, texts)
-    text = texts.say("tokens_budget", used=used, limit=limit, share=share)
+    text = texts.say("tokens_budget", used=amount_text, limit=limit, share=share)
     if gauge.since is not None:
         text += texts.say("tokens_since", since=gauge.since[:16].replace("T", " "))
     elif not gauge.used:

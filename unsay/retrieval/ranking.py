@@ -46,12 +46,12 @@ class Table:
 
     def read(self, message: AnyMessage) -> None:
         """Add a message with its terms; the caller checks that the table lacks it."""
-        counted = Counter(terms_of(message))
-        for term, times in counted.items():
+        counts = Counter(terms_of(message))
+        for term, times in counts.items():
             # A higher count does not fit into the bits, and BM25 would hardly score it higher.
             posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
             self.postings.setdefault(term, []).append(posting)
-        entry = Entry(key_of(message), speaker_of(message), counted.total(), log(1 + len(counted)))
+        entry = Entry(key_of(message), speaker_of(message), counts.total(), log(1 + len(counts)))
         self.add(entry)
 
     def add(self, entry: Entry) -> None:
@@ -64,24 +64,26 @@ class Table:
 
         Messages that this table has are not read again.
         """
-        made = Table()
-        moved: dict[int, list[int]] = {}
+        new_table = Table()
+        new_places: dict[int, list[int]] = {}
         for place, message in enumerate(messages):
             number = self.numbers.get(key_of(message))
             if number is None:
-                made.read(message)
+                new_table.read(message)
             else:
-                moved.setdefault(number, []).append(place)
-                made.add(self.entries[number])
+                new_places.setdefault(number, []).append(place)
+                new_table.add(self.entries[number])
         for term, old in self.postings.items():
-            kept = [
+            new_postings = [
                 place << COUNT_BITS | posting & COUNT_MASK
                 for posting in old
-                for place in moved.get(posting >> COUNT_BITS, ())
+                for place in new_places.get(posting >> COUNT_BITS, ())
             ]
-            if kept:
-                made.postings[term] = sorted([*made.postings.get(term, ()), *kept])
-        return made
+            if new_postings:
+                new_table.postings[term] = sorted(
+                    [*new_table.postings.get(term, ()), *new_postings]
+                )
+        return new_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +115,11 @@ class RecallIndex:
                 first = fresh[-unread - 1] + 1 if len(fresh) > unread else 0
                 keys, messages = keys[first:], messages[first:]
             start = table.numbers.get(keys[0], len(table.entries)) if keys else 0
-            known = [entry.key for entry in table.entries[start : start + len(keys)]]
-            if known != keys[: len(known)] or start > len(keys) + SPARE:
+            table_keys = [entry.key for entry in table.entries[start : start + len(keys)]]
+            if table_keys != keys[: len(table_keys)] or start > len(keys) + SPARE:
                 table, start = table.reordered(messages), 0
             else:
-                for message in messages[len(known) :]:
+                for message in messages[len(table_keys) :]:
                     table.read(message)
             entries = tuple(table.entries[start : start + len(keys)])
         return RecallIndex(entries=entries, start=start, table=table)
@@ -128,16 +130,16 @@ class RecallIndex:
         It is for messages that were edited, or for a table that became large. `covering` reads the
         messages again when they are needed.
         """
-        kept, table = {entry.key for entry in self.entries}.difference(keys), self.table
+        kept_keys, table = {entry.key for entry in self.entries}.difference(keys), self.table
         with table.lock:
-            for key in [key for key in table.numbers if key not in kept]:
+            for key in [key for key in table.numbers if key not in kept_keys]:
                 number = table.numbers.pop(key)
                 table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
         """Return the places (indices) of the messages with these keys; unknown keys are skipped."""
-        wanted = frozenset(keys)
-        return {place for place, entry in enumerate(self.entries) if entry.key in wanted}
+        key_set = frozenset(keys)
+        return {place for place, entry in enumerate(self.entries) if entry.key in key_set}
 
     def matches(self, term: str) -> list[tuple[int, int]]:
         """Return, for each message that has a term, its place and how often it has the term."""
@@ -155,8 +157,8 @@ class RecallIndex:
     def has(self, place: int, term: str) -> bool:
         """Return whether the message at a place has a term."""
         postings, number = self.table.postings.get(term, []), self.start + place
-        found = bisect_left(postings, number << COUNT_BITS)
-        return found < len(postings) and postings[found] >> COUNT_BITS == number
+        position = bisect_left(postings, number << COUNT_BITS)
+        return position < len(postings) and postings[position] >> COUNT_BITS == number
 
     def _range(self, postings: Sequence[int]) -> slice:
         first = bisect_left(postings, self.start << COUNT_BITS)
@@ -174,5 +176,5 @@ def speaker_of(message: AnyMessage) -> str:
 
     The names of tools and documents do not count.
     """
-    named = message.name if message.type in ("human", "ai") and not is_document(message) else None
-    return (named or message.type).lower()
+    name = message.name if message.type in ("human", "ai") and not is_document(message) else None
+    return (name or message.type).lower()

@@ -185,9 +185,9 @@ def _rarest(terms: Iterable[str], having: Mapping[str, int]) -> list[str]:
     anyway.
     """
     order = sorted(terms, key=having.__getitem__)
-    read = accumulate(having[term] for term in order)
-    kept = [term for term, so_far in zip(order, read, strict=True) if so_far <= MOST_READ]
-    return kept or order[:1]
+    totals = accumulate(having[term] for term in order)
+    rare_terms = [term for term, so_far in zip(order, totals, strict=True) if so_far <= MOST_READ]
+    return rare_terms or order[:1]
 
 
 def evident(
@@ -209,14 +209,14 @@ def evident(
     }
     worths = {term: rarity(having[term], len(index)) for term in _rarest(having, having)}
     own: dict[int, float] = {}
-    left = sum(worths.values())
+    remaining_worth = sum(worths.values())
     for term, worth in worths.items():
         # A message without any word so far cannot reach the bar by the words that are left.
-        begins = left >= least - _ROUNDING
+        begins = remaining_worth >= least - _ROUNDING
         for place, _ in index.matches(term):
             if begins or place in own:
                 own[place] = own.get(place, 0.0) + worth
-        left -= worth
+        remaining_worth -= worth
     strong = [
         place for place, worth in own.items() if worth >= least - _ROUNDING and place not in unseen
     ]
@@ -372,31 +372,35 @@ def recall(
             f"the index has {len(index)!r} messages and the transcript {len(transcript)!r} others: "
             "give the index of this transcript, or None"
         )
-    wanted = asked(question, index)
-    scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
+    question_facts = asked(question, index)
+    scored = _scored(question_facts, index, vectors, bars, shown=shown, hidden=hidden)
     if scored is None:
         return Recalled()
     fitting = _fitting(transcript, scored, budget_tokens, estimate or count)
-    taken, tokens = _counted(transcript, fitting, budget_tokens, count)
-    order = sorted(place for group in taken for place in group)
+    groups, tokens = _counted(transcript, fitting, budget_tokens, count)
+    order = sorted(place for group in groups for place in group)
     leading = {
         max((place for place in group if place in scored.total), key=scored.total.__getitem__)
-        for group in taken
+        for group in groups
     }
     nearest = max(scored.near.values(), default=0.0)
     reasons: list[Recollection] = []
     for place in order:
-        found = {word for term, word in wanted.query.words.items() if index.has(place, term)}
-        why: Why = "nearby"
+        shared_words = {
+            word for term, word in question_facts.query.words.items() if index.has(place, term)
+        }
+        reason: Why = "nearby"
         if place not in leading:
-            why = "step"
-        elif found:
-            why = "words"
+            reason = "step"
+        elif shared_words:
+            reason = "words"
         elif scored.near.get(place, 0.0) >= nearest / 2 > 0:
-            why = "meaning"
+            reason = "meaning"
         score = scored.total.get(place, 0.0)
-        words = tuple(sorted(found))
-        reasons.append(Recollection(message=transcript[place], why=why, words=words, score=score))
+        words = tuple(sorted(shared_words))
+        reasons.append(
+            Recollection(message=transcript[place], why=reason, words=words, score=score)
+        )
     return Recalled(reasons=tuple(reasons), tokens=tokens)
 
 
@@ -414,8 +418,8 @@ def _scored(
     `None` if no message is related to the question, or none reaches `bars.bar`. Raises
     `ModelReplyError` if vectors have different lengths.
     """
-    seen, unseen = index.places(shown), index.places(hidden)
-    apart = seen | unseen
+    shown_places, unseen = index.places(shown), index.places(hidden)
+    apart = shown_places | unseen
     places = [place for place in range(len(index)) if place not in apart]
     least = bars.bar * rarity(1, len(index))
     matching = set(places)
@@ -423,7 +427,7 @@ def _scored(
         matching &= evident(wanted.query, index, least, unseen)
     if not (matching or (places and vectors)):
         return None
-    rivals = seen - unseen if bars.gain else frozenset()
+    rivals = shown_places - unseen if bars.gain else frozenset()
     ranking = ranked(wanted, index, places, unseen, rivals)
     if not (ranking.own or wanted.persons or vectors):
         return None
@@ -461,20 +465,20 @@ def _fitting(
 
     A step that is too large is skipped.
     """
-    taken: list[list[int]] = []
-    left, missed, opening = budget, 0, 0
+    groups: list[list[int]] = []
+    remaining_budget, missed, opening = budget, 0, 0
     for group in _best_first(transcript, scored):
         step = [transcript[place] for place in group]
         cost = estimate(step) - opening
-        if cost <= left:
-            if not taken:
+        if cost <= remaining_budget:
+            if not groups:
                 # The fixed cost of a sequence counts once, not for each step.
                 opening = max(0, 2 * estimate(step) - estimate([*step, *step]))
-            taken.append(group)
-            left, missed = left - cost, 0
+            groups.append(group)
+            remaining_budget, missed = remaining_budget - cost, 0
         elif (missed := missed + 1) == PATIENCE:
             break
-    return taken
+    return groups
 
 
 def _counted(
@@ -501,19 +505,19 @@ def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[l
 
     Each step is yielded once, without the messages that are shown or hidden.
     """
-    known: dict[int, range] = {}
-    seen: set[int] = set()
+    range_by_place: dict[int, range] = {}
+    visited_places: set[int] = set()
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):
-        if place in seen or transcript[place].type == "system":
+        if place in visited_places or transcript[place].type == "system":
             continue
-        if place not in known:
+        if place not in range_by_place:
             # A step never spans two turns, so only the steps of this turn are computed.
             turn = turn_around(transcript, place)
             for step in steps(transcript[turn.start : turn.stop]):
-                found = range(turn.start + step.start, turn.start + step.stop)
-                known.update(dict.fromkeys(found, found))
-        seen.update(known[place])
-        yield [member for member in known[place] if member not in scored.apart]
+                step_range = range(turn.start + step.start, turn.start + step.stop)
+                range_by_place.update(dict.fromkeys(step_range, step_range))
+        visited_places.update(range_by_place[place])
+        yield [member for member in range_by_place[place] if member not in scored.apart]
 
 
 # Id of the message in a context that quotes the recalled messages.

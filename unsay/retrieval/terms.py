@@ -164,14 +164,14 @@ def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
     it.
     """
     # Kin go both ways and are looked up by stem; answers by the question's own word.
-    found: dict[str, list[str]] = {}
+    relations: dict[str, list[str]] = {}
     for row in table.split(";"):
         word, others = row.strip().split(":")
         for other in others.split():
-            found.setdefault(word, []).append(other)
+            relations.setdefault(word, []).append(other)
             if is_kin:
-                found.setdefault(other, []).append(word)
-    return {stem(word) if is_kin else word: list(map(stem, found[word])) for word in found}
+                relations.setdefault(other, []).append(word)
+    return {stem(word) if is_kin else word: list(map(stem, relations[word])) for word in relations}
 
 
 def _tokens(text: str) -> list[str]:

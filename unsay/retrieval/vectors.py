@@ -52,7 +52,7 @@ def embed(
         TimeoutError: A call took longer than `PART_SECONDS`.
         Exception: Any other error of the embeddings.
     """
-    found = dict(known)
+    message_vectors = dict(known)
     texts = {
         key_of(message): words[:EMBEDDED_CHARS]
         for message in messages
@@ -61,11 +61,11 @@ def embed(
     missing = list(texts)
     for start in range(0, len(missing), BATCH):
         keys = missing[start : start + BATCH]
-        wanted = [texts[key] for key in keys]
-        vectors = yield from _call(embeddings, "embed_documents", wanted)
-        found.update(zip(keys, _packed(vectors, len(keys), embeddings), strict=True))
-    asked = yield from _call(embeddings, "embed_query", question)
-    return Vectors(question=_packed([asked], 1, embeddings)[0], messages=found)
+        batch_texts = [texts[key] for key in keys]
+        vectors = yield from _call(embeddings, "embed_documents", batch_texts)
+        message_vectors.update(zip(keys, _packed(vectors, len(keys), embeddings), strict=True))
+    question_vector = yield from _call(embeddings, "embed_query", question)
+    return Vectors(question=_packed([question_vector], 1, embeddings)[0], messages=message_vectors)
 
 
 class FunctionEmbeddings(Embeddings):
@@ -171,11 +171,11 @@ def similarities(vectors: Vectors, index: RecallIndex) -> list[float]:
     added. A message without a vector has only those shares. Raises `ModelReplyError` if vectors
     have different lengths.
     """
-    found = cosines(vectors, [entry.key for entry in index.entries])
-    known = [cosine for cosine in found if cosine is not None]
-    mean = sum(known) / max(len(known), 1)
-    deviation = sqrt(sum((cosine - mean) ** 2 for cosine in known) / max(len(known), 1)) or 1.0
-    near = [0.0 if cosine is None else (cosine - mean) / deviation for cosine in found]
+    raw_scores = cosines(vectors, [entry.key for entry in index.entries])
+    scores = [cosine for cosine in raw_scores if cosine is not None]
+    mean = sum(scores) / max(len(scores), 1)
+    deviation = sqrt(sum((cosine - mean) ** 2 for cosine in scores) / max(len(scores), 1)) or 1.0
+    near = [0.0 if cosine is None else (cosine - mean) / deviation for cosine in raw_scores]
     spread = list(near)
     for distance, share in NEIGHBOURS.items():
         for place in range(max(0, -distance), min(len(near), len(near) - distance)):
@@ -189,12 +189,12 @@ def fused(rankings: Sequence[Sequence[float]]) -> list[float]:
     Only the ranks of the scores count, so their scales do not matter. Source: Cormack, Clarke and
     Buettcher 2009 (reciprocal rank fusion).
     """
-    found = [0.0] * len(rankings[0])
+    totals = [0.0] * len(rankings[0])
     for scores in rankings:
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         for rank, place in enumerate(order, 1):
-            found[place] += 1 / (RANK_OFFSET + rank)
-    return found
+            totals[place] += 1 / (RANK_OFFSET + rank)
+    return totals
 
 
 def _cosine(vector: Vector | None, question: Vector, length: float) -> float | None:

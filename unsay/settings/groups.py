@@ -124,15 +124,15 @@ class Limits:
         return {**handler(schema), "minimum": self.least, "maximum": self.most}
 
     def _limited(self, value: float, info: core_schema.ValidationInfo) -> float:
-        used = min(max(value, self.least), self.most)
-        if used != value:
+        result = min(max(value, self.least), self.most)
+        if result != value:
             LOG.warning(
                 "name=%s value=%r used=%r a setting is outside its limits",
                 info.field_name,
                 value,
-                used,
+                result,
             )
-        return used
+        return result
 
 
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]

@@ -97,21 +97,21 @@ def without_aliases(values: Values) -> dict[str, Any]:
     Raises `ConfigurationError` if a setting has different values under two names; also the errors
     of `_budget_mode`.
     """
-    named: dict[str, Any] = {}
+    own_values: dict[str, Any] = {}
     others = {name: value for name, value in values.items() if name not in BUDGET_ALIASES}
     for name, value in {**others, **_budget_mode(values)}.items():
         own = ALIASES.get(name, name)
-        if own in named and named[own] != value:
+        if own in own_values and own_values[own] != value:
             raise ConfigurationError(
-                f"{own!r} has two values, {named[own]!r} and {value!r}, under different names: "
+                f"{own!r} has two values, {own_values[own]!r} and {value!r}, under different names: "
                 f"remove {name!r} or the other one"
             )
-        named[own] = value
-    if DEBUGGING_WINDOW in named:
-        window = {"window_messages": named.pop(DEBUGGING_WINDOW)}
-        presets = named.get("presets", {})
-        named["presets"] = {**presets, "debugging": {**presets.get("debugging", {}), **window}}
-    return named
+        own_values[own] = value
+    if DEBUGGING_WINDOW in own_values:
+        window = {"window_messages": own_values.pop(DEBUGGING_WINDOW)}
+        presets = own_values.get("presets", {})
+        own_values["presets"] = {**presets, "debugging": {**presets.get("debugging", {}), **window}}
+    return own_values
 
 
 def _budget_mode(values: Values) -> dict[str, Any]:
@@ -140,13 +140,13 @@ def aliases_in(variables: Values, prefix: str) -> dict[str, Any]:
     of `without_aliases`.
     """
     by_name = {name.upper(): value for name, value in variables.items() if value}
-    found = {
+    values = {
         alias: by_name[name]
         for alias in OTHER_NAMES
         for name in (alias.upper(), prefix + alias.upper())
         if name in by_name and (name.startswith(prefix) or name in UNPREFIXED)
     }
-    return without_aliases(found)
+    return without_aliases(values)
 
 
 def _plain(name: str) -> str:
@@ -164,17 +164,17 @@ def preset_values(named: Values) -> dict[str, Any]:
     custom_presets = custom if isinstance(custom, Mapping) else {}
     if not isinstance(name, str):
         return {}
-    known = sorted({*PRESETS, *map(str, custom_presets)})
-    alike = (each for each in known if _plain(each) == _plain(name))
-    found = name if name in known else next(alike, None)
-    if found is None:
+    preset_names = sorted({*PRESETS, *map(str, custom_presets)})
+    alike = (each for each in preset_names if _plain(each) == _plain(name))
+    preset_name = name if name in preset_names else next(alike, None)
+    if preset_name is None:
         raise ConfigurationError(
-            f"There is no preset {name!r}{hint(name, known)}: write one of "
-            f"{', '.join(map(repr, known))}, or add it under `presets`"
+            f"There is no preset {name!r}{hint(name, preset_names)}: write one of "
+            f"{', '.join(map(repr, preset_names))}, or add it under `presets`"
         )
-    values = custom_presets.get(found)
+    values = custom_presets.get(preset_name)
     own = without_aliases(values) if isinstance(values, Mapping) else {}
-    return {**PRESETS.get(found, {}), **own, "preset": found}
+    return {**PRESETS.get(preset_name, {}), **own, "preset": preset_name}
 
 
 def merged(below: Values, given: Values) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def refusing(names: Iterable[str], origins: Mapping[str, str] | None = None) -> 
     except ValidationError as error:
         raise _refusal(error, names, origins or {}) from error
     except SettingsError as error:
-        found = re.search(r'field "(\w+)"', str(error))
-        value = f"the variable UNSAY_{found[1].upper()}" if found else str(error)
+        match = re.search(r'field "(\w+)"', str(error))
+        value = f"the variable UNSAY_{match[1].upper()}" if match else str(error)
         raise ConfigurationError(
             f"These settings cannot be used: {value} is a list or a table: write it as JSON, such "
             'as ["score"] or {"ja": 0.4}'
@@ -226,7 +226,7 @@ def _refusal(
     error: ValidationError, names: Iterable[str], origins: Mapping[str, str]
 ) -> ConfigurationError:
     """Return an error, for the caller to raise, with each fault, its origin and the nearest names."""
-    known, faults = list(names), []
+    setting_names, faults = list(names), []
     # Of a value with several possible types pydantic reports what is wrong with it for each type.
     # The place inside of a list is the most exact one.
     exact = {
@@ -236,7 +236,7 @@ def _refusal(
         if len(fault["loc"]) < len(exact[fault["loc"][:1]]["loc"]):
             continue
         origin = origins.get(str(fault["loc"][0])) if fault["loc"] else None
-        faults.append(_fault(fault, known) + (f" (from {origin})" if origin else ""))
+        faults.append(_fault(fault, setting_names) + (f" (from {origin})" if origin else ""))
     return ConfigurationError(f"These settings cannot be used: {'; '.join(faults)}")
 
 
@@ -259,12 +259,12 @@ def refuse_misspelt(variables: Iterable[str], names: Iterable[str], *, prefix: s
 
     Other variables are left alone, because they may belong to another program.
     """
-    known = list(names)
+    setting_names = list(names)
     for variable in sorted(variables):
         name = variable.upper().removeprefix(prefix).lower()
-        if not variable.upper().startswith(prefix) or name in known:
+        if not variable.upper().startswith(prefix) or name in setting_names:
             continue
-        if (meant := nearest(name, known, least=TYPO)) is not None:
+        if (meant := nearest(name, setting_names, least=TYPO)) is not None:
             raise ConfigurationError(
                 f"There is no setting for the variable {variable!r}: did you mean "
                 f"{prefix + meant.upper()!r}?"

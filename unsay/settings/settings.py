@@ -171,13 +171,13 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
     @classmethod
     def _presets_of_settings(cls, presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         names = cls.model_fields.keys() - {"preset", "presets"}
-        named = {preset: without_aliases(values) for preset, values in presets.items()}
-        for preset, values in named.items():
+        own_presets = {preset: without_aliases(values) for preset, values in presets.items()}
+        for preset, values in own_presets.items():
             for name in values.keys() - names:
                 raise ValueError(
                     f"preset {preset!r} sets {name!r}, which is no setting{hint(name, names)}"
                 )
-        return named
+        return own_presets
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -259,18 +259,18 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         for key in context:
             if key not in Context.__annotations__:
                 warn_of_misspelt(str(key), names.union(Context.__annotations__))
-        known = Context.__annotations__.keys() & names
-        given = {name: context.get(name) for name in known}
-        overrides = {name: value for name, value in given.items() if value is not None}
+        setting_names = Context.__annotations__.keys() & names
+        values = {name: context.get(name) for name in setting_names}
+        overrides = {name: value for name, value in values.items() if value is not None}
         if not overrides:
             return self
         with refusing(type(self).model_fields):
             overrides = without_aliases(overrides)
-            given = {**_without_overruled(self._given, overrides), **overrides}
+            values = {**_without_overruled(self._given, overrides), **overrides}
             settings = Settings.__new__(
                 Settings
             )  # reading the file again would block an event loop
-            settings._read(self._file, self._variables, given)
+            settings._read(self._file, self._variables, values)
             return settings
 
 

@@ -142,14 +142,14 @@ def _translated(path: str) -> Iterator[None]:
     except sqlite3.Error as error:
         # The low byte of an extended error code is the primary code. Source: SQLite.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        waited = getattr(error, "busy_seconds", BUSY_SECONDS)
+        wait_seconds = getattr(error, "busy_seconds", BUSY_SECONDS)
         if "closed database" in str(error):
             raise InputError(f"{path!r} was closed: open it again") from error
         if str(error) == LOST:
             raise ThreadBusyError(LOST_ADVICE) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise DatabaseLockedError(
-                f"{path!r} was locked by another process for {waited:g} s: try again when that "
+                f"{path!r} was locked by another process for {wait_seconds:g} s: try again when that "
                 "process is done. Nothing that was stored is lost"
             ) from error
         # Python raises this error itself, without a code of SQLite: a text in the file is no UTF-8.

@@ -106,13 +106,13 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     """
     namespace, key = event_log_namespace(thread_id), f"event-{digest_of(event['id'])}"
     body = digest_of(body_of(event))
-    known = yield from get_item(store, namespace, key)
-    if known is not None:
+    item = yield from get_item(store, namespace, key)
+    if item is not None:
         # A crash before the commit leaves the key of an event whose page is not in the chain:
         # only a page that can be reached from the committed head proves that the event is there.
         pages = yield from event_chain(store, thread_id).read_all(head["page_id"])
-        there = any(page.id == known.value["page"] for page in pages)
-        if there and known.value["body"] != body:
+        there = any(page.id == item.value["page"] for page in pages)
+        if there and item.value["body"] != body:
             raise EventConflictError(
                 f"The event log has another event with the id {event['id']!r}: "
                 "give this event a different id"
@@ -146,7 +146,7 @@ def select(
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit={limit!r} is not a page length: give a whole number, 1 or more")
     start = 0 if cursor is None else _after(events, cursor)
-    wanted = [
+    indices = [
         index
         for index, event in enumerate(events)
         if index >= start
@@ -154,10 +154,10 @@ def select(
         and (types is None or event["type"] in types)
         and has_labels(event["labels"], labels or {})
     ]
-    page = wanted[:limit]
+    page = indices[:limit]
     return Slice(
         items=tuple(events[index] for index in page),
-        cursor=encode_cursor(page[-1], events[page[-1]]["id"]) if len(wanted) > limit else None,
+        cursor=encode_cursor(page[-1], events[page[-1]]["id"]) if len(indices) > limit else None,
     )
 
 

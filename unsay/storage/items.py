@@ -173,12 +173,12 @@ def clone(value: Any) -> Any:
         return deepcopy(value)
     # What pydantic's `BaseModel.__copy__` does, written out: a transcript has hundreds of messages,
     # and `copy` followed by a copy of the parts would copy each of them twice.
-    made: Any = object.__new__(kind)
-    object.__setattr__(made, "__dict__", _clone_dict(vars(value)))
-    object.__setattr__(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
-    object.__setattr__(made, "__pydantic_extra__", clone(value.__pydantic_extra__))
-    object.__setattr__(made, "__pydantic_private__", clone(value.__pydantic_private__))
-    return made
+    duplicate: Any = object.__new__(kind)
+    object.__setattr__(duplicate, "__dict__", _clone_dict(vars(value)))
+    object.__setattr__(duplicate, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
+    object.__setattr__(duplicate, "__pydantic_extra__", clone(value.__pydantic_extra__))
+    object.__setattr__(duplicate, "__pydantic_private__", clone(value.__pydantic_private__))
+    return duplicate
 
 
 def _clone_dict(values: dict[Any, Any]) -> dict[Any, Any]:
@@ -254,12 +254,12 @@ def without_checksum(namespace: tuple[str, ...], key: str, value: Any) -> dict[s
 
     Raises `DatabaseCorruptError` if the checksum is wrong or the value is not a dict.
     """
-    what = f"The item {key!r} of {namespace!r}"
+    item_name = f"The item {key!r} of {namespace!r}"
     if not isinstance(value, dict):
-        raise damaged(what, "it is not a JSON object")
+        raise damaged(item_name, "it is not a JSON object")
     rest = {name: field for name, field in value.items() if name != SUM}
     if SUM in value and value[SUM] != _sum(namespace, key, rest):
-        raise damaged(what, "the checksum does not match")
+        raise damaged(item_name, "the checksum does not match")
     return rest
 
 

@@ -63,8 +63,8 @@ def _life_of(process: int) -> tuple[str, str]:
     except OSError:
         return "", ""
     # The name before it may have spaces and parentheses itself. Source: Linux, proc(5).
-    found = text.rpartition(") ")[2].split()
-    return found[0], found[19]
+    fields = text.rpartition(") ")[2].split()
+    return fields[0], fields[19]
 
 
 def _place() -> str:
@@ -155,15 +155,15 @@ class Leases:
         # Not of the wall clock: a jump of it must not end the wait.
         deadline, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
         try:
-            while where := (yield from self._request(lease, waits=wait_seconds > 0)):
-                left = deadline - time.monotonic()
-                if left <= 0:
+            while location := (yield from self._request(lease, waits=wait_seconds > 0)):
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
                     # Rounded, since waiting for the process's own lock took a part of the time.
-                    waited = round(wait_seconds, 1)
+                    rounded_wait = round(wait_seconds, 1)
                     raise ThreadBusyError(
-                        BUSY.format(thread_id=thread_id, where=where, wait_seconds=waited)
+                        BUSY.format(thread_id=thread_id, where=location, wait_seconds=rounded_wait)
                     )
-                nap = min(pause, left)
+                nap = min(pause, seconds_left)
                 yield from Call(
                     blocking=partial(time.sleep, nap), awaitable=partial(asyncio.sleep, nap)
                 )

@@ -130,11 +130,11 @@ class Chain:
         """
         if page_id is None:
             return []
-        listed: list[list[Page]] = []
+        page_groups: list[list[Page]] = []
         # One damaged item fails the whole search. Read one by one, only pages of this chain count.
         with suppress(DatabaseCorruptError):
-            listed = yield from read_items(self.store, self.namespace, self._pages)
-        page_by_id = {page.id: page for pages in listed for page in pages}
+            page_groups = yield from read_items(self.store, self.namespace, self._pages)
+        page_by_id = {page.id: page for pages in page_groups for page in pages}
         chain: list[Page] = []
         while page_id is not None:
             # A search can miss a page that another process is packing, and skips damaged ones.
@@ -226,8 +226,8 @@ def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page
 
 def _linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
     # Sorted, so that equal facts in another order give the same id.
-    named = json.dumps([before, facts, digest], sort_keys=True)
-    name = f"page-{_digest(named.encode())[:32]}"
+    id_source = json.dumps([before, facts, digest], sort_keys=True)
+    name = f"page-{_digest(id_source.encode())[:32]}"
     return Page(id=name, before=before, facts=facts, body=body, digest=digest)
 
 
@@ -327,11 +327,11 @@ def find_page(
     `head` refers to the newest segment, `None` if there are none. Raises `DatabaseCorruptError` if
     a segment that must be searched is missing or damaged.
     """
-    chain, wanted = segment_chain(store, thread_id), _print_of(message_id)
+    chain, target_print = segment_chain(store, thread_id), _print_of(message_id)
     next_id = head["page_id"] if head else None
     while next_id is not None:
         page = yield from chain.get(next_id)
-        if wanted in _prints(page):
+        if target_print in _prints(page):
             # Two ids can have the same short hash, so the messages themselves decide.
             segment = yield from _whole(chain, page)
             if any(message.id == message_id for message in segment.messages):
@@ -359,18 +359,18 @@ def read_back(
     prints = set() if to_the_end else {_print_of(message_id) for message_id in wanted or ()}
     chain, next_id = segment_chain(store, thread_id), head["page_id"] if head else None
     pages: list[Page] = []
-    needed = 0
+    page_count = 0
     while next_id is not None and (to_the_end or prints or turns > 0):
         page = yield from chain.get(next_id)
         pages.append(page)
         if to_the_end or prints & _prints(page) or turns > 0:
-            needed = len(pages)
+            page_count = len(pages)
         prints -= _prints(page)
         turns -= page.facts["turns"]
         next_id = page.before
     # Bodies are read only now: an unknown id leads to the oldest page, whose body is not needed.
     restored: list[OffloadedSegment] = []
-    for page in pages[:needed]:
+    for page in pages[:page_count]:
         restored += [(yield from _whole(chain, page))]
     return restored
 

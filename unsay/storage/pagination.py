@@ -183,18 +183,18 @@ def check_word(name: str, word: Any, choices: Any) -> None:
 
 def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
     """Return labels as a dict, empty for `None`; `InputError` if one cannot be stored."""
-    given = {} if labels is None else labels
-    if not isinstance(given, Mapping):
+    label_values = {} if labels is None else labels
+    if not isinstance(label_values, Mapping):
         raise InputError(
-            f"labels={given!r} are not labels: give a dict with names and values as text"
+            f"labels={label_values!r} are not labels: give a dict with names and values as text"
         )
-    for name, value in given.items():
+    for name, value in label_values.items():
         if not (_is_text(name) and name and _is_text(value)):
             raise InputError(
                 f"The label {name!r}: {value!r} cannot be stored: give names and values as text, "
                 "and names of 1 character or more"
             )
-    return dict(given)
+    return dict(label_values)
 
 
 def are_labels(value: Any) -> bool:

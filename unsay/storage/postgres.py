@@ -96,10 +96,10 @@ class PostgresLeases(Leases):
 
     def proofs(self, thread_ids: Iterable[str | None]) -> list[tuple[int | None, int, int]]:
         """Return the parameters of `GUARD` for those of the threads on which this process has a lease."""
-        held = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
+        leases = [self._held.get(thread_id or "") for thread_id in dict.fromkeys(thread_ids)]
         return [
             (lease.pid, lease.key >> 32 & 0xFFFFFFFF, lease.key & 0xFFFFFFFF)
-            for lease in held
+            for lease in leases
             if lease is not None
         ]
 
@@ -222,9 +222,9 @@ class PoolSaver(_Pooled, OffLoop, PostgresSaver):
 
     def list(self, config: Any, **options: Any) -> Iterator[Any]:
         """Return the checkpoints that match, newest first. Raises as `Server.reach`."""
-        read = partial(super().list, config, **options)
+        query = partial(super().list, config, **options)
         # Read at once: a generator would run after `reach`, without its second attempt.
-        return iter(self.server.reach(lambda: [*read()]))
+        return iter(self.server.reach(lambda: [*query()]))
 
     def _load_checkpoint_tuple(self, value: DictRow) -> Any:
         follow(value["greatest_id"])

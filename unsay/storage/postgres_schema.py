@@ -231,10 +231,10 @@ def refusal(words: str, path: str) -> StorageError:
 
     The caller raises it.
     """
-    why = " ".join(words.split())
+    reason = " ".join(words.split())
     other = "check that the server runs, and that host and port are right"
-    advice = next((advice for part, advice in REFUSALS.items() if part in why), other)
-    return StorageError(f"{path!r} cannot be opened ({why}): {advice}")
+    advice = next((advice for part, advice in REFUSALS.items() if part in reason), other)
+    return StorageError(f"{path!r} cannot be opened ({reason}): {advice}")
 
 
 def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayError:
@@ -249,8 +249,8 @@ def meaning(words: str, code: str | None, path: str, *, lost: bool) -> UnsayErro
             f"The connection to {path!r} that held the lease of this thread was lost, and another "
             f"process may be writing to the thread. The rest of this turn was not stored. {KEPT}"
         )
-    why = " ".join(words.split())
+    reason = " ".join(words.split())
     if lost:
-        return StorageError(f"The connection to {path!r} was lost ({why}). {KEPT}")
+        return StorageError(f"The connection to {path!r} was lost ({reason}). {KEPT}")
     kind, advice = ADVICE.get(code or "", (StorageError, ""))
-    return kind(f"{path!r} could not be read or written ({why})" + (advice and f": {advice}"))
+    return kind(f"{path!r} could not be read or written ({reason})" + (advice and f": {advice}"))

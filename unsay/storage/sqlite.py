@@ -202,8 +202,8 @@ def _with_readable_times(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[
     """
     names = [column[0] for column in cursor.description]
     return tuple(
-        None if name in ("created_at", "updated_at") and not _is_time(stored) else stored
-        for name, stored in zip(names, row, strict=True)
+        None if name in ("created_at", "updated_at") and not _is_time(value) else value
+        for name, value in zip(names, row, strict=True)
     )
 
 
@@ -321,8 +321,8 @@ def open_database(
         )
     location = os.fspath(path_or_url)
     if is_postgres(location):
-        opened: Database = import_module("unsay.storage.postgres").open_postgres(location)
-        return opened
+        database: Database = import_module("unsay.storage.postgres").open_postgres(location)
+        return database
     plain = location.removeprefix("sqlite:///")
     if "://" in plain:
         raise ConfigurationError(
@@ -373,10 +373,10 @@ def _delete_items(connection: sqlite3.Connection, thread_id: str) -> int:
         # Compared as text: in a pattern, characters of an id would be wildcards.
         own = [(name,) for (name,) in rows if name.split(".")[0:3:2] == [OURS, quoted(thread_id)]]
         items = connection.executemany("DELETE FROM store WHERE prefix = ?", own).rowcount
-        listed = connection.execute(
+        entry_cursor = connection.execute(
             "DELETE FROM store WHERE prefix = ? AND key = ?", (".".join(THREADS), thread_id)
         )
-        return max(items, 0) + listed.rowcount
+        return max(items, 0) + entry_cursor.rowcount
 
 
 def _set_up(store: FileStore) -> None:
@@ -397,8 +397,8 @@ def _set_up(store: FileStore) -> None:
 
 
 def _next_migration(connection: Connection) -> int:
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store_migrations'")
-    if known.fetchone() is None:
+    cursor = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store_migrations'")
+    if cursor.fetchone() is None:
         return 0
     newest = connection.execute("SELECT coalesce(max(v), -1) FROM store_migrations").fetchone()
     return int(newest[0]) + 1
@@ -433,14 +433,14 @@ def _make_file(path: Path) -> None:
         with path.open("r+b"):  # SQLite would open it for reading only, and fail later
             pass
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else error
         access = (
             "give this user write access to the file and its folder, or "
             if isinstance(error, PermissionError)
             else ""
         )
         raise StorageError(
-            f"{str(path)!r} cannot be written ({why}): {access}choose another path, on the command "
+            f"{str(path)!r} cannot be written ({reason}): {access}choose another path, on the command "
             "line by --db or UNSAY_HOME"
         ) from error
 

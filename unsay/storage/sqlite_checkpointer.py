@@ -179,12 +179,17 @@ class FileSaver(OffLoop, SqliteSaver):
         `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read. Ids that
         LangGraph makes afterwards are greater than those of the thread.
         """
-        thread_id, named = str(config["configurable"]["thread_id"]), get_checkpoint_id(config)
+        thread_id, requested_id = (
+            str(config["configurable"]["thread_id"]),
+            get_checkpoint_id(config),
+        )
         with self.cursor(transaction=False) as cursor:
             place = (thread_id, config["configurable"].get("checkpoint_ns", ""))
             follow(*cursor.execute(_GREATEST_ID, place).fetchone())
-        which = f"Checkpoint {named!r}" if named else "The newest checkpoint"
-        with reading(f"{which} of {thread_id!r}"):
+        checkpoint_name = (
+            f"Checkpoint {requested_id!r}" if requested_id else "The newest checkpoint"
+        )
+        with reading(f"{checkpoint_name} of {thread_id!r}"):
             checkpoint_tuple: CheckpointTuple | None = super().get_tuple(config)
             if checkpoint_tuple is not None:
                 checkpoint_id = checkpoint_tuple.config["configurable"]["checkpoint_id"]
@@ -211,11 +216,13 @@ class FileSaver(OffLoop, SqliteSaver):
         # Metadata is read for many checkpoints, without their values.
         with_channels: Any = {**metadata, HOLDS: sorted(checkpoint["channel_values"])}
         with _metadata():
-            stored: RunnableConfig = super().put(config, checkpoint, with_channels, new_versions)
+            new_config: RunnableConfig = super().put(
+                config, checkpoint, with_channels, new_versions
+            )
             # Only a new full copy makes an older one useless.
             if TRANSCRIPT in checkpoint["channel_values"]:
-                self._prune(stored["configurable"])
-        return stored
+                self._prune(new_config["configurable"])
+        return new_config
 
     def put_writes(
         self,
@@ -247,7 +254,11 @@ class FileSaver(OffLoop, SqliteSaver):
                 (name, parent, json.loads(text).get(HOLDS, ()))
                 for name, parent, text in cursor.fetchall()
             ]
-            whole = [name for name, _, held in rows if TRANSCRIPT in held and EVENT_LOG in held]
+            whole = [
+                name
+                for name, _, full_channels in rows
+                if TRANSCRIPT in full_channels and EVENT_LOG in full_channels
+            ]
             if len(whole) <= GENERATIONS:
                 return
             oldest = whole[-GENERATIONS]
@@ -312,15 +323,15 @@ class FileSaver(OffLoop, SqliteSaver):
         order = {name: len(ids) - index for index, name in enumerate(ids)}
         rows = [row for row in cursor.fetchall() if row[0] in order]
         rows.sort(key=lambda row: (order[row[0]], writes_sort_key(row[5], row[1], row[2])))
-        read = partial(self.memo.get, read=self.serde.loads_typed)
-        history = DeltaChannelHistory(writes=[(row[1], channel, read(*row[3:5])) for row in rows])
+        loader = partial(self.memo.get, read=self.serde.loads_typed)
+        history = DeltaChannelHistory(writes=[(row[1], channel, loader(*row[3:5])) for row in rows])
         if channel in walk.seeded:
             cursor.execute(
                 "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? "
                 "AND checkpoint_ns = ? AND checkpoint_id = ?",
                 (*place, walk.seeded[channel]),
             )
-            history["seed"] = read(*cursor.fetchone())["channel_values"][channel]
+            history["seed"] = loader(*cursor.fetchone())["channel_values"][channel]
         return history
 
     def _refuse_strayed(self, thread: str) -> None:
@@ -348,16 +359,23 @@ def _doomed(rows: Sequence[tuple[str, str | None, Collection[str]]], oldest: str
         rows: Each checkpoint's id, its parent's id, and the channels that it holds; oldest first.
         oldest: Id of the oldest full copy that is kept.
     """
-    kept = {oldest}
+    live_ids = {oldest}
     # Ids are ordered by time, so a parent comes before its children.
-    for name, parent, held in rows:
-        if EVENT_LOG not in held or (name > oldest and (parent in kept or TRANSCRIPT in held)):
-            kept.add(name)
+    for name, parent, full_channels in rows:
+        if EVENT_LOG not in full_channels or (
+            name > oldest and (parent in live_ids or TRANSCRIPT in full_channels)
+        ):
+            live_ids.add(name)
     # What is kept for another graph needs its own ancestors, back to a full copy.
-    for name, parent, held in reversed(rows):
-        if name in kept and name != oldest and TRANSCRIPT not in held and parent is not None:
-            kept.add(parent)
-    return [name for name, _, _ in rows if name not in kept]
+    for name, parent, full_channels in reversed(rows):
+        if (
+            name in live_ids
+            and name != oldest
+            and TRANSCRIPT not in full_channels
+            and parent is not None
+        ):
+            live_ids.add(parent)
+    return [name for name, _, _ in rows if name not in live_ids]
 
 
 def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) -> _Walk | None:
@@ -371,12 +389,12 @@ def _walk(rows: Sequence[tuple[str, str, str | None]], channels: Sequence[str]) 
     for checkpoint_id, metadata, _ in rows:
         if not open_channels:
             break
-        held = json.loads(metadata).get(HOLDS)
-        if held is None:
+        full_channels = json.loads(metadata).get(HOLDS)
+        if full_channels is None:
             return None
         for name in sorted(open_channels):
             walk.behind[name].append(checkpoint_id)
-            if name in held:
+            if name in full_channels:
                 walk.seeded[name] = checkpoint_id
                 open_channels.discard(name)
     return walk

@@ -51,7 +51,7 @@ def follow_or_refuse(newest: CheckpointTuple | None, thread_id: str) -> None:
 def _ticks(checkpoint_id: str) -> int:
     """Return the time in an id; 0 if it is not an id of LangGraph."""
     try:
-        made = _IDS.UUID(hex=checkpoint_id)
+        parsed_id = _IDS.UUID(hex=checkpoint_id)
     except ValueError:
         return 0
-    return made.time if made.version == 6 else 0
+    return parsed_id.time if parsed_id.version == 6 else 0

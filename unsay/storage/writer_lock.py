@@ -65,12 +65,12 @@ class Hold:
     def end(self) -> Steps[None]:
         """Give up the lock and the lease as `release` does; on an event loop no worker waits for it."""
         self.release()
-        done = None if self.lease is None else self.lease.done
-        if done is not None:  # else, as outside of an event loop, `release` has waited
+        future = None if self.lease is None else self.lease.done
+        if future is not None:  # else, as outside of an event loop, `release` has waited
             yield from Call(
-                blocking=done.done,
+                blocking=future.done,
                 awaitable=lambda: asyncio.wait(
-                    [asyncio.wrap_future(done)], timeout=RELEASE_SECONDS
+                    [asyncio.wrap_future(future)], timeout=RELEASE_SECONDS
                 ),
             )
 
@@ -103,12 +103,12 @@ def reading(hold: Hold) -> Iterator[None]:
 
     Not for an async stream: Python closes it some time after a `break`, and the next call waits for that.
     """
-    read = (hold, _task())
-    _READ.set((*_READ.get(), read))
+    reader = (hold, _task())
+    _READ.set((*_READ.get(), reader))
     try:
         yield
     finally:  # without a token: a generator may be closed in another context
-        _READ.set(tuple(each for each in _READ.get() if each is not read))
+        _READ.set(tuple(each for each in _READ.get() if each is not reader))
 
 
 class WriterLock:
@@ -148,9 +148,9 @@ class WriterLock:
                         asyncio.wrap_future(place), timeout=wait_seconds
                     ),
                 )
-            left = max(0.0, deadline - time.monotonic())
+            seconds_left = max(0.0, deadline - time.monotonic())
             lease = yield from leases.hold(
-                thread_id, wait_seconds=left, lease_seconds=LEASE_SECONDS
+                thread_id, wait_seconds=seconds_left, lease_seconds=LEASE_SECONDS
             )
         except TimeoutError as error:
             self._leave(place)
@@ -225,12 +225,12 @@ def leases_of(saver: BaseCheckpointSaver[Any]) -> Leases:
     They are those of `set_leases`. If there are none, the first call makes them: for an
     `InMemorySaver`, leases of this process alone, for any other, leases among its checkpoints.
     """
-    found: Leases | None = getattr(saver, _ATTRIBUTE, None)
-    if found is not None:
-        return found
+    current_leases: Leases | None = getattr(saver, _ATTRIBUTE, None)
+    if current_leases is not None:
+        return current_leases
     in_memory = isinstance(saver, InMemorySaver)
-    made: Leases = Leases() if in_memory else SaverLeases(saver)
-    shared: Leases = vars(saver).setdefault(_ATTRIBUTE, made)
+    new_leases: Leases = Leases() if in_memory else SaverLeases(saver)
+    shared: Leases = vars(saver).setdefault(_ATTRIBUTE, new_leases)
     return shared
 
 
@@ -327,12 +327,12 @@ class SaverLeases(KeptLeases):
         writer ended before it claimed the lease.
         """
         saver = self._saver
-        found = yield from Call.of(saver.get_tuple, saver.aget_tuple, _place(thread_id))
-        if found is None:
+        checkpoint_tuple = yield from Call.of(saver.get_tuple, saver.aget_tuple, _place(thread_id))
+        if checkpoint_tuple is None:
             return 0, None
-        writes = {task: value for task, _, value in found.pending_writes or ()}
+        writes = {task: value for task, _, value in checkpoint_tuple.pending_writes or ()}
         claim = writes.get(CLAIM)
-        return UUID(found.checkpoint["id"]).int, claim and writes.get(claim["id"], claim)
+        return UUID(checkpoint_tuple.checkpoint["id"]).int, claim and writes.get(claim["id"], claim)
 
     def _is_over(self, claim: dict[str, Any]) -> bool:
         return bool(claim["expires"] <= self._clock() or is_gone(claim["owner"]))
@@ -359,8 +359,8 @@ def _place(thread_id: str, term: int | None = None) -> RunnableConfig:
 
     `term` is the lease's number; `None` means the newest lease.
     """
-    named = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
-    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **named}}
+    term_options = {} if term is None else {"checkpoint_id": str(UUID(int=term))}
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": NAMESPACE, **term_options}}
 
 
 def _unreleased(term: int, claim: dict[str, Any] | None) -> int:

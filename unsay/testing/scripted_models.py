@@ -134,9 +134,9 @@ class Scripted(BaseChatModel):
 
         A call counts also if its error was caught. Replies of `default` or `script` may stay unused.
         """
-        used = {self._line(call).place for call in self._calls}
-        if left := [place for place in self._places() if place not in used]:
-            raise AssertionError(f"scripted, but never asked for: {'; '.join(left)}")
+        used_places = {self._line(call).place for call in self._calls}
+        if unused_places := [place for place in self._places() if place not in used_places]:
+            raise AssertionError(f"scripted, but never asked for: {'; '.join(unused_places)}")
 
     def bind_tools(
         self, tools: Sequence[Tool], *, tool_choice: str | None = None, **kwargs: Any
@@ -281,11 +281,11 @@ class ScriptedJudge(Scripted):
     def _line(self, messages: Sequence[BaseMessage]) -> Line:
         question = question_of(messages)
         prompt = "\n".join(str(message.text) for message in messages)
-        found = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
-        key = key_for(self.scores, html.unescape(found[-1]))
+        answers = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
+        key = key_for(self.scores, html.unescape(answers[-1]))
         reply = self.default if key is None else self.scores[key]
-        why = "scripted by default" if key is None else f"scripted for {key!r}"
-        return Line(place=repr(key), reply=_verdict(reply, why))
+        reason = "scripted by default" if key is None else f"scripted for {key!r}"
+        return Line(place=repr(key), reply=_verdict(reply, reason))
 
     def _places(self) -> list[str]:
         return [repr(key) for key in self.scores]
@@ -373,9 +373,9 @@ class _Request:
 
     def _id(self, index: int) -> str:
         # Unique in the conversation, and the same when this call is replayed.
-        asked = [m.id for m in self.messages if isinstance(m, HumanMessage)][-1:]
+        question_ids = [m.id for m in self.messages if isinstance(m, HumanMessage)][-1:]
         texts = [(message.type, str(message.text)) for message in self.messages]
-        digest = hashlib.sha256(repr((asked, texts, index)).encode())
+        digest = hashlib.sha256(repr((question_ids, texts, index)).encode())
         return f"call_{digest.hexdigest()[:24]}"
 
     def _filled(self, text: str) -> str:
@@ -401,14 +401,19 @@ def _with_metadata(
     defaults = {"model_name": model_name, "finish_reason": "tool_calls" if calls else "stop"}
     message.response_metadata = defaults | message.response_metadata
     if message.usage_metadata is None:
-        read, written = sum(_count(sent) for sent in messages), _count(message)
+        input_count, output_count = (
+            sum(_count(request_message) for request_message in messages),
+            _count(message),
+        )
         message.usage_metadata = UsageMetadata(
-            input_tokens=read, output_tokens=written, total_tokens=read + written
+            input_tokens=input_count,
+            output_tokens=output_count,
+            total_tokens=input_count + output_count,
         )
     return message
 
 
 def _count(message: BaseMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    written = [f"{call['name']} {json.dumps(call['args'], default=str)}" for call in calls]
-    return sum(len(tokens_of(text)) for text in (str(message.text), *written))
+    call_texts = [f"{call['name']} {json.dumps(call['args'], default=str)}" for call in calls]
+    return sum(len(tokens_of(text)) for text in (str(message.text), *call_texts))

@@ -161,9 +161,9 @@ def question_of(messages: Sequence[BaseMessage]) -> str:
 
 
 def _asked(messages: Sequence[BaseMessage]) -> str:
-    asked = next((str(m.text) for m in reversed(messages) if _is_users(m)), "")
-    before = _BEFORE.match(asked)
-    return asked[before.end() :] if before else asked
+    question = next((str(m.text) for m in reversed(messages) if _is_users(m)), "")
+    before = _BEFORE.match(question)
+    return question[before.end() :] if before else question
 
 
 def _is_users(message: BaseMessage) -> bool:

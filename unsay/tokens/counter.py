@@ -45,8 +45,8 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
     `None` also if `tiktoken` or a complete file of the vocabulary is not on this disk. The call
     takes half a second of processor time: call it once, and not on an event loop.
     """
-    known = _KNOWN.get(vocabulary)
-    if known is None or not _is_whole(*known):
+    checksums = _KNOWN.get(vocabulary)
+    if checksums is None or not _is_whole(*checksums):
         return None
     try:
         from tiktoken import get_encoding  # noqa: PLC0415 - a slow import that most users skip
@@ -123,8 +123,8 @@ def media_tokens(block: Mapping[str, Any], provider: Provider) -> int:
     If the data is not in the block, a picture counts as 1,024 by 1,024 pixels, a recording as
     `UNKNOWN_SECONDS`, and a file as one page. What is neither picture nor recording is a file.
     """
-    known = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
-    kind = next((kind for kind in ("image", "audio", "video") if kind in known), "file")
+    label = f"{block.get('type', '')} {block.get('mime_type', '')} {' '.join(map(str, block))}"
+    kind = next((kind for kind in ("image", "audio", "video") if kind in label), "file")
     payload = next(_payloads(block), b"")
     if kind == "image":
         inner = block.get("image_url")
@@ -169,16 +169,16 @@ def size_of(head: bytes) -> Size | None:
 
     `None` for another format, or if the bytes do not have the size.
     """
-    found = (0, 0)
+    size = (0, 0)
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        found = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+        size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
     elif head.startswith(b"GIF8"):
-        found = _little(head[6:8]), _little(head[8:10])
+        size = _little(head[6:8]), _little(head[8:10])
     elif head.startswith(b"\xff\xd8"):
-        found = _jpeg(head)
+        size = _jpeg(head)
     elif head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        found = _webp(head)
-    return Size(width=found[0], height=found[1]) if all(found) else None
+        size = _webp(head)
+    return Size(width=size[0], height=size[1]) if all(size) else None
 
 
 def _jpeg(head: bytes) -> tuple[int, int]:
@@ -312,15 +312,15 @@ def _words(block: Any) -> Iterator[str]:
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping) and block.get("type") not in _CALLS and not _is_media(block):
-        known = [block[key] for key in _WORDS if isinstance(block.get(key), str)]
+        texts = [block[key] for key in _WORDS if isinstance(block.get(key), str)]
         inner = [block[key] for key in _HOLDERS if block.get(key)]
-        yield from known
+        yield from texts
         for value in inner:
             for part in _blocks(value):
                 yield from _words(part)
         if block.get("type") == "text" and isinstance(block.get("data"), str):
             yield block["data"]
-        elif not known and not inner and block.get("type") not in _HIDDEN | {"text"}:
+        elif not texts and not inner and block.get("type") not in _HIDDEN | {"text"}:
             yield _json(block)
 
 
@@ -336,9 +336,11 @@ def _media(content: Any) -> Iterator[Mapping[str, Any]]:
 def _is_media(block: Mapping[str, Any]) -> bool:
     source = block.get("source")
     # A document of plain text has no pages: its text counts as text.
-    written = isinstance(source, Mapping) and source.get("type") in ("text", "content")
-    named = block.get("type") in _MEDIA or ("type" not in block and not _MEDIA.isdisjoint(block))
-    return named and not written and block.get("source_type") != "text"
+    is_plain_text = isinstance(source, Mapping) and source.get("type") in ("text", "content")
+    is_media_type = block.get("type") in _MEDIA or (
+        "type" not in block and not _MEDIA.isdisjoint(block)
+    )
+    return is_media_type and not is_plain_text and block.get("source_type") != "text"
 
 
 def _json(value: Any) -> str:
@@ -388,13 +390,13 @@ class TokenCounter:
     @property
     def ratio(self) -> float:
         """The factor that corrects counts of texts: about reported over counted tokens, at first 1."""
-        known = self.calibration
-        if known["counted"] <= 0 or known["reported"] <= 0:
+        calibration = self.calibration
+        if calibration["counted"] <= 0 or calibration["reported"] <= 0:
             return 1.0
         # An estimate that is far off for many tokens is of another vocabulary: it is not kept.
-        distance = log(known["reported"] / known["counted"])
-        prior = PRIOR_TOKENS / (1 + DOUBT * known["counted"] * distance**2)
-        return (known["reported"] + prior) / (known["counted"] + prior)
+        distance = log(calibration["reported"] / calibration["counted"])
+        prior = PRIOR_TOKENS / (1 + DOUBT * calibration["counted"] * distance**2)
+        return (calibration["reported"] + prior) / (calibration["counted"] + prior)
 
     def count(self, messages: Sequence[BaseMessage], tools: Sequence[Tool] = ()) -> int:
         """Return the tokens of a prompt, corrected by `ratio`; 0 without messages and tools.
@@ -414,9 +416,9 @@ class TokenCounter:
         """
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
-            if isinstance(message, AIMessage) and (used := message.usage_metadata):
-                spent = used["input_tokens"] + used["output_tokens"]
-                return spent + self._added(messages[place + 1 :])
+            if isinstance(message, AIMessage) and (usage := message.usage_metadata):
+                tokens = usage["input_tokens"] + usage["output_tokens"]
+                return tokens + self._added(messages[place + 1 :])
         return self.count(messages, tools)
 
     def observe(
@@ -441,9 +443,9 @@ class TokenCounter:
             new, share = self._parts(sent, tools), _WHOLE_SHARE
             words = reported - REPLY_TOKENS - new.fixed
         # Only the count of texts is corrected: framing and pictures follow published rules.
-        learned = _learned(self.calibration, counted=new.words, reported=words, share=share)
+        calibration = _learned(self.calibration, counted=new.words, reported=words, share=share)
         anchor = Anchor(messages=len(sent), digest=prompt_checksum(sent, tools), tokens=reported)
-        return replace(self, calibration={**learned, "anchor": anchor})
+        return replace(self, calibration={**calibration, "anchor": anchor})
 
     def _anchor(self, messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> Anchor | None:
         """Return the last reported prompt if these messages continue it, else `None`."""

@@ -72,21 +72,23 @@ def usage_of(metadata: Mapping[str, object] | None) -> Usage:
     """
     if not metadata:
         return Usage()
-    found = metadata.get("input_token_details")
-    details = found if isinstance(found, Mapping) else {}
+    raw_details = metadata.get("input_token_details")
+    details = raw_details if isinstance(raw_details, Mapping) else {}
     prompt = _count(metadata.get("input_tokens"))  # LangChain includes the cached tokens
-    read = min(prompt, sum(_count(v) for k, v in details.items() if k.endswith("cache_read")))
-    written = sum(
+    read_tokens = min(
+        prompt, sum(_count(v) for k, v in details.items() if k.endswith("cache_read"))
+    )
+    write_tokens = sum(
         _count(v)
         for k, v in details.items()
         if k.endswith("cache_creation") or k.startswith("ephemeral_")
     )
-    written = min(prompt - read, written)
+    write_tokens = min(prompt - read_tokens, write_tokens)
     return Usage(
-        input=prompt - read - written,
+        input=prompt - read_tokens - write_tokens,
         output=_count(metadata.get("output_tokens")),
-        cache_read=read,
-        cache_creation=written,
+        cache_read=read_tokens,
+        cache_creation=write_tokens,
     )
 
 
@@ -94,14 +96,14 @@ def amount_of(usage: Usage, prices: Prices | None = None) -> Amount:
     """Return what a call takes from budgets: cost rounded up to a millionth, 0 without `prices`."""
     if prices is None:
         return Amount(tokens=usage.tokens)
-    read = prices.input if prices.cache_read is None else prices.cache_read
-    written = prices.input if prices.cache_creation is None else prices.cache_creation
+    read_price = prices.input if prices.cache_read is None else prices.cache_read
+    write_price = prices.input if prices.cache_creation is None else prices.cache_creation
     # The price of a million tokens is the price of one token in millionths.
     micros = (
         usage.input * prices.input
         + usage.output * prices.output
-        + usage.cache_read * read
-        + usage.cache_creation * written
+        + usage.cache_read * read_price
+        + usage.cache_creation * write_price
     )
     return Amount(tokens=usage.tokens, micros=ceil(round(micros, 6)))
 
@@ -117,9 +119,9 @@ def prices_for(
     """
     name = model or ""
     plain = _VERSION.sub("", name, count=1)
-    for known in (name, plain, _MAKER.sub("", plain)):
-        if known in table:
-            return Prices(**table[known])
+    for model_key in (name, plain, _MAKER.sub("", plain)):
+        if model_key in table:
+            return Prices(**table[model_key])
     if needed and not name:
         raise ConfigurationError(
             "The model has no name and thus no price, so a cost budget cannot work: give it the attribute "
@@ -135,11 +137,13 @@ def prices_for(
 
 def highest_prices(table: Mapping[str, Mapping[Any, float]]) -> Prices:
     """Return the highest price of each kind in a table, for a model whose name is not known."""
-    known = [Prices(**prices) for prices in table.values()]
+    price_list = [Prices(**prices) for prices in table.values()]
     return Prices(
-        input=max((each.input for each in known), default=0.0),
-        output=max((each.output for each in known), default=0.0),
-        cache_creation=max((each.cache_creation or each.input for each in known), default=None),
+        input=max((each.input for each in price_list), default=0.0),
+        output=max((each.output for each in price_list), default=0.0),
+        cache_creation=max(
+            (each.cache_creation or each.input for each in price_list), default=None
+        ),
     )
 
 
@@ -203,11 +207,11 @@ def merged(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> dict[str,
     """Return the sums of two mappings of tallies, by purpose; neither mapping is changed."""
     sums: dict[str, Tally] = {}
     for purpose, tally in (*first.items(), *second.items()):
-        known = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
+        subtotal = sums.get(purpose, Tally(input=0, output=0, total=0, micros=0))
         sums[purpose] = Tally(
-            input=known["input"] + tally["input"],
-            output=known["output"] + tally["output"],
-            total=known["total"] + tally["total"],
-            micros=known["micros"] + tally["micros"],
+            input=subtotal["input"] + tally["input"],
+            output=subtotal["output"] + tally["output"],
+            total=subtotal["total"] + tally["total"],
+            micros=subtotal["micros"] + tally["micros"],
         )
     return sums

@@ -83,16 +83,16 @@ def resumed_steps(draft: Sequence[AnyMessage], blamed: Collection[str]) -> list[
     `blamed` are ids of messages: the first step that has one of them is left out, and so are all
     later steps. The draft's answer is never included; empty if no tool step is left.
     """
-    kept: list[AnyMessage] = []
+    kept_messages: list[AnyMessage] = []
     for step in steps(draft):
         messages = [draft[index] for index in step]
         if any(message.id in blamed for message in messages):
             break
-        kept += messages
-    while kept and kept[-1].type != "tool":
-        kept.pop()
+        kept_messages += messages
+    while kept_messages and kept_messages[-1].type != "tool":
+        kept_messages.pop()
     # Without the last message, the answer, every step has its results.
-    return kept
+    return kept_messages
 
 
 def base_of(live: LiveBranch, pending: Sequence[str]) -> str | None:
@@ -129,15 +129,15 @@ def turn_step(state: State, branches: Sequence[str], ids: Sequence[str]) -> Oper
     earlier, start = turn["pending"], turn["base"]
     # Where a rollback left a question and its tool steps waiting, they are not the turn's own, nor is
     # what a host added before the question.
-    left = None
+    waiting_base = None
     for step in state.get("operations", []):
         if step["kind"] == "rollback" and step["base"] in earlier:
-            left = step["base"]
+            waiting_base = step["base"]
         added = step.get("ids", []) if ids and step["kind"] in ("rollback", "add") else []
         if turn["question_id"] not in added:
-            left = next((name for name in reversed(earlier) if name in added), left)
-    if left is not None:
-        start, earlier = left, earlier[: earlier.index(left) + 1]
+            waiting_base = next((name for name in reversed(earlier) if name in added), waiting_base)
+    if waiting_base is not None:
+        start, earlier = waiting_base, earlier[: earlier.index(waiting_base) + 1]
         ids = [name for name in ids if name not in earlier]
     if not removed:
         return Operation(kind=kind, base=start, branches=list(branches))
@@ -262,11 +262,11 @@ def keep_draft(
     if own_state and len(resumed) < len(draft) - 1:
         resumed = []  # an agent's state is known after all of its steps only
     refs, branch_id = branch_of_draft(after, scope, draft[len(resumed) :], reason)
-    made = [*(each["branch"] for each in removed), branch_id]
+    branch_ids = [*(each["branch"] for each in removed), branch_id]
     attempt: Turn = {
         **update["turn"],
-        "draft_branches": [*turn["draft_branches"], *made],
-        "branches": [*turn["branches"], *made],
+        "draft_branches": [*turn["draft_branches"], *branch_ids],
+        "branches": [*turn["branches"], *branch_ids],
         "steps": with_agent_state(resumed, own_state),
     }
     return {**update, "branches": refs, "turn": attempt}

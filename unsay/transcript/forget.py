@@ -46,11 +46,11 @@ def ids_to_pin(messages: Sequence[AnyMessage], message_ids: Collection[str]) -> 
     A tool call and its results need only one pin, which covers them all: that of the first named.
     """
     led: list[str] = []
-    seen: set[int] = set()
+    covered_indices: set[int] = set()
     for index, message in enumerate(messages):
-        if message.id in message_ids and index not in seen:
+        if message.id in message_ids and index not in covered_indices:
             led.append(message.id or "")
-            seen |= with_partners(messages, {message.id or ""})
+            covered_indices |= with_partners(messages, {message.id or ""})
     return led
 
 
@@ -209,8 +209,8 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
     if back:
         added, removed = removed, added
     names = {each["id"] for each in (*added, *removed)}
-    kept = [each for each in state.get("forgotten", []) if each["id"] not in names]
-    entries = _within([*kept, *added])
+    kept_entries = [each for each in state.get("forgotten", []) if each["id"] not in names]
+    entries = _within([*kept_entries, *added])
     removed_pins = step.get("unpinned", [])
     unpinned = {each["message_id"] for each in removed_pins}
     pins = [each for each in state.get("pins", []) if each["message_id"] not in unpinned]
@@ -230,10 +230,10 @@ def apply(state: State, scope: Scope, step: Operation, *, back: bool = False) ->
 
 def _within(entries: list[Forgotten]) -> list[Forgotten]:
     """Return the entries, or raise `ConflictError` if they or their messages are too many."""
-    named = sum(len(each["message_ids"]) for each in entries)
-    if len(entries) > FORGOTTEN or named > FORGOTTEN_MESSAGES:
+    count = sum(len(each["message_ids"]) for each in entries)
+    if len(entries) > FORGOTTEN or count > FORGOTTEN_MESSAGES:
         raise ConflictError(
-            f"This would make {len(entries)} forgotten entries with {named} messages; the limits are "
+            f"This would make {len(entries)} forgotten entries with {count} messages; the limits are "
             f"{FORGOTTEN} and {FORGOTTEN_MESSAGES}: forget a whole topic, roll back, or restore some"
         )
     return entries
@@ -247,7 +247,7 @@ def _with_new_summaries(
     If there is no model, or it fails, the summary is made without one.
     """
     # Messages that become forgotten, and those that come back.
-    changed = left_out(state, state.get("forgotten", [])) ^ left_out(state, entries)
+    changed_ids = left_out(state, state.get("forgotten", [])) ^ left_out(state, entries)
     live = LiveBranch(messages=tuple(state["messages"]), segments=tuple(state.get("segments", [])))
     grouped = by_topic(live.messages, live.segments)
     topics: list[Topic] = []
@@ -255,7 +255,7 @@ def _with_new_summaries(
         ids = [message.id or "" for message in grouped.get(topic["id"], [])]
         through = topic["summarized_through"]
         covered = set(ids[: ids.index(through) + 1] if through in ids else ())
-        if changed.isdisjoint(covered):
+        if changed_ids.isdisjoint(covered):
             topics.append(topic)
             continue
         messages = [message for message in grouped[topic["id"]] if message.id in covered]

@@ -315,14 +315,14 @@ def _reversed(
     `DatabaseCorruptError` if a branch is damaged.
     """
     live, old = live_branch(state), state.get("branches", [])
-    again = label.kind == "redo"
+    is_redo = label.kind == "redo"
     inverse = cast("Operation", {key: value for key, value in step.items() if key != "at"})
     if step["kind"] in VALUE_STEPS or "topic" in step:
         nothing = replace_tail(live, live.id_at(len(live.messages) - 1), label=label)
         if step["kind"] in VALUE_STEPS:
-            update = yield from swap(state, scope, step, back=not again)
+            update = yield from swap(state, scope, step, back=not is_redo)
         else:
-            update = show_topic(state, scope, step["topic"], expand=again)
+            update = show_topic(state, scope, step["topic"], expand=is_redo)
         return Reversed(change=nothing, update=update, inverse={**inverse, "branches": []})
     branches = yield from load_branches(step["branches"], scope, old)
     if "ids" in step:
@@ -340,7 +340,7 @@ def _reversed(
     refs = [ref for ref in old if ref["id"] not in back]
     for each in changes:
         refs = save_branch(each, scope, refs)
-    made = [each.branch["id"] for each in changes if each.branch["messages"]]
+    branch_ids = [each.branch["id"] for each in changes if each.branch["messages"]]
     change = as_one(live, changes, label)
     update = settle(state, change, refs)
     update["entry_id"] = next_entry_id(state, change)
@@ -349,11 +349,11 @@ def _reversed(
         update["segments"] = without_repeats(change.live.segments)
         update["checkpoints"] = renumber_and_log(change.live, offloaded_of(state), scope)
     if "made" in step:  # the checkpoint that the turn made before itself
-        changed: State = {**state, **update, "messages": list(change.live.messages)}
-        swapped = swap_checkpoints(changed, scope, step, back=not again)
+        new_state: State = {**state, **update, "messages": list(change.live.messages)}
+        swapped = swap_checkpoints(new_state, scope, step, back=not is_redo)
         update["checkpoints"] = swapped["checkpoints"]
         update["checkpoint_metadata"] = swapped["checkpoint_metadata"]
-    return Reversed(change=change, update=update, inverse={**inverse, "branches": made})
+    return Reversed(change=change, update=update, inverse={**inverse, "branches": branch_ids})
 
 
 def show_topic(state: State, scope: Scope, topic_id: str, *, expand: bool) -> Update:
@@ -398,9 +398,9 @@ def count_changes(before: Sequence[AnyMessage], writes: Sequence[Any]) -> tuple[
     `writes` are the update's messages. Those that are moved or replaced do not count, nor do
     notices and the commands they answer.
     """
-    written = [w for w in writes if w.type != "remove"]
-    removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in written}
-    added = {m.id for m in in_turns(written)} - {m.id for m in before}
+    new_messages = [w for w in writes if w.type != "remove"]
+    removed = {w.id for w in writes if w.type == "remove"} - {m.id for m in new_messages}
+    added = {m.id for m in in_turns(new_messages)} - {m.id for m in before}
     return len(removed & {m.id for m in in_turns(before)}), len(added)
 
 
@@ -559,9 +559,9 @@ def turns_typed(live: LiveBranch, argument: str) -> int | None:
 
     A number that is the name of a checkpoint gives `None` too.
     """
-    named = any(each["name"] == argument for each in live.checkpoints)
-    typed = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not named
-    return int(argument) if typed else None
+    is_name = any(each["name"] == argument for each in live.checkpoints)
+    is_number = argument.isdecimal() and len(argument) <= NUMBER_CHARS and not is_name
+    return int(argument) if is_number else None
 
 
 def rollback_targets(

@@ -91,8 +91,8 @@ def find_pending(messages: Sequence[AnyMessage], turn: Turn | None) -> PendingIn
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         # A command and its notice are beside the conversation: a question before them still waits.
-        if is_notice(message) and (answered := commands_answered(messages, index)):
-            commands |= answered
+        if is_notice(message) and (command_ids := commands_answered(messages, index)):
+            commands |= command_ids
             continue
         if is_answer(message) or is_notice(message):
             break
@@ -124,13 +124,13 @@ def with_hand_offs(messages: Sequence[AnyMessage], waiting: Collection[str]) -> 
     A supervisor calls a tool to hand a command over. That call and its result belong to the
     command. Empty if no waiting message is a command.
     """
-    found, is_order = [], False
+    order_ids, is_order = [], False
     for message in messages:
         if message.type == "human":
             is_order = is_command(message)
         if is_order and message.id in waiting:
-            found.append(message.id or "")
-    return found
+            order_ids.append(message.id or "")
+    return order_ids
 
 
 def _named(notice: AnyMessage) -> list[str]:
@@ -248,10 +248,10 @@ def repair_interrupted(
     if turn["rejections"] and state.get("rollback_request"):
         state = {**state, "branches": keep_newest_draft(state, scope)}
     if undone:
-        asked = [state["messages"][index].id or "" for index in entry.interrupted]
+        question_ids = [state["messages"][index].id or "" for index in entry.interrupted]
         base = live_branch(state).position_before(entry.interrupted.start)
-        opened: State = {**state, "turn": {**turn, "base": base}}
-        step = turn_step(opened, turn["branches"], asked)
+        open_state: State = {**state, "turn": {**turn, "base": base}}
+        step = turn_step(open_state, turn["branches"], question_ids)
         operations = with_step(state, step)["operations"]
         return Update(operations=operations, branches=state.get("branches", []))
     removed = [] if stopped else [state["messages"][index].id for index in entry.interrupted]

@@ -96,8 +96,8 @@ def log_rollback(scope: Scope, change: Change) -> None:
     )
     scope.step_log.changes.append(change)
     scope.step_log.new_events += [*chain.from_iterable(map(split_message, branch["drafts"])), event]
-    written = {write.id for write in change.writes if write.type != "remove"}
-    scope.step_log.returned |= written - set(change.keep)
+    new_ids = {write.id for write in change.writes if write.type != "remove"}
+    scope.step_log.returned |= new_ids - set(change.keep)
 
 
 def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> None:
@@ -105,11 +105,11 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
 
     Each is merged with the state's checkpoint at the same message, if there is one.
     """
-    kept = list(state.get("checkpoints", []))
+    checkpoints = list(state.get("checkpoints", []))
     for new in due:
-        kept = add_checkpoint(kept, new)
+        checkpoints = add_checkpoint(checkpoints, new)
     ids = {new["id"] for new in due}
-    scope.step_log.later_events += [checkpoint(each) for each in kept if each["id"] in ids]
+    scope.step_log.later_events += [checkpoint(each) for each in checkpoints if each["id"] in ids]
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
@@ -135,8 +135,8 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
     writes = update.get("messages", [])
     if not writes and not step_log.new_events and not step_log.later_events:
         return update
-    known = {message.id for message in state.get("messages", [])} | step_log.returned
-    new = [each for each in writes if each.type != "remove" and each.id not in known]
+    old_ids = {message.id for message in state.get("messages", [])} | step_log.returned
+    new = [each for each in writes if each.type != "remove" and each.id not in old_ids]
     head = state.get("event_log", EMPTY)
     # What the step removes came before it, also where an older message returns under the same id.
     removed = {name for event in step_log.new_events for name in event.data.get("removed", ())}
@@ -180,8 +180,8 @@ def _with_own_writes(state: State, scope: Scope, update: Update) -> Update:
         return update
     own = state.get("own_writes", NOTHING)
     transcript = state.get("messages", [])
-    known = {message.id for message in transcript}
-    new = [each for each in writes if each.type != "remove" and each.id not in known]
+    old_ids = {message.id for message in transcript}
+    new = [each for each in writes if each.type != "remove" and each.id not in old_ids]
     start = own["length"] if not edited_since(own, transcript) else 0
     digest = digest_of(transcript[start:], own["digest"] if start else 0)
     transcript, digest = _continued(transcript, digest, writes, new)
@@ -259,12 +259,12 @@ def edited_by_host(state: State) -> bool:
 
 def edited_since(head: EventLogHead | OwnWrites, transcript: Sequence[AnyMessage]) -> bool:
     """Return whether a transcript begins differently than `head` recorded."""
-    known = transcript[: head["length"]]
-    if (head["digest"], known) in tuple(_unedited):  # Lists of the same messages compare fast.
+    log_prefix = transcript[: head["length"]]
+    if (head["digest"], log_prefix) in tuple(_unedited):  # Lists of the same messages compare fast.
         return False
-    if len(known) != head["length"] or digest_of(known) != head["digest"]:
+    if len(log_prefix) != head["length"] or digest_of(log_prefix) != head["digest"]:
         return True
-    _unedited.append((head["digest"], known))
+    _unedited.append((head["digest"], log_prefix))
     return False
 
 

@@ -47,9 +47,9 @@ def same_topic_step(state: State) -> Operation:
 def swap_topic(state: State, scope: Scope, step: Operation, *, back: bool) -> Update:
     """Return the update that carries out a step of `same_topic_step`, or with `back` undoes it."""
     old = step["segment"]
-    changed = old if back else Segment(topic_id=step["into"], start=old["start"])
+    segment = old if back else Segment(topic_id=step["into"], start=old["start"])
     others = [each for each in state.get("segments", []) if each["start"] != old["start"]]
-    segments = without_repeats(live_segments(state["messages"], [*others, changed]))
+    segments = without_repeats(live_segments(state["messages"], [*others, segment]))
     topics = {topic["id"]: topic for topic in state.get("topics", [])}
     joined = topics.get(step["into"])
     if joined is not None and joined["summary"] is not None:
@@ -129,9 +129,9 @@ def below_waiting(steps: Sequence[Operation], waiting: Sequence[str]) -> list[Op
 
     A command is about the turns before such messages, and keeps them.
     """
-    kept = [each for each in steps if each["kind"] == "add" and {*each["ids"]} <= {*waiting}]
-    others = [each for each in steps if each not in kept]
-    return [*others[:-1], *kept, *others[-1:]]
+    kept_steps = [each for each in steps if each["kind"] == "add" and {*each["ids"]} <= {*waiting}]
+    others = [each for each in steps if each not in kept_steps]
+    return [*others[:-1], *kept_steps, *others[-1:]]
 
 
 def pin_step(pinned: Sequence[Pin], unpinned: Sequence[Pin]) -> Operation:
@@ -171,11 +171,11 @@ def label_step(old: Mapping[str, str], labels: Mapping[str, str | None]) -> Oper
 
     `None` if nothing changes.
     """
-    changed = {name: value for name, value in labels.items() if old.get(name) != value}
-    if not changed:
+    new_labels = {name: value for name, value in labels.items() if old.get(name) != value}
+    if not new_labels:
         return None
-    before = {name: old.get(name) for name in changed}
-    return Operation(kind="label", base=None, branches=[], labels=changed, old_labels=before)
+    before = {name: old.get(name) for name in new_labels}
+    return Operation(kind="label", base=None, branches=[], labels=new_labels, old_labels=before)
 
 
 def swap(state: State, scope: Scope, step: Operation, *, back: bool) -> Steps[Update]:
@@ -210,9 +210,9 @@ def _swap_pins(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
     if back:
         added, removed = removed, added
     names = {each["message_id"] for each in (*added, *removed)}
-    kept = [each for each in state.get("pins", []) if each["message_id"] not in names]
+    kept_pins = [each for each in state.get("pins", []) if each["message_id"] not in names]
     log_pins(scope, added, removed)
-    return Update(messages=[], pins=bounded([*kept, *move_pins(added, None)]))
+    return Update(messages=[], pins=bounded([*kept_pins, *move_pins(added, None)]))
 
 
 def renumber_and_log(
@@ -247,22 +247,22 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
         for each in added
         if each["message_id"] in {None, *present} or each.get("offloaded")
     }
-    known, dropped = set(returning), {each["id"] for each in removed}
-    kept = []
+    returning_ids, dropped = set(returning), {each["id"] for each in removed}
+    checkpoints = []
     for each in state.get("checkpoints", []):
         if each["id"] in returning:
-            kept.append(returning.pop(each["id"]))
+            checkpoints.append(returning.pop(each["id"]))
         elif each["id"] not in dropped:
-            kept.append(each)
+            checkpoints.append(each)
     if returning:
-        kept = sorted([*kept, *returning.values()], key=lambda each: each["turn"])
+        checkpoints = sorted([*checkpoints, *returning.values()], key=lambda each: each["turn"])
     events = scope.step_log.later_events
     # The log is not told of checkpoints that were thinned out, so it has them still.
     new = dropped - {each["id"] for each in added} if back else set()
     events += [event_types.checkpoint_removed(each) for each in removed if each["id"] in new]
-    events += [event_types.checkpoint(each) for each in added if each["id"] in known]
-    metadata = metadata_of(kept, state["messages"], offloaded_of(state))
-    return Update(messages=[], checkpoints=kept, checkpoint_metadata=metadata)
+    events += [event_types.checkpoint(each) for each in added if each["id"] in returning_ids]
+    metadata = metadata_of(checkpoints, state["messages"], offloaded_of(state))
+    return Update(messages=[], checkpoints=checkpoints, checkpoint_metadata=metadata)
 
 
 def _placed(checkpoint: Checkpoint, present: set[str | None]) -> Checkpoint:
@@ -309,11 +309,13 @@ def change_made(
     and the commands they answer.
     """
     writes = update["messages"]
-    written = [each for each in writes if each.type != "remove"]
-    gone = {each.id for each in writes if each.type == "remove"} - {each.id for each in written}
-    known = {message.id for message in before}
+    added_messages = [each for each in writes if each.type != "remove"]
+    gone = {each.id for each in writes if each.type == "remove"} - {
+        each.id for each in added_messages
+    }
+    earlier_ids = {message.id for message in before}
     removed = [message for message in in_turns(before) if message.id in gone]
-    restored = [message for message in in_turns(written) if message.id not in known]
+    restored = [message for message in in_turns(added_messages) if message.id not in earlier_ids]
     return StepChange(
         what=_name_of_change(step, back=undone),
         removed=len(removed),

@@ -179,15 +179,15 @@ def checkpoints_due(
     `create_checkpoint` stores them. Raises `DatabaseCorruptError` if the turn's stored run is
     damaged.
     """
-    turn, wanted = state["turn"], scope.settings.checkpoint_on
+    turn, reasons = state["turn"], scope.settings.checkpoint_on
     turns, topic = turn["number"], state.get("current_topic", "")
 
     def checkpoint(
         at: str | None, turn: int, score: float | None, reason: CheckpointReason
     ) -> Checkpoint:
-        now = scope.now()
+        created_at = scope.now()
         return make_checkpoint(
-            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=now
+            message_id=at, turn=turn, score=score, topic=topic, reason=reason, created_at=created_at
         )
 
     due: list[Checkpoint] = []
@@ -195,27 +195,27 @@ def checkpoints_due(
         start = checkpoint(turn["base"], turns - 1, None, "task_start")
         due.append({**start, "name": task, "id": id_with_name(turn["base"], task)})
     before: CheckpointReason | None = None
-    if "error" in wanted and (yield from _failed(state, scope, draft)):
+    if "error" in reasons and (yield from _failed(state, scope, draft)):
         before = "error"
     elif (
         turn.get("topic_change") == "new" or _is_first_task(turn, scope)
-    ) and "task_start" in wanted:
+    ) and "task_start" in reasons:
         before = "task_start"
     if before is not None and (turn["base"] or before == "task_start"):
         due.append(checkpoint(turn["base"], turns - 1, None, before))
     for at, reason in _places_within(turn, draft, scope):
         due.append({**checkpoint(at, turns - 1, None, reason), "in_turn": True})
     after = next(
-        (each for each in _reasons_after(state, scope, draft, verdict) if each in wanted), None
+        (each for each in _reasons_after(state, scope, draft, verdict) if each in reasons), None
     )
-    asked = [message for message in state["messages"] if message.id in turn["pending"]]
-    if found_nothing([*asked, *draft]) and not _knew_of_search(verdict):
+    pending_messages = [message for message in state["messages"] if message.id in turn["pending"]]
+    if found_nothing([*pending_messages, *draft]) and not _knew_of_search(verdict):
         after = None
     if after is not None and verdict.outcome != "failed":
         due.append(checkpoint(draft[-1].id or "", turns, verdict.score, after))
     for name in turn.get("keep_names", []):
-        again = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
-        due.append(beside_named(due, {**again, "name": name}))
+        turn_checkpoint = checkpoint(draft[-1].id or "", turns, verdict.score, "order")
+        due.append(beside_named(due, {**turn_checkpoint, "name": name}))
     return due
 
 
@@ -245,7 +245,7 @@ def _places_within(
     A place is the id of the last message before the checkpoint. All are at the draft's tool steps. A
     place between two steps can come twice: the caller stores one checkpoint there.
     """
-    wanted, tools = scope.settings.checkpoint_on, scope.services.tools
+    reasons, tools = scope.settings.checkpoint_on, scope.services.tools
     risky = {tool.name for tool in tools if is_risky(tool)}
     before = turn["pending"][-1]  # a step follows the one before it, the first one the question
     for step in steps(draft[:-1]):
@@ -255,10 +255,10 @@ def _places_within(
         after: CheckpointReason = "tool_step"
         if any(result.status == "error" for result in results):
             after = "error"
-        if "risky" in wanted and any(call["name"] in risky for call in calls):
+        if "risky" in reasons and any(call["name"] in risky for call in calls):
             yield before, "risky"
         before = messages[-1].id or ""
-        if results and after in wanted:
+        if results and after in reasons:
             yield before, after
 
 
@@ -286,8 +286,8 @@ def _reasons_after(
     state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict
 ) -> Iterator[CheckpointReason]:
     """Yield the reasons for a checkpoint after the answer, the most important first."""
-    asked = state["turn"]["pending"]
-    questions = [m for m in state["messages"] if m.id in asked and m.type == "human"]
+    pending_ids = state["turn"]["pending"]
+    questions = [m for m in state["messages"] if m.id in pending_ids and m.type == "human"]
     # Only a command goes back: the model can only apologize.
     is_apology = _APOLOGY.search(text_of(draft[-1])[:BEGINNING_CHARS])
     if is_apology and any(wants_back(text_of(question)) for question in questions):

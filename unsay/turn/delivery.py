@@ -88,10 +88,10 @@ def keep_attempt(
     """
     place = place_of_question(state, scope)
     if place is not None:
-        kept = UnsavedAttempt(
+        attempt = UnsavedAttempt(
             question=place.text, draft=draft, values=dict(values), verdict=verdict
         )
-        UNSAVED.keep(place.owner, place.thread_id, _name(state, place), kept)
+        UNSAVED.keep(place.owner, place.thread_id, _name(state, place), attempt)
 
 
 def store_rejected(
@@ -120,20 +120,20 @@ def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
     place = place_of_question(state, scope)
     if place is None:
         return None
-    where = (place.owner, place.thread_id, _name(state, place))
-    kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
-    found = (yield from find_stored(scope, state)) if scope.services.tool_loop else None
-    values, verdict = found or ({"messages": []}, None)
+    entry_key = (place.owner, place.thread_id, _name(state, place))
+    attempt = UNSAVED.find(UnsavedAttempt, *entry_key, place.text)
+    stored_attempt = (yield from find_stored(scope, state)) if scope.services.tool_loop else None
+    values, verdict = stored_attempt or ({"messages": []}, None)
     draft = values.pop("messages")
     last = draft[-1] if draft else None
     # An empty answer was refused, and is asked for again.
     if isinstance(last, AIMessage) and not last.tool_calls and is_empty(last):
         draft, verdict = draft[:-1], None
-    if len(draft) > (len(kept.draft) if kept else 0):
-        kept = UnsavedAttempt(question=place.text, draft=draft, values=values, verdict=verdict)
-    if kept is not None:
-        UNSAVED.keep(*where, kept)
-    return kept
+    if len(draft) > (len(attempt.draft) if attempt else 0):
+        attempt = UnsavedAttempt(question=place.text, draft=draft, values=values, verdict=verdict)
+    if attempt is not None:
+        UNSAVED.keep(*entry_key, attempt)
+    return attempt
 
 
 def find_stored(scope: Scope, state: State) -> Steps[tuple[dict[str, Any], Verdict | None] | None]:
@@ -161,8 +161,8 @@ def keep_undone(state: State, scope: Scope, report: Report) -> None:
         calls |= {each.compensation.key: UNDONE for each in report.undone}
         for each in report.of("failed"):
             calls[each.compensation.key] = failed_tag(each.compensation, each.reason)
-        kept = UnsavedAttempt(question=place.text, draft=(), values=calls)
-        UNSAVED.keep(place.owner, place.thread_id, f"{place.question_id} undone", kept)
+        attempt = UnsavedAttempt(question=place.text, draft=(), values=calls)
+        UNSAVED.keep(place.owner, place.thread_id, f"{place.question_id} undone", attempt)
 
 
 def undone_calls(state: State, scope: Scope) -> Mapping[str, str]:
@@ -170,9 +170,9 @@ def undone_calls(state: State, scope: Scope) -> Mapping[str, str]:
     place = place_of_question(state, scope)
     if place is None:
         return {}
-    where = (place.owner, place.thread_id, f"{place.question_id} undone")
-    kept = UNSAVED.find(UnsavedAttempt, *where, place.text)
-    return {} if kept is None else kept.values
+    entry_key = (place.owner, place.thread_id, f"{place.question_id} undone")
+    attempt = UNSAVED.find(UnsavedAttempt, *entry_key, place.text)
+    return {} if attempt is None else attempt.values
 
 
 def without_undone(state: State, scope: Scope) -> State:
@@ -235,13 +235,18 @@ def deliver(
     keep_unsaved(state, scope, draft, verdict, flag)
     send_score(scope.config, verdict.score, of_graph=True)
     removed = turn.get("removed", [])
-    told = {"removed": [without_base(each) for each in removed]} if removed else {}
+    removals = {"removed": [without_base(each) for each in removed]} if removed else {}
     answer = with_verdict(
-        draft[-1], verdict, turn=turn["number"], topic=topic, rollbacks=turn["rollbacks"], **told
+        draft[-1],
+        verdict,
+        turn=turn["number"],
+        topic=topic,
+        rollbacks=turn["rollbacks"],
+        **removals,
     )
     if lessons := lessons_of_turn(turn, answer.id or ""):
-        asked = (m for m in spoken(state["messages"]) if m.id in turn["pending"])
-        answer = annotate(answer, **{LESSONS: lessons}, sources=sources_of(asked))
+        questions = (m for m in spoken(state["messages"]) if m.id in turn["pending"])
+        answer = annotate(answer, **{LESSONS: lessons}, sources=sources_of(questions))
     if flag is not None:
         answer = annotate(answer, flag=flag)
     if turn.get("topic_change"):
@@ -256,12 +261,14 @@ def deliver(
     step = turn_step(state, turn["branches"], added)
     due = yield from checkpoints_due(state, scope, [*draft[:-1], answer], verdict)
     log_checkpoints(state, scope, due)
-    known = {each["id"] for each in state.get("checkpoints", [])}
-    if before := [e for e in due if e["message_id"] == turn["base"] and e["id"] not in known]:
+    checkpoint_ids = {each["id"] for each in state.get("checkpoints", [])}
+    if before := [
+        e for e in due if e["message_id"] == turn["base"] and e["id"] not in checkpoint_ids
+    ]:
         step["made"] = before  # so that an undo of the turn takes them back as well
-    shown = Update(asked_for=[]) if state.get("asked_for") else Update()
+    recall_update = Update(asked_for=[]) if state.get("asked_for") else Update()
     return Update(
-        **shown,
+        **recall_update,
         messages=messages,
         turn={**turn, "done": True, "rejections": [], "steps": [], "checkpoints_due": due},
         quality_score=verdict.score,
@@ -281,8 +288,8 @@ def keep_unsaved(
     """
     place = place_of_question(state, scope)
     if place is not None:
-        kept = UnsavedAnswer(question=place.text, draft=tuple(draft), verdict=verdict, flag=flag)
-        UNSAVED.keep(place.owner, place.thread_id, place.question_id, kept)
+        answer = UnsavedAnswer(question=place.text, draft=tuple(draft), verdict=verdict, flag=flag)
+        UNSAVED.keep(place.owner, place.thread_id, place.question_id, answer)
 
 
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
@@ -295,15 +302,15 @@ def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:
     place = place_of_question(state, scope)
     if place is None:
         return None
-    where = (place.owner, place.thread_id, place.question_id)
-    kept = UNSAVED.find(UnsavedAnswer, *where, place.text)
-    if kept is None:
+    entry_key = (place.owner, place.thread_id, place.question_id)
+    answer = UNSAVED.find(UnsavedAnswer, *entry_key, place.text)
+    if answer is None:
         return None
-    note_own_calls(kept.draft, scope)
+    note_own_calls(answer.draft, scope)
     update = Update()
-    if kept.flag is not None:
+    if answer.flag is not None:
         state, update = yield from at_turn_start(state, scope)
-    end = yield from deliver(state, scope, kept.draft, kept.verdict, flag=kept.flag)
+    end = yield from deliver(state, scope, answer.draft, answer.verdict, flag=answer.flag)
     return {**update, **end, "messages": [*update.get("messages", []), *end["messages"]]}
 
 

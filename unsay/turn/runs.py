@@ -75,8 +75,8 @@ def keep_stopped(state: State, scope: Scope) -> Steps[None]:
     # An earlier question is kept until the state shows what became of it.
     earlier = yield from _stored(scope)
     ids = {message.id for message in waiting}
-    kept = [*(each for each in earlier if each.id not in ids), *waiting]
-    value = {"messages": freeze_messages(kept)}
+    questions = [*(each for each in earlier if each.id not in ids), *waiting]
+    value = {"messages": freeze_messages(questions)}
     yield from put_item(store, thread_namespace("stopped", thread_id), KEY, value)
 
 
@@ -90,22 +90,23 @@ def stopped_questions(state: State, scope: Scope, pending: PendingInput) -> Step
     stopped = yield from _stored(scope)
     if scope.address is None or not stopped:
         return []
-    known = {message.id for message in state["messages"]}
+    transcript_ids = {message.id for message in state["messages"]}
     start = pending.interrupted.start if pending.interrupted else pending.start
     waiting = {message.id for message in state["messages"][start:]}
     branches: list[StoredBranch] = []
-    if any(each.id not in known for each in stopped):
+    if any(each.id not in transcript_ids for each in stopped):
         refs = state.get("branches", [])
         branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
-    left = [
+    questions = [
         each
         for each in stopped
-        if each.id in waiting or (each.id not in known and holder_of(branches, each.id) is None)
+        if each.id in waiting
+        or (each.id not in transcript_ids and holder_of(branches, each.id) is None)
     ]
-    if not left:
+    if not questions:
         store, thread_id = scope.address
         yield from drop_items(store, thread_namespace("stopped", thread_id), [KEY])
-    return left
+    return questions
 
 
 def _stored(scope: Scope) -> Steps[list[AnyMessage]]:
@@ -129,8 +130,8 @@ def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> 
 
     The update is empty if there are none.
     """
-    known = {message.id for message in state["messages"]}
-    deleted = [message for message in stopped if message.id not in known]
+    transcript_ids = {message.id for message in state["messages"]}
+    deleted = [message for message in stopped if message.id not in transcript_ids]
     if not deleted:
         return Update()
     live = live_branch(state)
@@ -185,9 +186,9 @@ def copy_stored(state: State, scope: Scope) -> Steps[None]:
     store, thread_id = scope.address
     for kind in COPIED:
         source = thread_namespace(kind, str(original))
-        found = yield from read_items(store, source, lambda item: (item.key, item.value))
-        if found:
-            yield from put_items(store, thread_namespace(kind, thread_id), dict(found))
+        items = yield from read_items(store, source, lambda item: (item.key, item.value))
+        if items:
+            yield from put_items(store, thread_namespace(kind, thread_id), dict(items))
 
 
 def at_home(state: State, scope: Scope) -> Update:
@@ -236,8 +237,8 @@ def track_run(name: str, node: Node) -> Node:
         if name == "process_message" and not is_order and not state["turn"]["done"]:
             yield from advance_run(scope, phase="planning")
         try:
-            noted = yield from _undo_left_behind(name, state, scope)
-            update: Update = {**noted, **(yield from node({**state, **noted}, scope))}
+            undo_update = yield from _undo_left_behind(name, state, scope)
+            update: Update = {**undo_update, **(yield from node({**state, **undo_update}, scope))}
             # Inside the `try`, because a question to a person about an undo interrupts the run too.
             yield from schedule_compensations(state, scope, update)
         except GraphInterrupt as waiting:
@@ -271,9 +272,9 @@ def _undo_left_behind(name: str, state: State, scope: Scope) -> Steps[Update]:
     """
     if name == "evaluate_quality" or state.get("should_rollback"):
         return Update()
-    noted = yield from note_left_behind(state, scope)
-    yield from schedule_compensations(state, scope, noted)
-    return noted
+    undo_update = yield from note_left_behind(state, scope)
+    yield from schedule_compensations(state, scope, undo_update)
+    return undo_update
 
 
 def _summaries_paused(state: State, scope: Scope) -> bool:
@@ -328,18 +329,18 @@ def _with_run(state: State, scope: Scope) -> Steps[Scope]:
     keys = [(THREADS, thread_id), (runs_namespace(thread_id), run_id)]
     reads = [GetOp(namespace=namespace, key=key) for namespace, key in keys]
     try:
-        found = yield from Call.of(store.batch, store.abatch, reads)
-        entry, item = cast("list[Item | None]", found)
+        results = yield from Call.of(store.batch, store.abatch, reads)
+        entry, item = cast("list[Item | None]", results)
         session = entry_of(entry) if entry else None
     except DatabaseCorruptError:  # read apart: a run goes on without the thread's entry
         session = yield from find_session(store, thread_id)
         item = yield from get_item(store, runs_namespace(thread_id), run_id)
     refuse_ended(session)
-    known = checked_run(item, thread_id, run_id)
-    if known is not None and known.status == "completed":
+    stored_run = checked_run(item, thread_id, run_id)
+    if stored_run is not None and stored_run.status == "completed":
         return scope
-    if known is not None and known.status == "running":
-        yield from put_run(store, resume(known, now=scope.now()))
+    if stored_run is not None and stored_run.status == "running":
+        yield from put_run(store, resume(stored_run, now=scope.now()))
     return replace(scope, run_id=run_id)
 
 
@@ -355,8 +356,8 @@ def _end_dead(state: State, scope: Scope) -> Steps[None]:
         names.append(turn.get("run_id") or "")
     for name in dict.fromkeys(names):
         if name != scope.run_id:
-            why = "another message came before it ended"
-            yield from give_up_run(replace(scope, run_id=name), why)
+            reason = "another message came before it ended"
+            yield from give_up_run(replace(scope, run_id=name), reason)
 
 
 def give_up_run(scope: Scope, why: str) -> Steps[None]:
@@ -390,14 +391,14 @@ def _opened(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
     turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
     if scope.address is None or run_id is None:
         return scope, update
-    opened = partial(
+    run_opener = partial(
         open_run, *scope.address, now=scope.now(), turn_id=turn["question_id"], labels=scope.labels
     )
     try:
-        yield from opened(run_id, parent_run_id=None if parent == run_id else parent)
+        yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
     except RunConflictError:
         run_id = f"{run_id}-{turn['question_id'] or turn['number']}"
-        yield from opened(run_id, parent_run_id=None if parent == run_id else parent)
+        yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
     return replace(scope, run_id=run_id), {**update, "turn": {**turn, "run_id": run_id}}
 
 
@@ -416,9 +417,9 @@ def end_run(scope: Scope, status: RunStatus, error: str | None = None) -> Steps[
 
     A completed or missing run is left as it is. Raises `DatabaseCorruptError` if the run is damaged.
     """
-    why = None if error is None else error[:ERROR_CHARS]
+    reason = None if error is None else error[:ERROR_CHARS]
     yield from _change(
-        scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=why)
+        scope, lambda run, now: advance(_going(run, now), now=now, status=status, error=reason)
     )
 
 
@@ -483,6 +484,6 @@ def _change(scope: Scope, change: Callable[[Run, str], Run]) -> Steps[None]:
     run = yield from find_run(*scope.address, scope.run_id)
     if run is None or run.status == "completed":
         return
-    changed = change(run, scope.now())
-    if changed != run:
-        yield from put_run(scope.address[0], changed)
+    new_run = change(run, scope.now())
+    if new_run != run:
+        yield from put_run(scope.address[0], new_run)

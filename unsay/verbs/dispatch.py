@@ -129,8 +129,10 @@ def _start_task(state: State, scope: Scope, turn: Turn, name: str) -> Steps[Orde
     """
     if turn["done"]:
         return (yield from obey(state, scope, turn["pending"], Command(verb="task", argument=name)))
-    made = checkpoint_by_order(state, scope, name, pending=turn["pending"], reason="task_start")
-    turn["task"] = made["name"]
+    checkpoint = checkpoint_by_order(
+        state, scope, name, pending=turn["pending"], reason="task_start"
+    )
+    turn["task"] = checkpoint["name"]
     return Orders()
 
 
@@ -250,17 +252,17 @@ def _same(order: _Order) -> Steps[Orders]:
 
 
 def _compact(order: _Order) -> Steps[Orders]:
-    made = yield from compact_up_to(order.state, order.scope, order.argument, order.pending)
-    update, left_out = made
+    result = yield from compact_up_to(order.state, order.scope, order.argument, order.pending)
+    update, left_out = result
     notice = order.texts.say("compacted", count=len(left_out.message_ids))
     return Orders(notice=notice, update=update)
 
 
 def _rate(order: _Order, *, label: str) -> Steps[Orders]:
     yield from ()  # only a generator is a step
-    number, why = typed_rating(order.argument)
+    number, reason = typed_rating(order.argument)
     turn = visibility.turns_named(order.state, number, order.pending)
-    update = rate_answer(turn, order.scope, label, why)
+    update = rate_answer(turn, order.scope, label, reason)
     notice = order.texts.table("rated")[label].format(words=questions_text(turn))
     return Orders(notice=notice, update=update)
 
@@ -287,12 +289,12 @@ def _recall(order: _Order) -> Steps[Orders]:
 
 def _branches(order: _Order) -> Steps[Orders]:
     refs = order.state.get("branches", [])
-    stored = yield from readable_branches([ref["id"] for ref in refs], order.scope, refs)
+    stored_branches = yield from readable_branches([ref["id"] for ref in refs], order.scope, refs)
     offloaded: list[str] = []
     if order.scope.address is not None:
-        ids = [m.id for each in stored for m in (*each["messages"], *each["drafts"])]
+        ids = [m.id for each in stored_branches for m in (*each["messages"], *each["drafts"])]
         offloaded = yield from offloaded_ids(*order.scope.address, offloaded_of(order.state), ids)
-    removed = branches_beside(order.state["messages"], stored, offloaded=offloaded)
+    removed = branches_beside(order.state["messages"], stored_branches, offloaded=offloaded)
     return Orders(notice=branches_text(removed, order.texts))
 
 
@@ -313,10 +315,10 @@ _ROLLBACKS = {
 
 
 def _help(order: _Order) -> str:
-    listed = chat_help(
+    help_text = chat_help(
         order.texts.language, only=order.argument, allows=order.scope.settings.allows
     )
-    return listed or order.texts.say("not_in_chat", verb=order.argument.removeprefix("/"))
+    return help_text or order.texts.say("not_in_chat", verb=order.argument.removeprefix("/"))
 
 
 _TEXTS: dict[str, Callable[[_Order], str]] = {
