@@ -201,7 +201,8 @@ async def test_astream_events_have_the_tokens_and_the_tags(kind: str) -> None:
         if event["event"] == "on_chat_model_stream":
             is_aside = "unsay:aside" in event["tags"]
             assert is_aside == ("unsay:judge" in event["tags"])
-            tokens[is_aside] += str(event["data"]["chunk"].content)
+            chunk = event["data"]["chunk"]
+            tokens[is_aside] += f"{chunk.content}{chunk.tool_calls if is_aside else ''}"
     assert "Three is the sum." == tokens[False]
     assert "score" in tokens[True]
 
