@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBranch:
-    """The part of a thread that a rollback changes; `operations.rollback.live_branch` makes it.
+    """The part of a thread that a rollback changes; `transcript.live.live_branch` makes it.
 
     `messages` is the transcript in the state, oldest first. `before` is the id of the last
     offloaded message; `None` if the state holds the whole transcript.
