@@ -18,7 +18,7 @@ from unsay.events.transcript_replay import replay
 from unsay.generation.attempt import BLAMED
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, spoken
 from unsay.messages.content import text_of
-from unsay.results.results import Removed
+from unsay.results.results import Checkpoint, Removed
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 pytestmark = pytest.mark.usefixtures("closes_databases")
@@ -59,7 +59,7 @@ def true(conversation: Conversation) -> None:
     assert [m.id for m in messages] == [m.id for m in again.messages]
     # The log has all that were made; the state keeps fewer of the old ones.
     logged = {each["id"]: each for each in again.checkpoints}
-    assert list(made) == [logged[each["id"]] for each in made]
+    assert list(made) == [Checkpoint.of(logged[each["id"]]) for each in made]
 
 
 def nine_after_a_checkpoint(**options: Any) -> Any:

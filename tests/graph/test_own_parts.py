@@ -382,7 +382,7 @@ class Short:
     ("part", "value", "reason"),
     [
         pytest.param("judge", lambda: 0.9, "judge is called with one argument", id="judge"),
-        pytest.param("judge", lambda a, b: 0.9, "the messages", id="judge of two"),
+        pytest.param("judge", lambda a, b, c: 0.9, "the messages", id="judge of three"),
         pytest.param("judge", 5, "judge must be", id="no judge"),
         pytest.param("judge", OwnStrategy, "is a class", id="a class as a judge"),
         pytest.param("model", lambda: "x", "model is called with", id="model"),

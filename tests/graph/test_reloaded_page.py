@@ -14,15 +14,15 @@ from unsay.testing import ScriptedChat
 RELOADED = """
 import json, sys
 from langchain_core.messages import messages_to_dict
-from unsay import Conversation
-with Conversation.open(sys.argv[1], thread="t") as page:
+from unsay import Conversation, Registry
+with Conversation(sys.argv[1], thread="t") as page, Registry(sys.argv[1]) as registry:
     state = page.graph.get_state({"configurable": {"thread_id": "t"}}).values
     shown = {
         **page.timeline().to_dict(),
         "messages": messages_to_dict(page.messages()),
         "listed": [each.id for each in page.branches()],
         "history": state["state_history"],
-        "notes": [each["data"]["text"] for each in recorded(page).events() if each["type"] == "planner_note"],
+        "notes": [each["data"]["text"] for each in registry.events("t") if each["type"] == "planner_note"],
     }
 print(json.dumps(shown))
 """

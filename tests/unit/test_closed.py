@@ -22,26 +22,25 @@ GIVEN: dict[str, dict[str, Any]] = {
     "children": {"run_id": "run-1"},
     "diff": {"a": "branch-1"},
     "edit": {"turn": 1, "text": "Hi"},
-    "edit_lesson": {"lesson": 1, "text": "Be brief."},
     "forget": {"turns": 1},
-    "forget_tool_results": {"below": 0.3},
-    "import_ratings": {"rows": []},
-    "note": {"text": "Hi"},
+    "end": {"thread_id": "t"},
+    "events": {"thread_id": "t"},
+    "note": {"thread_id": "t", "text": "Hi"},
     "pick": {"message_ids": ["m"], "from_": "branch-1"},
     "purge": {"thread_id": "t"},
-    "rate": {"turn": 1, "label": "good"},
     "recall": {"words": "Hi"},
     "remove": {"turn": 1},
-    "remove_lesson": {"lesson": 1},
     "restore": {"what": "branch-1"},
     "run": {"thread_id": "t", "run_id": "run-1"},
     "say": {"text": "Hi"},
     "session": {"thread_id": "t"},
-    "start_task": {"name": "task"},
     "stream": {"text": "Hi"},
     "tool_result": {"tool_call_id": "call"},
 }
 """Arguments of the methods that need some, by name."""
+
+POSITIONAL = {"label": ("t",)}
+"""Arguments that have no name."""
 
 
 def methods(*classes: type[Any]) -> list[Any]:
@@ -68,7 +67,7 @@ def test_a_blocking_method(cls: type[Any], name: str) -> None:
     opened.close()
     opened.close()
     with pytest.raises(InputError, match=CLOSED):
-        list(getattr(opened, name)(**arguments(cls, name)))
+        list(getattr(opened, name)(*POSITIONAL.get(name, ()), **arguments(cls, name)))
 
 
 @pytest.mark.parametrize(("cls", "name"), methods(AsyncConversation, AsyncRegistry))
@@ -81,7 +80,7 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
     await opened.close()
 
     async def use() -> None:
-        result = getattr(opened, name)(**arguments(cls, name))
+        result = getattr(opened, name)(*POSITIONAL.get(name, ()), **arguments(cls, name))
         if not hasattr(result, "__aiter__"):
             await result
         async for _ in result:

@@ -20,6 +20,7 @@ from unsay.history.export import (
     take_snapshot,
     to_dict,
 )
+from unsay.results.results import Checkpoint as ListedCheckpoint
 from unsay.types import Checkpoint, Segment, Topic
 
 NOW = "2026-01-01T09:00:00+09:00"
@@ -87,7 +88,9 @@ def test_a_conversations_state_can_be_taken() -> None:
     found = from_dict(json.loads(json.dumps(to_dict(take_snapshot(state, FIELDS, now=NOW)))))
 
     assert conversation.messages() == found.data["messages"]
-    assert list(conversation.checkpoints()) == found.data["checkpoints"]
+    assert list(conversation.checkpoints()) == [
+        ListedCheckpoint.of(each) for each in found.data["checkpoints"]
+    ]
     conversation.close()
     assert {"messages", "checkpoints", "segments", "topics", "current_topic"} <= set(found.data)
 
