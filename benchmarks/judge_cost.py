@@ -6,6 +6,7 @@ conversation after the other, until there are enough turns.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from unittest.mock import patch
 
 from answers import CORRUPTIONS, Case
 from langchain_core.messages import AIMessage, BaseMessage
@@ -19,7 +20,7 @@ from unsay.settings.settings import Settings
 from unsay.tokens.counter import TokenCounter
 
 # Without lessons the newest message is the question itself.
-lessons.MAX_LESSONS = 0
+without_lessons = patch.object(lessons, "MAX_LESSONS", 0)
 
 VERDICT = '{"score": 0.9, "consistency": 1.0, "reason": "It answers the question.", "advice": "", "blamed": []}'
 """A verdict as a judge writes it."""
@@ -47,6 +48,7 @@ class Model:
         return reply
 
 
+@without_lessons
 def cost_figures(cases: Sequence[Case], lengths: Sequence[int]) -> Figures:
     """Return the share of judge tokens over answering tokens, and the share of skipped turns."""
     figures: dict[str, Figure] = {}
@@ -80,6 +82,7 @@ def opened(chat: Model, judge: Model, **settings: object) -> Conversation:
     return Conversation.open(":memory:", model=chat, judge=judge, settings=options)
 
 
+@without_lessons
 def played_figures(cases: Sequence[Case]) -> Figures:
     """Return which corrupted answers fail or are read in whole conversations, and which good ones are."""
     kinds: dict[str, list[Hit]] = {}
