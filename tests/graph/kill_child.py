@@ -178,6 +178,8 @@ def act(conversation: Conversation, each: Act, durability: str | None) -> str | 
         conversation.rollback(turns=int(given[0]))
     elif verb in ("edit", "remove"):
         getattr(conversation, verb)(int(given[0]), *given[1:])
+    elif verb == "purge":
+        recorded(conversation).purge()
     else:
         getattr(conversation, verb)(*given)
     return None
