@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "unsay" / "conversation"
-PAGE = str(FOLDER / "async.py")  # tells ruff which settings apply
-SOURCES = ("conversation", "collections", "registry")
+TWIN = FOLDER / "asynchronous.py"
+SOURCES = ("collections", "conversation", "registry")
 NAMES = {
     **{name: f"Async{name}" for name in ("Conversation", "Registry", "Pins", "Lessons", "Ratings")},
-    **{f"unsay.conversation.{name}": f"unsay.conversation.async_{name}" for name in SOURCES},
     "Blocking": "OnLoop",
     "Generator": "AsyncGenerator",
     "streamed": "astreamed",
@@ -25,10 +24,12 @@ NAMES = {
 class Twin(ast.NodeTransformer):
     """Turns the parts of a module for scripts into those of its async twin."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        """Import the twins of what the module imports."""
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        """Import the twins of what the module imports, but not what is in the same file."""
+        if node.module == "unsay.conversation.collections":
+            return None
         names = [ast.alias(NAMES.get(each.name, each.name), each.asname) for each in node.names]
-        return ast.ImportFrom(NAMES.get(node.module or "", node.module), names, 0)
+        return ast.ImportFrom(node.module, names, 0)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """Keep the public methods, each with a docstring of one line."""
@@ -62,27 +63,27 @@ class Twin(ast.NodeTransformer):
         return ast.Await(node) if is_driven else node
 
 
-def twin(source: str) -> str:
-    """Return the async twin of a module of `unsay.conversation`, as ruff formats it."""
-    tree = ast.parse((FOLDER / f"{source}.py").read_text(encoding="utf-8"))
-    title = f"Written by `docs/generate_async.py` from `{source}.py`."
-    tree.body[0] = ast.Expr(ast.Constant(title))
-    text = ast.unparse(Twin().visit(tree)).replace("Event, None, None", "Event, None")
+def twin() -> str:
+    """Return the module of the async twins, as ruff formats it."""
+    parts: dict[str, ast.stmt] = {}  # by their text: modules import the same names
+    for source in SOURCES:
+        tree = ast.parse((FOLDER / f"{source}.py").read_text(encoding="utf-8"))
+        for part in Twin().visit(tree).body[1:]:  # without the docstring
+            names = part.names if isinstance(part, ast.ImportFrom) else []
+            single = [ast.ImportFrom(part.module, [name], 0) for name in names] or [part]
+            parts |= {ast.unparse(each): each for each in single}
+    title = (
+        "The classes for async code, written by `docs/generate_async.py` from those for scripts."
+    )
+    body = sorted(parts.values(), key=lambda part: isinstance(part, ast.ClassDef))  # imports first
+    module = ast.Module([ast.Expr(ast.Constant(title)), *body], [])
+    text = ast.unparse(module).replace("Event, None, None", "Event, None")
     for command in ("check --fix --select=F401,I", "format"):
-        ruff = [
-            sys.executable,
-            "-m",
-            "ruff",
-            *command.split(),
-            "--quiet",
-            "--stdin-filename",
-            PAGE,
-            "-",
-        ]
+        ruff = [sys.executable, "-m", "ruff", *command.split(), "--quiet"]
+        ruff += ["--stdin-filename", str(TWIN), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own tool
     return text
 
 
 if __name__ == "__main__":
-    for source in SOURCES:
-        (FOLDER / f"async_{source}.py").write_text(twin(source), encoding="utf-8")
+    TWIN.write_text(twin(), encoding="utf-8")

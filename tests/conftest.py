@@ -6,17 +6,21 @@ examples, and kills at hundreds of instants.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from langgraph.store.memory import InMemoryStore
 
-from unsay.storage.sqlite import Connection
+from unsay.effects import adrive, drive
+from unsay.storage.sqlite import Connection, open_database
+
+Do = Callable[[Any], Awaitable[Any]]
 
 FOREIGN = ("UNSAY_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
-EXAMPLES = {"default": 12, "full": 60, "nightly": 3000}
+EXAMPLES = {"default": 8, "full": 60, "nightly": 3000}
 
 for _tier, _examples in EXAMPLES.items():
     settings.register_profile(
@@ -37,6 +41,33 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("nightly")
     else:
         settings.load_profile("full")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one worker more than there are cores: tests wait for files, servers and processes."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Move all but one of `every` cases of a long table into the full tier.
+
+    The mark `sample` says of how many one stays; without it, this grows with the table. With two parameters
+    the cases that stay are on a diagonal, so that each value of both is among them.
+    """
+    items = yield
+    if isinstance(items, list):
+        _move_to_full([item for item in items if isinstance(item, pytest.Function)])
+    return items
+
+
+def _move_to_full(items: list[pytest.Function]) -> None:
+    cases = [item for item in items if not any(map(item.get_closest_marker, ("full", "nightly")))]
+    for number, item in enumerate(cases):
+        sample = item.get_closest_marker("sample")
+        every = min(4, 1 + len(cases) // 4) if sample is None else sample.kwargs["every"]
+        if (number + number // every) % every:
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +93,24 @@ def closes_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for each in opened:
         each.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Each of the stores, empty."""
+    if request.param == "memory":
+        yield InMemoryStore()
+        return
+    database = open_database(tmp_path / "t.db")
+    yield database.store
+    database.close()
+
+
+@pytest.fixture(params=["blocking", "awaited"])
+def do(request: pytest.FixtureRequest) -> Do:
+    """Runs steps, in each of the two ways."""
+
+    async def run(steps: Any) -> Any:
+        return drive(steps) if request.param == "blocking" else await adrive(steps)
+
+    return run

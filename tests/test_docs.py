@@ -23,6 +23,7 @@ def examples(language: str, name: str = "") -> list[Any]:
     ]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("example", examples("python"))
 def test_python_examples_print_what_they_say(example: Example) -> None:
     """Each example runs, and prints the text after `#>`."""
@@ -48,6 +49,7 @@ def test_long_examples_print_what_they_say(example: Example, tmp_path: Path) -> 
     assert example.expected == printed_by(example, tmp_path)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("example", examples("sh"))
 def test_shell_examples_name_commands_that_exist(example: Example) -> None:
     """Each `unsay` command in a shell example exists."""

@@ -54,14 +54,6 @@ def test_the_documented_names_are_the_public_names(name: str) -> None:
     assert all(hasattr(package, each) for each in DOCUMENTED[name])
 
 
-def test_a_node_is_imported_as_a_function() -> None:
-    """A function that is named like its module comes out of the package, not the module."""
-    code = "from unsay.nodes import evaluate_quality, rollback; print(callable(rollback))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert shown.stdout == "True\n"
-
-
 @pytest.mark.parametrize("package", ["messages", "events"])
 def test_a_package_gives_its_public_names(package: str) -> None:
     """The names are what they say, even where every module of the package is loaded."""

@@ -1,12 +1,27 @@
-"""A thread's entry in the registry of its conversation's database."""
+"""One way to open a conversation, and a thread's entry in the registry of its database."""
 
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from unsay import AsyncConversation, AsyncRegistry, Registry
+from tests.graph.kit import Numbered, scores
+from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
+from unsay.storage.base import Database
 
 VERBS = ("events", "note", "label", "end", "runs", "purge")
+
+
+def open_conversation(
+    database: Database | Path | str = ":memory:",
+    *,
+    model: Any = None,
+    judge: Any = None,
+    **options: Any,
+) -> Conversation:
+    """Open the thread `t` of a database; without a model the drafts have numbers and pass."""
+    parts = {"model": model or Numbered(), "judge": judge or scores()}
+    return Conversation.open(database, **{"thread": "t", **parts, **options})
 
 
 def recorded(conversation: Any) -> Any:

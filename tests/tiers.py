@@ -8,10 +8,11 @@ import pytest
 _ROW = type(pytest.param(None))
 
 
-def sampled(table: Iterable[Any], *, every: int) -> list[Any]:
+def sampled(table: Iterable[Any], *, every: int, full: int = 1) -> list[Any]:
     """Return a table of `pytest.mark.parametrize` with one of `every` rows in the default tier.
 
-    The other rows are in the full tier. A row is a value, a tuple of values or a `pytest.param`.
+    Of the other rows one of `full` is in the full tier, and the rest are in the nightly one.
+    A row is a value, a tuple of values or a `pytest.param`.
     """
     rows = []
     for number, given in enumerate(table):
@@ -19,6 +20,12 @@ def sampled(table: Iterable[Any], *, every: int) -> list[Any]:
             row = given
         else:
             row = pytest.param(*given) if isinstance(given, tuple) else pytest.param(given)
-        marks = row.marks if number % every == 0 else [*row.marks, pytest.mark.full]
-        rows.append(pytest.param(*row.values, marks=marks, id=row.id))
+        tier = _tier(number, every, full)
+        rows.append(pytest.param(*row.values, marks=[*row.marks, *tier], id=row.id))
     return rows
+
+
+def _tier(number: int, every: int, full: int) -> list[pytest.MarkDecorator]:
+    if number % every == 0:
+        return []
+    return [pytest.mark.full if number % full == 0 else pytest.mark.nightly]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from unsay.context.view import Reminder as Reminder
     from unsay.context.windows import SlidingWindow as SlidingWindow
     from unsay.context.windows import ThreeStage as ThreeStage
-    from unsay.conversation.async_conversation import AsyncConversation as AsyncConversation
-    from unsay.conversation.async_registry import AsyncRegistry as AsyncRegistry
+    from unsay.conversation.asynchronous import AsyncConversation as AsyncConversation
+    from unsay.conversation.asynchronous import AsyncRegistry as AsyncRegistry
     from unsay.conversation.branching import Branch as Branch
     from unsay.conversation.branching import Diff as Diff
     from unsay.conversation.conversation import Conversation as Conversation
@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
     "conversation.branching": "Branch Diff",
-    "conversation.async_conversation": "AsyncConversation",
-    "conversation.async_registry": "AsyncRegistry",
+    "conversation.asynchronous": "AsyncConversation AsyncRegistry",
     "conversation.conversation": "Conversation",
     "conversation.registry": "Registry",
     "conversation.model_calls": "Replay TurnCalls",

@@ -11,11 +11,12 @@ from typing import Any, Literal, TypeVar
 from langchain_core.messages import AnyMessage
 from langgraph.types import StateSnapshot, interrupt
 
-from unsay.budget.limits import Check
+from unsay.budget.limits import Check, gauges_text
 from unsay.errors import ConflictError, InputError
 from unsay.history.compensations import Compensation
 from unsay.messages.annotations import answers_by_turn
 from unsay.messages.content import text_of
+from unsay.phrases import Verb
 from unsay.prompts.catalogue import Texts
 from unsay.types import Rejection
 
@@ -63,7 +64,7 @@ def ask_person(request: dict[str, Any], read: Callable[[Any], T], texts: Texts) 
         try:
             return read(interrupt(request))
         except InputError as error:
-            fault = texts.reason(str(error))
+            fault = texts.message(error, "chat")
             actions = [{**each, "description": fault} for each in request["action_requests"]]
             request = {**request, "action_requests": actions}
 
@@ -72,8 +73,11 @@ def refuse_undecided(snapshot: StateSnapshot) -> None:
     """Raise `ConflictError` if the thread of a LangGraph state waits for a person's decision."""
     if snapshot.interrupts:
         raise ConflictError(
-            "This thread waits for a person's decision, on rejected drafts, a budget or a tool: resume it with "
-            '"approve", "reject", or {"decisions": [...]}. Nothing was changed'
+            code="decision_waits",
+            approve=Verb(
+                "approve", 'resume("approve")', chat="approve", command="say --decide approve"
+            ),
+            reject=Verb("reject", 'resume("reject")', chat="reject", command="say --decide reject"),
         )
 
 
@@ -110,7 +114,7 @@ def rollback_request(
 def spending_request(over: Check, texts: Texts) -> dict[str, Any]:
     """Return the request that asks a person whether a call may exceed a budget."""
     args = {"limits": [asdict(gauge) for gauge in over.exceeded]}
-    limits = texts.budgets("; ".join(map(str, over.exceeded)))
+    limits = texts.message(gauges_text(over.exceeded), "chat")
     raised = ", ".join(f"{each.amount(each.raised)} ({each.setting})" for each in over.exceeded)
     description = texts.say("ask_budget", raised=raised, limits=limits)
     return _request([_action("exceed_budget", args, description)], ["approve", "reject"])
@@ -143,9 +147,7 @@ def read_permission(answer: Any) -> bool:
     """
     kind = _KINDS.get(str(_first(answer).get("type", "")))
     if kind not in ("approve", "reject"):
-        raise InputError(
-            f"{_text(_first(answer)) or answer!r} is neither yes nor no: answer 'approve' or 'reject'"
-        )
+        raise InputError(code="not_yes_or_no", answer=_text(_first(answer)) or answer)
     return kind == "approve"
 
 
@@ -158,14 +160,15 @@ def read_decision(answer: Any) -> Decision:
     kind = _KINDS.get(str(first.get("type", "")))
     if kind is None:
         raise InputError(
-            f"{answer!r} is no decision: resume with "
-            '{"decisions": [{"type": "approve" | "edit" | "reject" | "respond"}]}'
+            code="not_a_decision",
+            answer=answer,
+            form='{"decisions": [{"type": "approve" | "edit" | "reject" | "respond"}]}',
         )
     text = _text(first)
     if kind in ("edit", "respond") and not text.strip():
         name = "answer" if kind == "edit" else "message"
         form = f'{{"type": "{kind}", "{name}": "…"}}'
-        raise InputError(f"A decision to {kind} needs the text, as in {form}: {answer!r} has none")
+        raise InputError(code="decision_empty", kind=kind, form=form, answer=answer)
     return Decision(kind=kind, text=text)
 
 
@@ -180,7 +183,7 @@ def read_approvals(answer: Any, count: int) -> list[bool]:
     )
     decisions = raw_decisions if isinstance(raw_decisions, list) else [raw_decisions] * count
     if len(decisions) != count:
-        raise InputError(f"{answer!r} has {len(decisions)} decisions; give {count}, one an action")
+        raise InputError(code="decision_count", answer=answer, given=len(decisions), count=count)
     return [read_permission(each) for each in decisions]
 
 

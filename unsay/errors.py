@@ -50,13 +50,22 @@ UnsayError
 """
 
 from collections.abc import Sequence
+from typing import Any
+
+from unsay.phrases import Phrase
 
 
-class UnsayError(Exception):
-    """Base class of all errors that unsay raises on purpose."""
+class UnsayError(Phrase, Exception):
+    """Base class of all errors that unsay raises on purpose; those that a person causes have a `code`."""
 
     answer: str | None = None
     """The model's answer, if the turn had one and it could not be saved."""
+
+    def __init__(
+        self, english: str = "", *, code: str = "", typed: str = "", **values: Any
+    ) -> None:
+        Phrase.__init__(self, english, code=code, typed=typed, **values)
+        Exception.__init__(self, str(self))
 
 
 class ConfigurationError(UnsayError):
@@ -158,8 +167,8 @@ class BudgetExceededError(ConflictError):
 class BudgetDeclinedError(BudgetExceededError):
     """A person refused a call over the budgets named in `settings`; the model was not called."""
 
-    def __init__(self, message: str, *, settings: Sequence[str] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, english: str = "", *, settings: Sequence[str] = (), **values: Any) -> None:
+        super().__init__(english, **values)
         self.settings = tuple(settings)
 
 

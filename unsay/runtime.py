@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
@@ -20,7 +21,7 @@ from langgraph.store.base import BaseStore
 
 from unsay.context.strategy import Strategy
 from unsay.context.view import Reminder
-from unsay.effects import Call
+from unsay.effects import Call, Steps
 from unsay.errors import ConfigurationError, MissingModelError
 from unsay.events.event_types import NewEvent, planner_note
 from unsay.history.branch import Change
@@ -39,6 +40,7 @@ from unsay.models.factory import (
     name_of,
     resolve_model,
 )
+from unsay.phrases import Option
 from unsay.prompts.catalogue import Texts, by_language
 from unsay.protocols import TopicDetector
 from unsay.settings.settings import Context, Settings, context_of
@@ -127,11 +129,7 @@ class Services:
         """
         model_like = self.model_like or self.settings.model
         if model_like is None:
-            raise MissingModelError(
-                "There is no model to answer with: set UNSAY_MODEL to a model's name and "
-                "OPENAI_API_KEY (or OPENAI_BASE_URL for a server of your own), or name a model "
-                "with the option `model`; `unsay demo` needs neither"
-            )
+            raise MissingModelError(code="no_model", option=Option("model"))
         return with_own_state(resolve_model(model_like, self.settings))
 
     def resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
@@ -273,6 +271,12 @@ class Scope:
     salt: str = field(default_factory=token_hex)  # secret in the keys of fences
     confirm: Callable[[Compensation], bool] | None = None
     """Confirms calls to undo outside of a run; `None` refuses them."""
+
+    keeps: Sequence[str] = ()
+    """Ids of unanswered messages that an order leaves in the transcript."""
+
+    read_thread: Callable[[str], Steps[list[AnyMessage]]] | None = None
+    """Reads the transcript of another thread of the database; `None` in a graph."""
 
     @classmethod
     def of(cls, services: Services, config: RunnableConfig) -> "Scope":

@@ -193,9 +193,9 @@ class RollbackRequest(TypedDict):
     """A rollback to carry out, and who requested it."""
 
     kind: str  # selects the handler in `nodes/rollback.py`
-    to: str | None  # a message's id (`None`: the beginning); for a retry, what `retried` returned
+    to: str | None  # a message's id; `None`: the beginning
     reason: str
-    text: NotRequired[str]  # of an edited question
+    order: NotRequired[dict[str, Any]]  # for the kind `order`, as `read_order` reads it
     ids: NotRequired[list[str]]  # of the messages to remove, where only these are removed
 
 
@@ -254,14 +254,16 @@ class OwnWrites(TypedDict):
 
 
 class Input(TypedDict, total=False):
-    """What a host may write: new messages, and whether to roll back or to start a task first.
+    """What a host may write: new messages, and an order to carry out before they are answered.
 
-    `rollback_checkpoint_id` is the name or id of the checkpoint to go back to; `None` is the last good
-    point, as in `Conversation.rollback`. `start_task` is a task's name: a checkpoint before the
-    messages gets it.
+    `order` is the verb and the arguments of an order, such as `{"verb": "rollback", "turns": 2}`.
+    Three short forms are older: `should_rollback`; `rollback_checkpoint_id`, the name or id of the
+    checkpoint to go back to, where `None` is the last good point, as in `Conversation.rollback`; and
+    `start_task`, a task's name, which a checkpoint before the messages gets.
     """
 
     messages: list[AnyMessage]
+    order: dict[str, Any] | None
     should_rollback: bool
     rollback_checkpoint_id: str | None
     start_task: str | None
@@ -290,6 +292,7 @@ class Working(TypedDict, total=False):
     should_rollback: bool  # a host or a node requests a rollback
     rollback_checkpoint_id: str | None  # its target, a name or id; `None`: the last good point
     start_task: str | None  # name of the task that a host starts; `None`: none
+    order: dict[str, Any] | None  # that a host gave with its input; `None`: none
     state_history: list[Note]  # newest last, at most `HISTORY_LIMIT`
     offloaded: Offloaded | None  # `None`: the state has the whole transcript
     checkpoints: list[Checkpoint]

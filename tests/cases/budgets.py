@@ -20,10 +20,11 @@ from unsay.budget.accounts import (
     new_usage_account,
     settle,
 )
-from unsay.budget.circuit_breaker import Circuit, CircuitPolicy
 from unsay.budget.limits import (
     PRIORITIES,
     Check,
+    Circuit,
+    CircuitPolicy,
     Limit,
     Limits,
     Step,

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 
 from tests.cases.seen import Case, Operation, Seen
 from tests.cases.world import NotBoundError
-from tests.unit.run_kit import change_run
+from tests.history.run_kit import change_run
 from unsay.effects import drive
 from unsay.errors import RunConflictError, UnsayError
 from unsay.history.runs import Run, advance, list_runs, open_run, suspend

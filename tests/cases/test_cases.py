@@ -56,6 +56,7 @@ def _bound() -> list[dict]:
 BOUND = _bound()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.skipif(not BOUND, reason="the acceptance cases lie beside the repository, not in it")
 @pytest.mark.parametrize("case", BOUND, ids=[case["id"] for case in BOUND])
 def test_case(case: dict) -> None:

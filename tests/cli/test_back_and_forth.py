@@ -326,6 +326,7 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert "2ターンを復元しました" in run("redo", *thread).stdout
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     "command",
     [
@@ -373,6 +374,7 @@ def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
     assert [0, 4] == [run("restore", what).exit_code for what in (branch, message)]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     "command",
     [

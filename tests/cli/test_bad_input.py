@@ -106,6 +106,7 @@ def test_database_without_threads(run: Run, home: Path) -> None:
     assert 3 == run("timeline").exit_code
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("flags", [["--resume"], ["--decide", "approve"]], ids=["resume", "decide"])
 def test_nothing_to_go_on_with(run: Run, serve: Serve, talk: Path, flags: list[str]) -> None:
     """A finished turn can neither be resumed nor decided about."""
@@ -315,6 +316,7 @@ def test_number_out_of_bounds(run: Run, talk: Path, command: list[str], option: 
     assert f"got {command[-1]}." in result.stderr.replace("'", "")
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "command",
     [

@@ -327,6 +327,7 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
     assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -420,6 +421,7 @@ def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) ->
     assert "only text and images (GIF, JPEG, PNG, WebP) can be attached" in refused.stderr
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("status", [401, 500])
 def test_a_piped_chat_tells_of_a_model_error(
     run: Run, serve: Serve, llmock: LLMock, monkeypatch: pytest.MonkeyPatch, status: int

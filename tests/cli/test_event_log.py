@@ -147,6 +147,7 @@ def test_an_event_log_that_gives_another_transcript(run: Run, database: Path) ->
     assert "2 messages instead of 4" in error["message"]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -73,6 +73,7 @@ def _drain(controller: int) -> None:
         """The other end of the pipe is closed."""
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("key", "asked"),
     [

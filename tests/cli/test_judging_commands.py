@@ -223,6 +223,7 @@ def test_bisect_without_a_judge_finds_nothing(
     assert "passes again" not in seen.stderr
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", ["judge", "bisect"])
 def test_without_a_model_no_turn_is_judged(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, command: str

@@ -1,3 +1,4 @@
+import ast
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from unsay.orders.orders import COMMANDS, SLASH_COMMANDS
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 DOCS = Path(__file__).parents[2] / "docs"
+CLI = DOCS.parent / "unsay" / "cli"
 HEAVY = ("langgraph", "langchain_core", "langchain_openai", "pydantic", "prompt_toolkit")
 PROBE = f"""
 import sys
@@ -42,6 +44,7 @@ def test_every_command_has_help_and_json(run: Run, command: str) -> None:
     assert all(option in result.stdout for option in ("--json", "--db PATH"))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("arguments", "environment"),
     [
@@ -225,3 +228,15 @@ def test_windows_gets_help_and_the_reason(
     refused = run("threads", "--db", str(tmp_path / "file.db"))
     assert 0 != refused.exit_code
     assert "Linux and macOS, not on Windows" in refused.stderr
+
+
+@pytest.mark.parametrize("file", sorted(CLI.glob("*.py")), ids=lambda file: file.stem)
+def test_the_shell_imports_neither_conversations_nor_langgraph(file: Path) -> None:
+    """A file gets them from `unsay` where it needs them, so that other commands load neither."""
+    imports = [
+        node
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ImportFrom | ast.Import)
+    ]
+    names = [getattr(node, "module", None) or each.name for node in imports for each in node.names]
+    assert [] == [name for name in names if name.startswith(("unsay.conversation", "langgraph"))]

@@ -91,6 +91,7 @@ def test_a_decision_on_a_budget_is_yes_or_no(
     assert "decide: unsay say --thread 'my trip' --decide approve|reject" == asked
 
 
+@pytest.mark.full
 def test_an_exceeded_soft_budget_is_called_exceeded(
     run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,21 @@
+from typing import Any
+
 import pytest
 
-from unsay.cli.terminal import gathered
-from unsay.storage.pagination import Slice
+from unsay.cli.run import rows_of
+from unsay.effects import Steps
+from unsay.history.runs import RunPage
+from unsay.storage.sqlite import open_database
 
 
-def read(cursor: str | None, limit: int) -> Slice[int]:
-    """Numbers to 2,500, at most so many at once."""
+def read(store: object, *, cursor: str | None, limit: int) -> Steps[Any]:
+    """Numbers to 2,500 in the place of runs, at most `limit` at once."""
+    del store
     first = 0 if cursor is None else int(cursor)
     end = min(first + limit, 2_500)
-    return Slice(items=tuple(range(first, end)), cursor=str(end) if end < 2_500 else None)
+    rows: Any = tuple(range(first, end))
+    yield from ()
+    return RunPage(runs=rows, cursor=str(end) if end < 2_500 else None)
 
 
 @pytest.mark.parametrize(
@@ -20,9 +27,11 @@ def read(cursor: str | None, limit: int) -> Slice[int]:
         pytest.param(3, "2498", range(2_498, 2_500), None, id="the last page"),
     ],
 )
-def test_gathered(
+def test_rows_of_pages(
     limit: int | None, cursor: str | None, lines: range, following: str | None
 ) -> None:
     """Without a limit a list is read to its end, however many pages it has."""
-    found = gathered(read, limit=limit, cursor=cursor)
+    database = open_database(":memory:")
+    found = rows_of(database, read, "runs", {"limit": limit, "cursor": cursor})
+    database.close()
     assert (tuple(lines), following) == (found.items, found.cursor)

@@ -225,6 +225,7 @@ def test_one_column_on_a_narrow_terminal(talk: OpenAIServer) -> None:
     assert "  does." in lines
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

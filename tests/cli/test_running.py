@@ -66,6 +66,7 @@ def test_runs_of_all_threads(run: Run, database: Path) -> None:
     assert ["old", "talk", "talk"] == [line.split()[-1] for line in lines]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [

@@ -38,6 +38,7 @@ def listed(run: Run, *arguments: str) -> list[str]:
     ]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -99,6 +100,7 @@ def test_no_thread_fits(run: Run, database: Path) -> None:
     assert (0, "", "No thread matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -197,6 +199,7 @@ def test_nothing_is_said_in_an_ended_thread(
     assert LISTS in run("timeline", "--thread", "first").stdout
 
 
+@pytest.mark.full
 def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve: Serve) -> None:
     """The chat ends with it, instead of refusing line after line."""
     serve(ANSWERS)

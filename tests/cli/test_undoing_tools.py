@@ -115,6 +115,7 @@ def test_a_tool_that_asks_first_on_a_terminal(home: Path, answer: str, stays: bo
     assert stays == Path("calendar").exists()
 
 
+@pytest.mark.full
 def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> None:
     """The chat selects it in the prompt, as after an undo that asks nothing: typing replaces it."""
     tools = write_tools("calendar_of_chat", confirm=True)
@@ -136,6 +137,7 @@ def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> N
     assert "And on Tuesday?" == turn.question
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("again", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"])
 def test_a_question_is_answered_again_with_tools(run: Run, serve: Serve, again: list[str]) -> None:
     """`retry` and `edit` offer the model the tools and the system prompt that are named."""

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, scores
+from tests.threads import open_conversation
 from unsay.conversation.conversation import Conversation
 from unsay.events.stream_events import StreamEvent
 from unsay.runtime import Scope
@@ -17,15 +17,17 @@ KINDS: dict[str, Any] = {
     get_args(get_type_hints(each)["unsay"])[0]: each for each in get_args(StreamEvent)
 }
 """The type of each kind of stream event."""
+ADAPTERS = {kind: TypeAdapter(event_type) for kind, event_type in KINDS.items()}
+FIELDS = {kind: get_type_hints(event_type).keys() for kind, event_type in KINDS.items()}
 
 
 def fault_of(event: dict[str, Any]) -> str:
     """What is wrong with a stream event: other keys than its type has, or other values."""
     kind = KINDS[event["unsay"]]
-    if not kind.__required_keys__ <= event.keys() <= get_type_hints(kind).keys():
+    if not kind.__required_keys__ <= event.keys() <= FIELDS[event["unsay"]]:
         return f"{event} has other keys than {kind.__name__}"
     try:
-        TypeAdapter(kind).validate_python(event, strict=True)
+        ADAPTERS[event["unsay"]].validate_python(event, strict=True)
     except ValidationError as error:
         return str(error)
     return ""
@@ -46,19 +48,20 @@ def _every_stream_event_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert [] == [fault for fault in faults if fault]
 
 
-collect_ignore = ["budget_child.py", "crash_child.py", "reversible_child.py", "writer_child.py"]
+collect_ignore = ["budget_child.py", "reversible_child.py"]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opening]:
     """Opens a thread of one file on each call."""
-    talks: list[Conversation] = []
+    conversations: list[Conversation] = []
 
     def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
-        given = {"model": model or Numbered(), "judge": judge or scores(), **options}
-        talks.append(Conversation.open(tmp_path / "t.db", **{"thread": "t", **given}))
-        return talks[-1]
+        conversations.append(
+            open_conversation(tmp_path / "t.db", model=model, judge=judge, **options)
+        )
+        return conversations[-1]
 
     yield open_it
-    for conversation in talks:
+    for conversation in conversations:
         conversation.close()

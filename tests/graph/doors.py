@@ -24,6 +24,7 @@ from unsay.errors import UnsayError
 from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of, is_notice, spoken
 from unsay.messages.content import text_of
+from unsay.orders.order import order_values, typed_order
 from unsay.orders.parse import parse_command
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database
@@ -214,6 +215,24 @@ class Flags(Graph):
         return Told(refusal=told.refusal)
 
 
+class Orders(Graph):
+    """A host that gives each command as an `order`, without a message."""
+
+    def carry_out(self, line: str) -> Told:
+        """See `Door.carry_out`."""
+        command = parse_command(line)
+        if command is None:
+            return super().carry_out(line)
+        verb, argument = command["verb"], command["argument"]
+        values = order_values(typed_order(verb, argument))
+        if verb == "rollback" and argument.isdecimal():
+            values = {"verb": verb, "turns": int(argument)}
+        if verb == "forget":
+            values = {"verb": verb, "turns": argument}
+        told = self.run({"order": {name: values[name] for name in values if name != "typed"}})
+        return Told(refusal=told.refusal)
+
+
 class Shell(Door):
     """Each command is one of the command line, in this process; only answers come from a method."""
 
@@ -304,4 +323,4 @@ ARGUMENTS: dict[str, Callable[[str], list[str]]] = {
     ),
 }
 
-DOORS: tuple[type[Door], ...] = (Door, Typed, Graph, Flags, Shell)
+DOORS: tuple[type[Door], ...] = (Door, Typed, Graph, Flags, Orders, Shell)

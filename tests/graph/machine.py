@@ -30,7 +30,7 @@ from tests.graph.machine_kit import (
     told,
 )
 from tests.threads import recorded
-from unsay.budget.circuit_breaker import CircuitPolicy
+from unsay.budget.limits import CircuitPolicy
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
 from unsay.events.transcript_replay import replay

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from tests.events.events_kit import as_stored
 from tests.graph.back_kit import (
     JAPANESE,
     SHIFTS,
@@ -19,7 +20,6 @@ from tests.graph.back_kit import (
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
 from tests.threads import recorded
-from tests.unit.events_kit import as_stored
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     InputError,
@@ -182,6 +182,7 @@ def test_undo_and_redo_to_both_ends(opened: Opening) -> None:
     checked(conversation)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("step", ["say", "rollback", "restore", "pick", "add"])
 def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
     """After a new step nothing is redone, and what was undone stays in a branch."""

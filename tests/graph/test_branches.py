@@ -102,6 +102,7 @@ def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
     assert "draft 4" in conversation.fork().say("q4").text
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("name", "error"),
     [

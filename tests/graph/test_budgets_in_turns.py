@@ -485,6 +485,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> UsageAccount:
     return kept_in(folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("where", "asked"),
     [

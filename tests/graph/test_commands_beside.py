@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
-from tests.threads import recorded
+from tests.threads import open_conversation, recorded
 from unsay import Conversation, Registry
 from unsay.errors import ConflictError, ModelError, UnknownThreadError
 from unsay.messages.annotations import is_notice, spoken
@@ -26,12 +26,6 @@ READS = [f"/{name}" for name in sorted(READING)] + ["/usage", "／ｈｅｌｐ",
 def database() -> Database:
     """One database in memory."""
     return open_database(":memory:")
-
-
-def opened(database: Database, model: Any = None, **options: Any) -> Conversation:
-    """The conversation `t`."""
-    options = {"judge": scores(), **options}
-    return Conversation.open(database, thread="t", model=model or Numbered(), **options)
 
 
 class Failing:
@@ -56,11 +50,12 @@ def values(conversation: Conversation) -> dict[str, Any]:
 # Our own interfaces
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("command", [*CHANGES, *READS, "/retry", "/rollback nowhere", "/unpin"])
 @pytest.mark.parametrize("form", ["say", "stream"])
 def test_our_own_interfaces_write_no_command(database: Database, command: str, form: str) -> None:
     """Neither the command nor its notice is in the transcript, the log, a branch or a title."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     conversation.say("one")
     conversation.say("two")
 
@@ -80,7 +75,7 @@ def test_our_own_interfaces_write_no_command(database: Database, command: str, f
 @pytest.mark.parametrize("command", ["/help", "/undo", "/retry", "/rolback", "/recall tea"])
 def test_a_command_begins_no_thread(database: Database, command: str) -> None:
     """A thread begins with its first question, which gives the title."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
 
     assert "notice" == conversation.say(command).kind
     assert () == Registry.open(database).sessions().sessions
@@ -92,7 +87,7 @@ def test_a_command_begins_no_thread(database: Database, command: str) -> None:
 
 def test_commands_do_what_the_verbs_do(database: Database) -> None:
     """The notices say what changed, in the language of the conversation."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     for question in ("one", "two", "three"):
         conversation.say(question)
 
@@ -115,10 +110,11 @@ def test_commands_do_what_the_verbs_do(database: Database) -> None:
 # What changes nothing
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", READS)
 def test_what_only_shows_changes_nothing(database: Database, command: str) -> None:
     """The stored state is the same, so undo, redo and the pending question are too."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     conversation.say("one")
     conversation.say("two")
     conversation.undo()
@@ -130,11 +126,12 @@ def test_what_only_shows_changes_nothing(database: Database, command: str) -> No
     assert 2 == conversation.redo().turns
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", READS)
 def test_a_stopped_turn_can_be_resumed_after_a_command(database: Database, command: str) -> None:
     """Through our own verbs."""
     model = Failing()
-    conversation = opened(database, model)
+    conversation = open_conversation(database, model=model)
     conversation.say("one")
     model.fails = True
     with pytest.raises(ModelError):
@@ -148,10 +145,11 @@ def test_a_stopped_turn_can_be_resumed_after_a_command(database: Database, comma
     assert None is not conversation.timeline().turns[-1].answer
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", READS)
 def test_a_pending_decision_waits_after_a_command(database: Database, command: str) -> None:
     """It is answered, and the person then decides."""
-    conversation = opened(
+    conversation = open_conversation(
         database,
         judge=scores(*[0.1] * 9),
         settings={"on_exhausted": "ask"},
@@ -172,7 +170,7 @@ def test_a_question_that_a_host_added_waits_after_a_typed_command(
     database: Database, command: str
 ) -> None:
     """The command is about the turns before it; the notice says that the question waits."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     conversation.say("one")
     conversation.add([HumanMessage("two")])
 
@@ -185,6 +183,7 @@ def test_a_question_that_a_host_added_waits_after_a_typed_command(
 # Somebody else's page
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", READS)
 def test_a_stopped_turn_of_a_host_waits_after_a_command(command: str) -> None:
     """Its question is neither removed nor counted as answered; the notice says that it waits."""
@@ -217,7 +216,7 @@ def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
 ) -> None:
     """Our verbs find it, whichever page the command was typed into."""
     model = Failing()
-    conversation = opened(database, model)
+    conversation = open_conversation(database, model=model)
     conversation.say("one")
     model.fails = True
     with pytest.raises(ModelError):
@@ -232,6 +231,7 @@ def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
     assert {"completed"} == {run.status for run in recorded(conversation).runs().runs}
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("command", READS)
 def test_a_pending_decision_of_a_host_is_asked_again(command: str) -> None:
     """The command is answered, and the person can decide."""
@@ -246,6 +246,7 @@ def test_a_pending_decision_of_a_host_is_asked_again(command: str) -> None:
     assert ["human: one"] == [line for line in said(spoken(done["messages"])) if "human" in line]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("command", [*CHANGES, *READS])
 def test_a_question_beside_a_command_waits(command: str) -> None:
     """In one input: the command is obeyed, and the question is answered with the next message."""
@@ -274,7 +275,7 @@ def test_commands_of_a_host_are_left_out_everywhere(database: Database) -> None:
         judged.append(str(exchange))
         return 0.9
 
-    conversation = opened(database, model, judge=judge)
+    conversation = open_conversation(database, model=model, judge=judge)
     graph = conversation.graph
     for text in ("/timeline", "one", "/help", "/checkpoint tea", "two", "/recall one", "three"):
         say(graph, text)
@@ -318,7 +319,7 @@ def test_a_retry_does_not_lose_a_waiting_question(*, store: bool) -> None:
 
 def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
     """The timeline shows the old answer as a branch, and not the command that asked again."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     conversation.say("Hello")
     conversation.retry()
 
@@ -331,7 +332,7 @@ def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
 def stopped(database: Database) -> Conversation:
     """Three answered turns, and a question whose turn failed."""
     model = Failing()
-    conversation = opened(database, model)
+    conversation = open_conversation(database, model=model)
     for question in ("one", "two", "three"):
         conversation.say(question)
     model.fails = True
@@ -424,7 +425,7 @@ def test_an_undo_takes_back_a_restored_question_that_waits(database: Database, f
 
 def test_an_undo_of_a_restore_keeps_a_question_that_waited_before(database: Database) -> None:
     """In a host's graph a restore keeps that question, and only what it put back leaves."""
-    conversation = opened(database)
+    conversation = open_conversation(database)
     conversation.say("one")
     conversation.say("two")
     conversation.rollback(turns=1)

@@ -5,18 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 
+from tests.events.events_kit import as_stored
 from tests.graph.back_kit import SHIFTS, state
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.threads import recorded
-from tests.unit.events_kit import as_stored
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import (
@@ -47,21 +47,6 @@ ROOT = Path(__file__).parents[2]
 TURN = ["user_message", "assistant_message", "verdict", "checkpoint"]
 ASKING = {"on_exhausted": "ask", "max_rollbacks": 0}
 Opening = Callable[..., Conversation]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opening]:
-    """Opens the conversation of one file on each call."""
-    talks: list[Conversation] = []
-
-    def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
-        given = {"model": model or Numbered(), "judge": judge or scores(), **options}
-        talks.append(Conversation.open(tmp_path / "t.db", thread="t", **given))
-        return talks[-1]
-
-    yield open_it
-    for conversation in talks:
-        conversation.close()
 
 
 def types(events: Sequence[Event]) -> list[str]:
@@ -588,6 +573,7 @@ def _counted(store: Any, item: Any) -> None:
     store.put(item.namespace, item.key, {**item.value, "count": item.value["count"] + 1})
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("fault", [_without, _emptied, _counted])
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], which: int) -> None:

@@ -61,6 +61,7 @@ def test_a_turn_without_a_passing_attempt_removes_nothing(
     assert made == talk.checkpoints()
 
 
+@pytest.mark.full
 @given(earlier=EARLIER, blames=BLAMES, to=PLACES)
 def test_a_host_keeps_its_transcript_when_no_attempt_passes(
     earlier: list[float], blames: list[set[int]], to: str

@@ -395,6 +395,7 @@ def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None
     assert transcript == conversation.messages()[: len(transcript)]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("asked", ["call", "command"])
 @pytest.mark.parametrize("later", [0, 6], ids=["live", "offloaded"])
 def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
@@ -574,6 +575,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     assert "q3" in text_of(model.inputs[-1][-1])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [
@@ -662,7 +664,7 @@ ACTS = st.tuples(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=min(20, settings().max_examples))
 @given(st.lists(ACTS, min_size=1, max_size=6))
 def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> None:
     """After forgetting, pinning, restoring and unpinning, the context is as before."""

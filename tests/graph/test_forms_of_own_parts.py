@@ -97,6 +97,7 @@ JUDGES = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES)
 async def test_a_judge_may_have_any_form(judge: Any) -> None:
     """The score is the same in blocking and in async code, and so is a model in the same form."""

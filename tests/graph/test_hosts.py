@@ -156,6 +156,7 @@ def test_a_saver_that_cannot_replay_gets_the_plain_record() -> None:
     ]
 
 
+@pytest.mark.full
 def test_a_saver_that_can_replay_stores_deltas(tmp_path: Path) -> None:
     """On SQLite the transcript is a channel of deltas, and reads back the same."""
     connection = sqlite3.connect(tmp_path / "plain.db", check_same_thread=False)

@@ -35,6 +35,7 @@ def long_talk(path: Path, turns: int = 12) -> None:
             conversation.say(f"Question number {number}?")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("bad", "turn", "most"),
     [

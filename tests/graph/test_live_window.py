@@ -259,6 +259,7 @@ def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
     assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("through_the_graph", [False, True])
 def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) -> None:
     """Removing all messages removes offloaded ones too."""
@@ -275,6 +276,7 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
     assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("event_log", ["kept", "lost"])
 def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> None:
     """The stored state has nothing of what a host removed, with or without an event log."""
@@ -300,6 +302,7 @@ def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening)
     assert {1} == {each["turn"] for each in conversation.checkpoints()}
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     "order",
     [
@@ -324,6 +327,7 @@ def test_what_a_host_removed_does_not_return(
     assert replay(recorded(conversation).events()).messages == conversation.messages()
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("through_the_graph", [False, True])
 @pytest.mark.parametrize("first", range(0, 22, 2))
 def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_graph: bool) -> None:
@@ -380,6 +384,7 @@ def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
     assert 44 == len(conversation.messages())
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("at", [0, -1], ids=["offloaded", "held"])
 def test_what_stands_on_the_record_cannot_come_back(opened: Opening, at: int) -> None:
     """The error says that the message is in the transcript, offloaded or not."""
@@ -428,6 +433,7 @@ def _change(conversation: Conversation, key: str, **changes: Any) -> None:
     store.put(place, key, {**item.value, **changes}, index=False)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("suffix", "changes"),
     [
@@ -536,6 +542,7 @@ def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: O
     assert "Early 2?" in words(conversation)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("what", ["question", "answer", "branch", "beginning", "forgotten"])
 def test_a_graph_loads_the_offloaded_place_of_what_it_restores(opened: Opening, what: str) -> None:
     """`/restore ID` finds the place of a message, of a branch, and of what was forgotten."""
@@ -597,6 +604,7 @@ def test_an_order_goes_back_to_an_offloaded_checkpoint(opened: Opening) -> None:
     assert 4 == len(conversation.messages())
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("earlier", "refused"),
     [

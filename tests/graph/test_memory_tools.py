@@ -66,6 +66,7 @@ def fetched(path: Path, *said: str) -> str:
         return result.tool_call_id
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_part_of_a_result_is_read(tmp_path: Path, said: tuple[str, ...]) -> None:
     """The transcript has the whole result, and the tool returns the part that was asked for."""
@@ -223,6 +224,7 @@ def test_without_tools_of_the_users_only_on_brings_them(tmp_path: Path) -> None:
     assert "tools" not in plain.get_graph(xray=True).to_json()["nodes"]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -> None:
     """The tool knows nothing of a result that a person wants left out, until it is restored."""
@@ -240,12 +242,13 @@ def test_a_forgotten_result_is_not_read(tmp_path: Path, said: tuple[str, ...]) -
     assert ("success", ROWS[:8]) == (read.status, text_of(read).splitlines()[-1])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("said", [(), (*TALK, *TALK)], ids=["live", "offloaded"])
 def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple[str, ...]) -> None:
     """For any length of the result, the quote says how many characters it leaves out."""
     fetched(tmp_path, *said)
     with opened(tmp_path, {}) as conversation:
-        state, scope = drive(conversation._handle.known()), conversation._handle.scope()
+        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
         found = drive(
             search_transcript(
                 drive(source_of(state, scope, by_hand=True)),

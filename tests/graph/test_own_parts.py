@@ -214,6 +214,7 @@ def checked(events: list[dict[str, Any]], part: str, failure: str, text: str) ->
     assert REASONS[failure] in told[0]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("part", EVENTS)
 def test_a_part_that_fails_leaves_its_decision_out(

@@ -78,6 +78,7 @@ def texts(state: Any) -> list[str]:
     return [message.text for message in state["messages"]]
 
 
+@pytest.mark.sample(every=4)
 @DOORS
 @ASKING
 @pytest.mark.parametrize("at_once", [True, False], ids=["at-once", "one-by-one"])
@@ -109,6 +110,7 @@ async def test_each_call_is_made_once_on_an_event_loop(door: str) -> None:
     assert TEXTS == texts(state)
 
 
+@pytest.mark.sample(every=2)
 @ASKING
 @pytest.mark.parametrize("kind", ["tools", "agent"])
 def test_a_conversation_asks_one_after_the_other(kind: str, asking: tuple[int, ...]) -> None:

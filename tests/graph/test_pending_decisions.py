@@ -70,6 +70,7 @@ def undecided(folder: Path, kind: Any = Conversation) -> Any:
     return kind.open(folder / "t.db", thread="t", model=Numbered(), judge=judge, settings=ASKING)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_is_refused(tmp_path: Path, verb: str) -> None:
     """It names the decision, changes nothing, and the decision is still taken."""
@@ -123,6 +124,7 @@ async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
         assert waiting.text == (await conversation.resume("approve")).text
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "value",
     [
@@ -222,6 +224,7 @@ def test_each_question_of_an_agent_gets_its_own_decision(tmp_path: Path, texts: 
         assert "A, then B." == conversation.resume({"say": "B"}).text
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("texts", DECISIONS.values(), ids=DECISIONS)
 @pytest.mark.parametrize("turns", [0, 30])
 def test_each_question_gets_its_own_decision_in_a_hosts_graph(turns: int, texts: list[str]) -> None:

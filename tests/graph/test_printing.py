@@ -236,6 +236,7 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
         assert not re.search("Context|Topic|Used|budget", text)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "result",
     [
@@ -336,6 +337,7 @@ def test_a_closed_conversation(conversation: Conversation) -> None:
             use()
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("verb", sorted(NOT_IN_GRAPH))
 def test_a_command_that_the_chat_does_not_have(conversation: Conversation, verb: str) -> None:
     """It is answered with a notice, in a chat over the compiled graph too; no model is asked."""
@@ -386,6 +388,7 @@ WRONG_USES = """
 """
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     "typed", [each for line in WRONG_USES.split("\n") for each in line.split("|") if each]
 )

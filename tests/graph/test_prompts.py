@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from unsay import Conversation
-from unsay.errors import ConfigurationError, InputError
+from unsay.errors import ConfigurationError, InputError, UnsayError
 from unsay.prompts import ENGLISH, JAPANESE
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.types import Language
@@ -151,6 +151,6 @@ def test_a_copy_of_a_copy_keeps_what_was_replaced() -> None:
     first = ENGLISH.replace(refused="No: {reason}", counts=counts)
     second = dataclasses.replace(first, at_start="the top")
 
-    assert "No: it waits" == second.refusal("it waits")
+    assert "No: it waits" == second.refusal(UnsayError("it waits"))
     assert "The conversation has 2 turns. So." == second.changes(turns=2, removed=0)
     assert "the top" == second.say("at_start")

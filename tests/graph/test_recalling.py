@@ -65,6 +65,7 @@ def quoted(view: list[BaseMessage]) -> str:
     return next((str(m.content) for m in view if m.id == RECALLED_ID), "")
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("language", FACTS)
 def test_an_offloaded_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, language: str) -> None:
     """An old message outside every context comes just before the question that needs it."""
@@ -78,6 +79,7 @@ def test_an_offloaded_fact_is_recalled_when_it_is_asked_for(tmp_path: Path, lang
     assert "" == quoted(model.inputs[-2])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("language", FACTS)
 def test_a_new_process_recalls_the_same(tmp_path: Path, language: str) -> None:
     """Recall depends on nothing that only the process holds."""
@@ -190,6 +192,7 @@ class Broken(Meanings):
         raise ConnectionError("no route")
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("embeddings", "found"), [(Meanings(), 1), (None, 0)])
 def test_meaning_finds_what_words_do_not(
     tmp_path: Path, embeddings: Embeddings | None, found: int
@@ -276,7 +279,7 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as conversation:
         for words in (FACTS["en"][0], *OTHERS):
             conversation.say(words)
-        state, scope = drive(conversation._handle.known()), conversation._handle.scope()
+        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
         source = drive(source_of(state, scope))
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
@@ -316,6 +319,7 @@ class Narrow(Numbered):
         return draft
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("strategy", ["three_stage", "sliding", "summarizing"])
 def test_what_is_recalled_goes_first_where_it_does_not_fit(tmp_path: Path, strategy: str) -> None:
     """Also where nothing else could be left out of the view."""
@@ -389,6 +393,7 @@ def test_a_forgotten_topic_is_found_by_nobody(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("gain", "found"), [(0.5, 1), (10.0, 0)])
 def test_a_message_that_is_not_shown_must_be_worth_more(
     tmp_path: Path, gain: float, found: int, monkeypatch: pytest.MonkeyPatch
@@ -400,13 +405,14 @@ def test_a_message_that_is_not_shown_must_be_worth_more(
         for words in (fact, *OTHERS, "The parrot is loud."):
             conversation.say(words)
         shown = {m.id or "" for m in conversation.messages()[-2:]}
-        state, scope = drive(conversation._handle.known()), conversation._handle.scope()
+        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
         source = drive(source_of(state, scope))
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
         recalled_then = drive(search_transcript(source, shown, **asked))
     assert found == [m.content for m in recalled_then.messages].count(fact)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "called"])
 @pytest.mark.parametrize(("language", "word"), [("en", "parrot"), ("ja", "鸚鵡")])
 def test_a_persons_search_is_sent_although_automatic_recall_is_off(

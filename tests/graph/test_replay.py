@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
 
+from tests.events.events_kit import as_stored
 from tests.graph.kit import GOOD, Numbered, config, make, said, scores
 from tests.graph.test_topics import ENGLISH
 from tests.threads import recorded
-from tests.unit.events_kit import as_stored
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
@@ -146,6 +146,7 @@ OTHERS: list[Any] = [
 ]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("model", OTHERS)
 @pytest.mark.parametrize("turn", [1, 2], ids=["succeeded", "failed"])
 def test_another_model_is_asked_the_same(conversation: Conversation, model: Any, turn: int) -> None:
@@ -194,6 +195,7 @@ def test_the_other_models_error_is_shown(
     assert before == everything(conversation)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("model", OTHERS)
 async def test_it_is_the_same_in_async_code(tmp_path: Path, model: Any) -> None:
     """`AsyncConversation.replay` shows and asks what `Conversation.replay` does."""

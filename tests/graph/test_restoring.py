@@ -58,6 +58,7 @@ def test_a_rollback_names_its_branch(opened: Opening) -> None:
     assert before == conversation.messages()
 
 
+@pytest.mark.full
 def test_a_branch_far_back_still_returns(opened: Opening) -> None:
     """All branches are kept, not only those that the state names."""
     conversation = opened()
@@ -181,6 +182,7 @@ def test_opened_topics_are_bounded(opened: Opening) -> None:
     assert EXPANDED == len(state(conversation)["expanded"])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("what", "error", "message"),
     [

@@ -462,7 +462,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         conversation.say("Hello")
         conversation.say("dear")
         inner = conversation._handle
-        state = drive(inner.known())
+        state = drive(inner.load_state())
         scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
         cause = Label(kind="person", reason="r", created_at=scope.now())
         update = go_back(state, scope, state["messages"][1].id, cause, ())
@@ -728,6 +728,7 @@ def stored_branches(conversation: Conversation) -> list[tuple[str, str]]:
     return [(each["kind"], each["id"]) for each in found]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "command", ["/rollback 2", "/remove 2", "/undo", "/retry", "/edit 2 Hello"]
 )
@@ -751,6 +752,7 @@ def booked_by(messages: list[Any]) -> Any:
     return step("Kyoto")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("way", ["/undo", "/remove 1", "removed", "all removed"])
 @pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
 def test_a_question_with_ids_from_before_is_done_and_undone_again(

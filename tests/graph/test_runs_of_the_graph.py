@@ -447,7 +447,7 @@ def test_a_killed_run_stays_running_until_it_goes_on(
 
 
 def _child(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]:
-    return run_child("tests.graph.crash_child", str(folder), where, text)
+    return run_child("tests.promises.crash_child", str(folder), where, text)
 
 
 def _runs_in(folder: Path) -> tuple[Run, ...]:

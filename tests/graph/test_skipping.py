@@ -125,6 +125,7 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
     assert 5 == judge.calls
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("share", "read"), [pytest.param(1.0, 24, id="all"), pytest.param(0.0, 7, id="few")]
@@ -167,6 +168,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
@@ -184,6 +186,7 @@ def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
     assert chat.verdicts < 50
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_each_answer_is_judged_by_default(language: str) -> None:
     """Also a good short answer late in a thread, by a judge of one's own and by the model itself."""

@@ -67,6 +67,7 @@ def spoken(chat: Any, turns: int, **options: Any) -> Conversation:
     return conversation
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("strategy", ["three_stage", "summarizing"])
 def test_the_answering_model_summarizes(strategy: str) -> None:
     """With `model=` alone 120 messages are summarized by it, and its words are in the context."""
@@ -78,6 +79,7 @@ def test_the_answering_model_summarizes(strategy: str) -> None:
     assert any(SUMMARY in text for text in contexts(chat)[-1])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -114,6 +116,7 @@ def test_a_run_may_choose_local_summaries() -> None:
     assert [(1, True), (0, False)] == seen
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("topics", ["off", "compaction"])
 @pytest.mark.parametrize(("pause", "most"), [(10, 3), (3, 7)])
 def test_a_summarizer_that_fails_is_left_alone_for_a_while(
@@ -315,6 +318,7 @@ def test_instructions_that_nobody_reads_are_refused(
         build_graph(answering, strategy=strategy, settings=settings)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "settings",
     [

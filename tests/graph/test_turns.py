@@ -182,7 +182,7 @@ def test_a_restored_score_does_not_bless_the_next_answer() -> None:
 
 
 @given(verdicts=st.lists(st.one_of(st.floats(0, 1), st.just("no score")), max_size=12))
-@settings(max_examples=30)
+@settings(max_examples=min(30, settings().max_examples))
 def test_every_turn_ends_with_the_question_answered(verdicts: list[float | str]) -> None:
     """For any verdicts, a turn ends within its bound and keeps the question."""
     model = Numbered()

@@ -65,6 +65,7 @@ DEEDS = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("deed", DEEDS)
 def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
@@ -83,6 +84,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     assert conversation.messages() == replay(recorded(conversation).events()).messages
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("deed", DEEDS)
 def test_the_metadata_are_of_the_newest_checkpoint(deed: str) -> None:
     """After each deed, its undo and its redo `checkpoint_metadata` describes the newest one."""

@@ -118,6 +118,7 @@ def test_a_conversation_finds_what_was_left_out(
     assert [*said, *(question for question, _ in questions)] == kept[::2]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("has_store", [True, False], ids=["store", "no store"])
 @given(talk=talks(), wrong=WRONG, settings=SETTINGS)
 def test_a_compiled_graph_finds_what_was_left_out(

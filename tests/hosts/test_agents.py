@@ -123,6 +123,7 @@ def test_a_fallback_of_any_kind_answers(main: Any, fallback: Any, expected: str)
         assert state["messages"][-1].text.startswith(expected)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "wrap",
     [lambda each: each, lambda each: each.with_retry(), lambda each: each | (lambda state: state)],
@@ -192,6 +193,7 @@ LIMITS: Any = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("limit", LIMITS)
 async def test_a_limit_by_thread_counts_the_turns(limit: str, tmp_path: Path) -> None:
     """It ends the third turn, also on an event loop; an undo takes a turn's count back."""

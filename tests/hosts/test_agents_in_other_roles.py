@@ -32,6 +32,7 @@ def long_answer(messages: list[AnyMessage]) -> str:
     return f"Answer {len(messages)}: " + " ".join(f"w{len(messages)}x{i}" for i in range(200))
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("wrap", "place"),
     [(WRAPPERS["plain"], "strategy"), *((each, "graph") for each in WRAPPERS.values())],

@@ -86,6 +86,7 @@ def unkeyed(texts: Sequence[str]) -> list[str]:
     return [re.sub(r' key="\d+"', "", text) for text in texts]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("form", "store"), [("invoke", "store"), ("ainvoke", "no store")])
 @pytest.mark.parametrize("texts", ORDERS.values(), ids=ORDERS)
 async def test_the_parent_has_the_transcript_of_the_graph_alone(
@@ -118,6 +119,7 @@ def reopened(tmp_path: Path) -> Iterator[Any]:
     opened[0].close()
 
 
+@pytest.mark.sample(every=4)
 async def test_orders_hold_after_reloading_the_parent(reopened: Any, kind: str) -> None:
     """Each message and order comes to a parent that was built again."""
     inner, outer = Numbered(), Numbered()
@@ -130,6 +132,7 @@ async def test_orders_hold_after_reloading_the_parent(reopened: Any, kind: str) 
         assert unkeyed(outer.texts()) == unkeyed(inner.texts())
 
 
+@pytest.mark.sample(every=2)
 async def test_a_host_orders_a_rollback_through_the_parent(
     kind: str, store: dict[str, Any]
 ) -> None:
@@ -144,6 +147,7 @@ async def test_a_host_orders_a_rollback_through_the_parent(
         assert unkeyed(outer.texts()) == unkeyed(inner.texts())
 
 
+@pytest.mark.sample(every=2)
 async def test_a_rejected_injected_message_leaves_the_parent(
     kind: str, store: dict[str, Any]
 ) -> None:
@@ -267,6 +271,7 @@ async def test_other_nodes_keep_their_messages(kind: str) -> None:
     assert not any("two" in text for text in model.texts())
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 async def test_a_function_around_the_graph_may_return_any_part(form: str, kind: str) -> None:
     """The last message is enough, as a supervisor's `last_message` returns it."""

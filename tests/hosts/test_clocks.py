@@ -91,6 +91,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 @given(steps=STEPS)
 def test_no_turn_is_lost_to_a_clock(kind: str, steps: list[tuple[float, str]]) -> None:
@@ -122,6 +123,7 @@ def test_no_turn_is_lost_to_a_clock(kind: str, steps: list[tuple[float, str]]) -
                 assert names[0] == newest.config["configurable"]["checkpoint_id"]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 @given(clocks=st.lists(CLOCKS, max_size=3))
 def test_no_turn_of_a_graph_around_is_lost(kind: str, clocks: list[float]) -> None:

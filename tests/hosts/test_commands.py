@@ -27,6 +27,7 @@ def answered(state: dict[str, Any]) -> str:
     return text_of(state["messages"][-1])
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     "command",
     ["/undo", "/redo", "/retry", "/rollback 1", "/checkpoint a", "/pin", "/forget", "/tokens"],
@@ -135,6 +136,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("text", UNKNOWN)
 def test_a_slash_and_a_word_that_is_no_command_is_refused(text: str, parts: Parts) -> None:
     """No model is sent it; the notice names a command that is allowed, and `//` sends the text."""
@@ -208,6 +210,7 @@ def test_a_command_beside_a_question_is_not_paid_for(given: list[str], parts: Pa
     assert not any("undo" in text or "rolback" in text for text in model.texts())
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -172,6 +172,7 @@ def said(messages: list[Any]) -> list[tuple[str, Any]]:
     return [(message.type, message.content) for message in messages]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("messages", MESSAGES)
 def test_what_add_messages_accepts_works(host: Host, messages: Any) -> None:
     """The transcript has what LangGraph's reducer makes of it, and the same after a restart."""
@@ -207,6 +208,7 @@ def bad_values() -> Iterator[Any]:
         yield param.values[0]
 
 
+@pytest.mark.sample(every=4)
 def test_everything_else_is_refused_as_input(host: Host) -> None:
     """The thread is as it was, and answers the next question."""
     with unchanged(host):
@@ -217,6 +219,7 @@ def test_everything_else_is_refused_as_input(host: Host) -> None:
     assert "This answers Well?" == host.invoke(asked("Well?"))["messages"][-1].text
 
 
+@pytest.mark.sample(every=4)
 def test_everything_else_is_refused_as_an_update(host: Host) -> None:
     """An update is refused for each node that it claims to come from."""
     nodes = itertools.cycle([None, "__start__", "__input__", "process_message"])
@@ -229,6 +232,7 @@ def test_everything_else_is_refused_as_an_update(host: Host) -> None:
     assert "This answers Well?" == host.invoke(None)["messages"][-1].text
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_private_channel_can_be_written(name: str) -> None:
     """An input, a command and an update are refused, for every node."""
@@ -255,6 +259,7 @@ def test_an_update_inside_a_copy_is_checked(host: Host) -> None:
         host.update(bad, "__copy__")
 
 
+@pytest.mark.sample(every=2)
 def test_a_host_may_pass_on_what_it_read(host: Host) -> None:
     """AG-UI sends a thread's whole state with a new message, and writes it back to edit one."""
     values = dict(host.state().values)
@@ -326,6 +331,7 @@ def test_an_update_before_the_first_turn_does_no_harm(node: str) -> None:
     assert "This answers Well?" == graph.invoke(asked("Well?"), CONFIG)["messages"][-1].text
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("stored", [5, None, {"x": 1}, [["user", 5]], [{"role": "nobody"}]])
 def test_a_bad_write_of_an_older_version_is_left_out(host: Host, stored: Any) -> None:
     """Earlier versions stored a write before they read it; the next question is answered."""
@@ -379,6 +385,7 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield answering(**found)
 
 
+@pytest.mark.sample(every=2)
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
 def test_no_json_makes_a_thread_unusable(graph: HostGraph, steps: list[Any]) -> None:
     """Arbitrary JSON in any channel, in any order with good turns; then a question is answered."""

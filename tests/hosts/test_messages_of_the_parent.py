@@ -69,6 +69,7 @@ def chat_of(state: Any) -> list[AnyMessage]:
     return found
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("schema", "form", "kind"),
     [
@@ -102,6 +103,7 @@ async def test_orders_hold_under_another_name(schema: Any, form: str, kind: str)
         assert outer.texts() == inner.texts()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("key", ["messages", "chat"])
 def test_orders_hold_in_the_graph_around_the_parent(key: str) -> None:
     """A parent that is a node itself, also behind a function, does not keep what was removed."""

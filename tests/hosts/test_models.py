@@ -108,6 +108,7 @@ async def test_a_wrapped_model_calls_tools_and_judges(wrap: Callable[[Any], Any]
         assert expected == (types, state["messages"][-1].content, state["quality_score"])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda each: each.__name__)
 async def test_a_wrapped_model_answers_a_conversation(wrap: Callable[[Any], Any]) -> None:
     """The same through `Conversation` and `AsyncConversation`."""
@@ -294,6 +295,8 @@ def test_a_model_from_a_name_uses_the_systems_proxy(
         monkeypatch.delenv(name)
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    # LangChain keeps one client for each address: that of another test has no proxy.
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxied.example/v1")
     monkeypatch.delenv("LANGCHAIN_OPENAI_TCP_KEEPALIVE", raising=False)
     model = resolve_model("gpt-4.1-mini", load_settings({}))
     assert isinstance(model, ChatOpenAI)

@@ -176,6 +176,7 @@ def host(kind: str) -> Any:
 KINDS = pytest.mark.parametrize("kind", ["tools", "agent", "parent"])
 
 
+@pytest.mark.sample(every=3)
 @KINDS
 async def test_every_stream_mode_gives_the_same_blocking_and_awaited(kind: str) -> None:
     """Each mode alone and all at once, with and without subgraphs; the answer comes in each."""

@@ -86,6 +86,7 @@ WAYS: dict[str, Run] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("saver", "kind"), COMBINATIONS)
 def test_parallel_runs_land_whole_or_are_refused(
@@ -132,6 +133,7 @@ async def test_parallel_tasks_land_whole_or_are_refused(
         assert "after" in told["after"]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_began_before_another_ended_is_refused(kind: str, durability: Any) -> None:
@@ -376,6 +378,7 @@ def texts_of(graph: Any) -> list[str]:
     return [message.text for message in graph.get_state(CONFIG).values["messages"]]
 
 
+@pytest.mark.full
 @linux
 @pytest.mark.parametrize("saver", ["ours", "sqlite"])
 def test_a_killed_run_keeps_nobody_out(start: Starts, tmp_path: Path, saver: str) -> None:  # noqa: F811

@@ -71,6 +71,7 @@ def kinds(store: BaseStore, thread_id: str) -> set[str]:
     return {name[1] for name in found if name[2:] == (quoted(thread_id),)}
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("form", ["blocking", "on a loop"])
 async def test_a_host_purges_a_thread_from_its_store(form: str) -> None:
     """No item of the thread is left, and those of another thread stay."""

@@ -146,7 +146,7 @@ MADE: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(
     ("where", "made", "write", "change"),
-    sampled(product(["store", "no store", "parent"], MADE, WRITES, CHANGES), every=23),
+    sampled(product(["store", "no store", "parent"], MADE, WRITES, CHANGES), every=23, full=4),
 )
 def test_no_model_is_sent_removed_words(
     where: str, made: str, write: Callable[..., None], change: Callable[..., list[Any]]
@@ -166,7 +166,7 @@ def test_no_model_is_sent_removed_words(
     assert [] == [text for text in listener.heard if WORD in text]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 @given(data=st.data())
 def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> None:
     """After removing, forgetting or rolling back, no request has the words; restoring is no matter."""
@@ -198,6 +198,7 @@ def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> Non
     assert [] == [text for text in listener.heard if WORD in text]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("where", ["store", "parent"])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("change", [removed, rewritten])

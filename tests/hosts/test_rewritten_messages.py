@@ -64,6 +64,7 @@ QUESTION = f"My address is {ADDRESSES[0]}. Where does Bob get his mail?"
 QUESTIONS = (QUESTION, f"I am still {ADDRESSES[0]}. And now?", "/undo", "/undo", "/redo", "/redo")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("strategy", ["redact", "mask", "hash"])
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 async def test_the_transcript_and_the_judge_get_the_rewritten_text(

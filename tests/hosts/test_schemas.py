@@ -15,7 +15,7 @@ from tests.graph.kit import Numbered, config, make
 from unsay.graph import build_graph
 from unsay.hosts.entry import HostGraph
 
-INPUT = ["messages", "should_rollback", "rollback_checkpoint_id", "start_task"]
+INPUT = ["messages", "order", "should_rollback", "rollback_checkpoint_id", "start_task"]
 OUTPUT = [
     "messages",
     "quality_score",

@@ -97,6 +97,7 @@ WAYS: dict[str, Callable[[Conversation, list[AnyMessage]], Any]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("added", SOME.values(), ids=SOME)
 def test_an_undo_takes_back_only_what_a_host_added(added: list[AnyMessage], way: Any) -> None:
@@ -118,6 +119,7 @@ def test_an_undo_takes_back_only_what_a_host_added(added: list[AnyMessage], way:
         assert is_sound(conversation)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("added", "typed"),
     [
@@ -225,6 +227,7 @@ def test_a_question_that_an_update_asks_is_one_step_with_its_answer() -> None:
         assert ["One?", "Two?"] == texts(conversation)[::2]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("change", ["replaced", "removed"])
 @pytest.mark.parametrize("part", [slice(1), slice(1, 3)], ids=["question", "call"])
 @pytest.mark.parametrize("live_messages", [4, 200])
@@ -259,6 +262,7 @@ LOADS: dict[str, Callable[[Conversation], Any]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("undone", [False, True], ids=["", "undone"])
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 def test_a_travel_behind_offloaded_turns_leaves_their_calls(load: Any, *, undone: bool) -> None:
@@ -358,6 +362,7 @@ def ask(parent: Any, text: str, at: Any = None) -> list[AnyMessage]:
     return messages
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("store", [True, False], ids=["store", "no store"])
 @pytest.mark.parametrize("live_messages", [4, 200])
 def test_a_parents_travel_is_one_of_the_node(kind: str, live_messages: int, *, store: bool) -> None:
@@ -378,6 +383,7 @@ def test_a_parents_travel_is_one_of_the_node(kind: str, live_messages: int, *, s
     assert ["+4A", "-4A"] == world.done
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("store", [True, False], ids=["store", "no store"])
 def test_a_parent_asks_a_question_again(kind: str, *, store: bool) -> None:
     """The first call is undone and a second one made, also for the first question of a thread."""
@@ -432,7 +438,9 @@ DEEDS = ("say", "book", "add", "update", "edit", "undo", "redo", "rollback", "tr
 
 
 @pytest.mark.full
-@settings(max_examples=30)  # each example holds a conversation with tools
+@settings(
+    max_examples=min(30, settings().max_examples)
+)  # each example holds a conversation with tools
 @given(
     deeds=st.lists(
         st.tuples(st.sampled_from(DEEDS), st.integers(0, 9), st.sampled_from([*SOME])),

@@ -39,6 +39,7 @@ def handing(messages: list[BaseMessage]) -> AIMessage:
 MODES = pytest.mark.parametrize("mode", ["last_message", "full_history"])
 
 
+@pytest.mark.sample(every=4)
 @MODES
 @pytest.mark.parametrize("kind", ["None", "True", "own", "as_node"])
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ def test_a_rejected_injected_message_leaves_the_supervisor(mode: str) -> None:
     assert not any("nonsense" in text for text in [*worker.texts(), *boss.texts()])
 
 
+@pytest.mark.sample(every=2)
 @MODES
 def test_a_question_is_one_turn_whoever_answers(mode: str) -> None:
     """Counts, `/rollback N` and the timeline show what a person sees: one question, one turn."""

@@ -35,6 +35,7 @@ def greeter() -> Any:
     return builder.compile(name="greeter")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", ["None", "True", "own", "as_node"])
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 async def test_orders_hold_in_a_swarm(kind: str, form: str) -> None:

@@ -132,6 +132,7 @@ FROM_AN_ID: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("way", FROM_AN_ID)
 def test_an_id_alone_names_a_state(graph: HostGraph, way: str) -> None:
     """A host may leave out the empty namespace, as LangGraph's documentation does."""
@@ -186,6 +187,7 @@ REMOVALS = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("enter", ["update", "input"])
 @pytest.mark.parametrize("case", REMOVALS)
 def test_messages_that_a_host_removes_are_a_branch(graph: HostGraph, case: str, enter: str) -> None:
@@ -218,6 +220,7 @@ def test_a_host_that_removes_all_messages_keeps_them(graph: HostGraph) -> None:
     assert turn(3) == transcript(graph)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("durability", ["sync", "async", None])
 def test_a_turn_makes_two_states(graph: HostGraph, durability: Any) -> None:
     """The newest 10 states hold the parents of the newest four questions and answers."""
@@ -353,6 +356,7 @@ def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
     assert said(replayed(graph)) == transcript(graph)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("enter", ["update", "input"])
 @pytest.mark.parametrize("place", [0, 1, 3, 5], ids=["first", "answer", "middle", "last"])
 def test_a_message_that_a_host_replaces_is_a_branch(
@@ -415,6 +419,7 @@ def stored(request: pytest.FixtureRequest, backend: dict[str, Any]) -> dict[str,
     return backend if request.param == "store" else {**backend, "store": None}
 
 
+@pytest.mark.sample(every=3)
 def test_calls_that_a_host_leaves_behind_are_undone(stored: dict[str, Any]) -> None:
     """Once, before the model is asked again; going on from the state with the call says so."""
     graph = paying(**stored)
@@ -430,6 +435,7 @@ def test_calls_that_a_host_leaves_behind_are_undone(stored: dict[str, Any]) -> N
     assert not graph.get_state(config()).values.get("left_behind")
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("enter", ["update", "remove", "regenerate"])
 def test_an_update_leaves_the_undoing_to_the_next_run(stored: dict[str, Any], enter: str) -> None:
     """`update_state`, `RemoveMessage` and a run without input undo the calls in their next run."""
@@ -452,6 +458,7 @@ def test_an_update_leaves_the_undoing_to_the_next_run(stored: dict[str, Any], en
     assert MINE == PAID_BACK
 
 
+@pytest.mark.sample(every=2)
 def test_a_call_that_returns_before_the_next_run_is_not_undone(stored: dict[str, Any]) -> None:
     """A host that goes back and returns has changed nothing."""
     graph = paying(**stored)
@@ -465,6 +472,7 @@ def test_a_call_that_returns_before_the_next_run_is_not_undone(stored: dict[str,
     assert [] == PAID_BACK
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("decision", "paid"), [("approve", MINE), ("reject", [])])
 def test_a_person_confirms_the_undoing_as_for_a_rollback(
     stored: dict[str, Any], decision: str, paid: list[Any]

@@ -114,6 +114,7 @@ class Slow:
         return answer(messages)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["invoke", "stream"])
 def test_all_parallel_turns_land(tmp_path: Path, kind: str, way: str) -> None:

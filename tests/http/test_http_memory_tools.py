@@ -76,6 +76,7 @@ def call_id(conversation: Conversation) -> str:
     return next(m.tool_call_id for m in conversation.messages() if isinstance(m, ToolMessage))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("settings", "limit", "chat"),
     [

@@ -19,7 +19,7 @@ from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, ANSWERER, QUESTION, answers, bodies, grades
 from unsay import AsyncConversation, Conversation
-from unsay.budget.circuit_breaker import CircuitPolicy
+from unsay.budget.limits import CircuitPolicy
 from unsay.effects import drive
 from unsay.errors import CircuitOpenError, ModelUnavailableError
 from unsay.graph.builder import build_graph
@@ -126,6 +126,7 @@ class Crowd:
         return {"score": 0.9, "reason": "It answers."} if asked.model == "judge" else ANSWER
 
 
+@pytest.mark.full
 async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAIServer]) -> None:
     """Two calls are made at once, across threads; all are answered."""
     crowd = Crowd()

@@ -58,6 +58,7 @@ def transcript(conversation: Conversation) -> list[tuple[str, str]]:
     return [(message.type, str(message.content)) for message in conversation.messages()]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("fault", "raised"), FAULTS)
 def test_fault_has_its_error_and_the_question_is_kept(
     llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]
@@ -73,6 +74,7 @@ def test_fault_has_its_error_and_the_question_is_kept(
     assert (ANSWER, 0.9) == (reply.text, reply.score)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("fault", "raised"), FAULTS)
 async def test_fault_in_async_code_is_survived_by_a_restart(
     llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]

@@ -56,6 +56,7 @@ def opened(path: Path, model: Any = "answerer", **options: Any) -> Conversation:
     return Conversation.open(path / "t.db", model=model, settings=settings, **options)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("question", [ENGLISH, JAPANESE], ids=["en", "ja"])
 @pytest.mark.parametrize("tools", [(), (read_meter,)], ids=["no-tools", "tools"])
 @pytest.mark.parametrize("form", ["say", "stream"])
@@ -158,6 +159,7 @@ KEY = "sk-never-to-be-kept"
 HEADERS = {"Authorization": f"Bearer {KEY}", "x-api-key": KEY}
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "make",
     [

@@ -28,6 +28,7 @@ def but_for_the_model(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != "model"}
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", ["name", "object"])
 @pytest.mark.parametrize("tools", [(), (read_meter,)], ids=["no-tools", "tools"])
 @pytest.mark.parametrize("question", [ENGLISH, JAPANESE], ids=["en", "ja"])
@@ -139,6 +140,7 @@ REMINDERS = [
 ]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("form", ["say", "stream"])
 @pytest.mark.parametrize(
     "options",

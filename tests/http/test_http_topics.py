@@ -161,6 +161,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("judging", ["model", "local"])
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
 def test_a_reply_that_cannot_be_used(serve: Serve, said: Any, judging: str) -> None:

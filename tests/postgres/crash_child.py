@@ -1,10 +1,10 @@
-"""The process of `tests/graph/crash_child.py`, its conversation on a Postgres server."""
+"""The process of `tests/promises/crash_child.py`, its conversation on a Postgres server."""
 
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.graph import crash_child
+from tests.promises import crash_child
 
 URL = sys.argv[4]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.test_saver_conformance import (  # noqa: F401 - pytest finds them here
+from tests.storage.test_saver_conformance import (  # noqa: F401 - pytest finds them here
     chain,
     test_a_plain_value_of_earlier_days_is_a_seed,
     test_both_forms_tell_the_same,

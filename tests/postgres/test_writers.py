@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph import test_two_writers
-from tests.graph.test_two_writers import start  # noqa: F401 - a fixture
 from tests.postgres.places import Places
+from tests.promises import test_two_writers
+from tests.promises.test_two_writers import start  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.full
 

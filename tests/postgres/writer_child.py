@@ -1,9 +1,9 @@
-"""The process of `tests/graph/writer_child.py`, its thread on a Postgres server."""
+"""The process of `tests/promises/writer_child.py`, its thread on a Postgres server."""
 
 import asyncio
 
-from tests.graph import writer_child
 from tests.postgres.places import Places
+from tests.promises import writer_child
 
 if __name__ == "__main__":
     writer_child.FOLDER = Places(writer_child.FOLDER)  # type: ignore[assignment]

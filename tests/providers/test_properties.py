@@ -118,6 +118,7 @@ def transcripts(draw: st.DrawFn) -> list[BaseMessage]:
     return messages if damage is None else damage(messages, at)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("thinking", [False, True], ids=["plain", "thinking"])
 @pytest.mark.parametrize("provider", PROVIDERS)
 @given(messages=transcripts())

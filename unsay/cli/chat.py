@@ -7,7 +7,7 @@ from functools import partial
 import click
 from langchain_core.messages import AnyMessage
 
-from unsay.budget.limits import Gauge
+import unsay
 from unsay.cli.keyboard import is_dumb, is_rich, paste_in_one_piece
 from unsay.cli.output import exit_code_of, history_file, note, print_json, show_error, versioned
 from unsay.cli.prompt import ROLLBACK, Keyboard, PlainReader, Row, choose, ends_chat, verb_of
@@ -16,8 +16,6 @@ from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
 from unsay.cli.verbs import places_of, preview_rows
-from unsay.conversation.conversation import Conversation
-from unsay.conversation.registry import Registry
 from unsay.decisions import yes_or_no
 from unsay.errors import (
     ConflictError,
@@ -42,7 +40,7 @@ BETWEEN = " · "
 LEAST_TOPIC = 8
 
 
-def status_of(conversation: Conversation, words: Texts) -> str:
+def status_of(conversation: "unsay.Conversation", words: Texts) -> str:
     """Return the chat's bottom line: the topic, and the use of the budgets and the context window.
 
     A long topic is cut so that the figures fit, and left out if there is no room for it. The context
@@ -55,7 +53,11 @@ def status_of(conversation: Conversation, words: Texts) -> str:
         return conversation.thread_id
     if status.window is None:
         return conversation.thread_id
-    budgets = [_budget(gauge, words) for gauge in status.gauges]
+    layers = words.table("tokens_names")
+    budgets = [
+        words.say("budget", layer=layers[each.layer], share=percent(each.used, each.limit, words))
+        for each in status.gauges
+    ]
     context, no_topic = window_head(status.window, words), words.say("topic", label="")
     room = columns() - 1 - cells_of(BETWEEN.join([no_topic, *budgets, context]))
     # What stands in brackets may be cut off; a figure that is cut in half would mislead.
@@ -64,11 +66,6 @@ def status_of(conversation: Conversation, words: Texts) -> str:
         return BETWEEN.join([*budgets, context])
     label = one_line(status.topic, max(LEAST_TOPIC, room))
     return BETWEEN.join([words.say("topic", label=label), *budgets, context])
-
-
-def _budget(gauge: Gauge, words: Texts) -> str:
-    share = percent(gauge.used, gauge.limit, words)
-    return words.say("budget", layer=words.table("tokens_names")[gauge.layer], share=share)
 
 
 QUESTION_CHARS = 60
@@ -83,11 +80,18 @@ class Chat:
         """`begun` is the beginning of a first message, which a person typed before the prompt."""
         self._speaker = speaker
         self._conversation = speaker.conversation
-        self._registry = Registry(speaker.database)
+        self._registry = unsay.Registry(speaker.database)
         self._as_json = as_json
         self._interactive = sys.stdin.isatty()
         self._screen = Screen(speaker.labels(), live=sys.stdout.isatty())
-        self._reader = self._make_reader()
+        self._reader: Keyboard | PlainReader = PlainReader(interactive=self._interactive)
+        if is_rich():
+            self._reader = Keyboard(
+                self._conversation,
+                self._screen.labels.language,
+                history_file(),
+                lambda: status_of(self._conversation, self._screen.labels),
+            )
         self._files = files
         """Files that go with the next message."""
 
@@ -101,16 +105,6 @@ class Chat:
         """The verb of a command that removes questions, and the messages before it."""
 
         speaker.tick = self._screen.tick
-
-    def _make_reader(self) -> Keyboard | PlainReader:
-        if not is_rich():
-            return PlainReader(interactive=self._interactive)
-        return Keyboard(
-            self._conversation,
-            self._screen.labels.language,
-            history_file(),
-            lambda: status_of(self._conversation, self._screen.labels),
-        )
 
     def run(self) -> int:
         """Read and answer messages until the end of the input, `exit`, `quit` or `/exit`.
@@ -137,8 +131,8 @@ class Chat:
                 show_error(
                     error,
                     as_json=self._as_json,
-                    interface="chat",
-                    translate=self._screen.labels.reason,
+                    door="chat",
+                    texts=self._screen.labels,
                     layout=self._fitted,
                 )
             if self._interactive:
@@ -171,7 +165,7 @@ class Chat:
         if self._as_json:
             thread = {"event": "thread", "thread_id": self._conversation.thread_id}
             print_json(versioned(**thread, text="", message_id=None, data={}))
-        note(words.reason(f"thread {self._conversation.thread_id}"))
+        note(words.say("thread", id=self._conversation.thread_id))
         if self._interactive:
             note(wrapped(words.say("leave"), columns=columns()))
             if isinstance(self._reader, Keyboard):
@@ -204,9 +198,7 @@ class Chat:
             except EOFError:
                 return None
             except UnicodeDecodeError as error:
-                raise InputError(
-                    "The input is not UTF-8 text: convert it to UTF-8 first"
-                ) from error
+                raise InputError(code="input_not_utf8") from error
             except KeyboardInterrupt:
                 if not self._interactive:
                     raise
@@ -225,15 +217,10 @@ class Chat:
         """
         if self._due is None or self._due.request is None:
             return []
-        if is_about_draft(self._due):
-            words = self._screen.labels
-            return [
-                "approve",
-                "reject",
-                f"edit:{words.say('choice_text')}",
-                words.say("choice_instructions"),
-            ]
-        return [self._screen.labels.say("choice_yes"), self._screen.labels.say("choice_no")]
+        say = self._screen.labels.say
+        if not is_about_draft(self._due):
+            return [say("choice_yes"), say("choice_no")]
+        return ["approve", "reject", f"edit:{say('choice_text')}", say("choice_instructions")]
 
     def _answer(self, line: str) -> None:
         if isinstance(self._reader, Keyboard):
@@ -306,7 +293,10 @@ class Chat:
 
     def _ask(self, line: str) -> None:
         """Send a message and its files; the files of a refused message go with the next one."""
-        files, text = self._files, readable(self._with_files(line))
+        files, text = self._files, readable(line)
+        if files.names:
+            text = readable(files.text(line))
+            self._sent[text], self._files = (line, files), Attached()
         try:
             self._speaker.say(text, self._show, images=list(files.images.values()))
         except UnsayError:
@@ -315,13 +305,6 @@ class Chat:
             raise
         if wants_back(line) and not self._as_json:
             self._screen.note(self._screen.labels.say("back_hint"))
-
-    def _with_files(self, line: str) -> str:
-        if not self._files.names:
-            return line
-        text = self._files.text(line)
-        self._sent[text], self._files = (line, self._files), Attached()
-        return text
 
     def _put_back(self, text: str, *, selects: bool = False) -> None:
         """Put the words of a removed message into the prompt; its files go with the next message.
@@ -366,14 +349,14 @@ class Chat:
         try:
             rollback_preview = self._conversation.preview(None if turns else order, turns=turns)
         except UnsayError as error:
-            return str(error)
+            return self._screen.labels.message(error, "chat")
         return "\n".join(preview_rows(rollback_preview, self._screen.labels))
 
     def _stopped(self) -> None:
         """After Ctrl-C, let the person resume, edit or drop the question, or decide later.
 
         If the answer was complete, a note says so. If a decision is due, nothing else is asked.
-        Raises what the resumed turn or `_drop` raises; `run` shows it.
+        Raises what the resumed turn or `Conversation.undo` raises; `run` shows it.
         """
         draft, words = self._screen.draft, self._screen.labels
         self._screen.end_line()
@@ -386,18 +369,15 @@ class Chat:
         if draft:
             self._stopped_notes.append(words.say("stopped_note", question=question, draft=draft))
         title = words.say("stop_title", question=preview(question, QUESTION_CHARS))
-        texts = (
-            words.say("stop_resume"),
-            words.say("stop_edit"),
-            words.say("stop_drop"),
-            words.say("stop_later"),
-        )
-        rows = [Row(text=text) for text in texts]
+        names = ("stop_resume", "stop_edit", "stop_drop", "stop_later")
+        rows = [Row(text=words.say(name)) for name in names]
         choice = choose(title, rows, self._how_to_choose())
         if choice == 0:
             self._turn("/resume")
         elif choice in (1, 2):
-            self._drop()
+            undone = self._conversation.undo()
+            # A retry or an edit that was stopped had replaced other messages.
+            self._screen.note(words.say("dropped_new" if undone.restored else "dropped"))
             if choice == 1:
                 self._put_back(question)
         else:
@@ -406,16 +386,6 @@ class Chat:
     def _how_to_choose(self) -> str:
         words = self._screen.labels
         return words.say("list_numbers" if is_dumb() else "list_keys")
-
-    def _drop(self) -> None:
-        """Undo a question that the person stopped with Ctrl-C, and tell them that it was dropped.
-
-        Raises what `Conversation.undo` raises.
-        """
-        undone = self._conversation.undo()
-        words = self._screen.labels
-        # A retry or an edit that was stopped had replaced other messages.
-        self._screen.note(words.say("dropped_new" if undone.restored else "dropped"))
 
     def _show(self, event: Event) -> None:
         if event.reply is not None:

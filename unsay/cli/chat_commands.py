@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -13,23 +12,22 @@ from unsay.cli.chat import Chat
 from unsay.cli.keyboard import is_rich, paste_in_one_piece
 from unsay.cli.output import (
     clear_loading,
-    in_shell_language,
+    fields_of,
     note,
     print_json,
-    shell_language,
+    shell_texts,
     show_loading,
     usage_error,
     versioned,
 )
 from unsay.cli.prompt import Row, choose_or_type
-from unsay.cli.run import existing_database, for_shell, load_files
+from unsay.cli.run import listed_database, load_files
 from unsay.cli.screen import Screen
 from unsay.cli.session import Show, Speaker, decision_of, is_about_draft, readable, speaking
 from unsay.cli.terminal import local_minute
 from unsay.effects import drive
 from unsay.errors import InputError, NotFoundError, NothingToResumeError
 from unsay.history.threads import find_session, list_threads, refuse_ended
-from unsay.prompts.catalogue import Texts
 from unsay.results.results import Event, Reply
 from unsay.storage.base import translated
 
@@ -66,14 +64,14 @@ def _chosen_thread(db: str | None) -> tuple[str | None, str]:
     database cannot be opened.
     """
     try:
-        with existing_database(db) as database:
-            entries = [] if database is None else list_threads(database.store)
+        with listed_database(db) as database:
+            entries = list_threads(database.store)
     except NotFoundError:
         return None, ""
     recent = [each for each in entries if each.status == "active"][:RECENT]
     if not recent:
         return None, ""
-    words = Texts(shell_language())
+    words = shell_texts()
     rows = [Row(text=words.say("thread_new"))]
     for each in recent:
         row = words.say(
@@ -128,7 +126,7 @@ def say(
             return
         images = list(attached.images.values())
         if thread is None and (words.strip() or images):  # an empty message begins no thread
-            note(in_shell_language(f"thread {speaker.conversation.thread_id}"))
+            note(shell_texts().say("thread", id=speaker.conversation.thread_id))
         ask = partial(speaker.say, words, images=images, turn_id=turn_id, answer=answer)
         reply = _show(speaker, words, ask, as_json=as_json)
         if turn_id is not None and reply is not None and not as_json:
@@ -140,7 +138,7 @@ def _message(text: str) -> str:
     try:
         return readable(sys.stdin.read() if text == "-" else text)
     except UnicodeDecodeError as error:
-        raise InputError("Standard input is not UTF-8 text: convert it to UTF-8 first") from error
+        raise InputError(code="stdin_not_utf8") from error
 
 
 def _note_removed(speaker: Speaker, reply: Reply) -> None:
@@ -179,9 +177,9 @@ def compact(
     with speaking(db, thread, begins=False, **models) as speaker:
         compaction = speaker.conversation.compact(up_to)
         if as_json:
-            print_json(versioned(thread_id=speaker.conversation.thread_id, **asdict(compaction)))
+            print_json(versioned(thread_id=speaker.conversation.thread_id, **fields_of(compaction)))
         else:
-            labels = for_shell(speaker.labels())
+            labels = speaker.labels().at("shell")
             click.echo(labels.say("compacted", count=len(compaction.message_ids)))
 
 
@@ -199,7 +197,7 @@ def _show(
     replies: list[Reply] = []
     screen: Screen | None = None
     if not as_json:
-        screen = Screen(for_shell(speaker.labels(words)), live=sys.stdout.isatty())
+        screen = Screen(speaker.labels(words).at("shell"), live=sys.stdout.isatty())
 
     def show(event: Event) -> None:
         if screen is not None:
@@ -208,11 +206,10 @@ def _show(
             return
         replies.append(event.reply)
         if screen is None:
-            print_json(versioned(thread_id=name, **asdict(event.reply)))
+            print_json(versioned(thread_id=name, **fields_of(event.reply)))
         elif event.reply.kind == "decision":
-            decide = f"decide: unsay say --thread {shlex.quote(name)} --decide approve|reject"
-            others = '|edit:TEXT|"instructions"' if is_about_draft(event.reply) else ""
-            note(in_shell_language(f"{decide}{others}"))
+            how = "decide_draft" if is_about_draft(event.reply) else "decide_call"
+            note(shell_texts().say(how, thread=shlex.quote(name)))
 
     try:
         if screen is not None:
@@ -222,6 +219,6 @@ def _show(
     except KeyboardInterrupt:
         if screen is not None:
             screen.end_line()
-        note(in_shell_language(f"stopped; `unsay say --thread {name} --resume` continues"))
+        note(shell_texts().say("stopped_say", thread=name))
         raise
     return replies[-1] if replies else None

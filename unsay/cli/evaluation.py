@@ -4,39 +4,27 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from unsay.cli.output import note, print_json, show, usage_error
-from unsay.cli.run import Opened, existing_thread, listed_database, on_thread
+import unsay
+from unsay.cli.output import fields_of, note, print_json, show, usage_error
+from unsay.cli.run import Opened, existing_thread, listed_database, on_thread, rows_of, settings_of
 from unsay.cli.terminal import aligned
-from unsay.conversation.conversation import Conversation
-from unsay.conversation.registry import Registry
 from unsay.errors import InputError
 from unsay.evaluation import judging
 from unsay.graph.builder import make_services
-from unsay.judging.calibration import (
-    ALARM_SHARE,
-    Calibration,
-    Costs,
-    Labelled,
-    Share,
-    labels_needed,
-)
-from unsay.judging.calibration import (
-    calibrate as calibrated,
-)
+from unsay.history.threads import search_sessions
+from unsay.judging import calibration
+from unsay.judging.calibration import Calibration, Confusion, Costs, Labelled, Share
 from unsay.judging.heuristics import prejudge
 from unsay.messages.content import language_of
 from unsay.orders.parse import lessons_text, score_text
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import Exchange
 from unsay.settings.settings import load_settings
-from unsay.storage.base import Database
-from unsay.storage.pagination import MOST
 from unsay.types import Language
 
 SETTINGS_FILE = Path("unsay.toml")
@@ -82,8 +70,8 @@ def ratings(
         raise usage_error("Give --import or --all, not both.")
     if everywhere:
         with listed_database(db) as database:
-            for each in _thread_ids(database):
-                _print_ratings(Conversation.open(database, thread=each))
+            for each in rows_of(database, search_sessions, "sessions", {}).items:
+                _print_ratings(unsay.Conversation.open(database, thread=each.thread_id))
         return
     with existing_thread(db, thread, as_json=as_json) as open_thread:
         if source is None:
@@ -93,17 +81,7 @@ def ratings(
         open_thread.show(lambda: open_thread.labels.say("imported", count=count), imported=count)
 
 
-def _thread_ids(database: Database) -> list[str]:
-    """Return the ids of all threads, the last begun first; `StorageError` if they cannot be read."""
-    registry, thread_ids, cursor = Registry.open(database), list[str](), None
-    while True:
-        page = registry.sessions(limit=MOST, cursor=cursor)
-        thread_ids += [each.thread_id for each in page.sessions]
-        if (cursor := page.cursor) is None:
-            return thread_ids
-
-
-def _print_ratings(conversation: Conversation) -> None:
+def _print_ratings(conversation: "unsay.Conversation") -> None:
     for row in conversation.ratings.list():
         print_json(row)
 
@@ -126,7 +104,7 @@ def judge(opened: Opened, *, turn: int | None, model: str | None, judge_model: s
         )
 
     rows = "\n".join(map(row, judged_turns)) or texts.say("no_turns")
-    opened.show(lambda: rows, turns=[asdict(each) for each in judged_turns])
+    opened.show(lambda: rows, turns=judged_turns)
 
 
 @on_thread()
@@ -139,9 +117,7 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
     texts = opened.labels
     name = "bisected_nothing" if bisection.confirmed else "bisected_unjudged"
     name = name if bisection.turn is None else "bisected"
-    opened.show(
-        lambda: texts.say(name, **asdict(bisection)), **asdict(bisection), rolled_back=rolls_back
-    )
+    opened.show(lambda: texts.say(name, **fields_of(bisection)), bisection, rolled_back=rolls_back)
     if bisection.turn is not None and not bisection.confirmed:
         note(texts.say("bisected_unsure"))
     if rolls_back:
@@ -150,12 +126,13 @@ def bisect(opened: Opened, *, yes: bool, model: str | None, judge_model: str | N
         note(texts.say("bisected_offer", count=bisection.to_roll_back))
 
 
-def _with_models(opened: Opened, model: str | None, judge_model: str | None) -> Conversation:
-    names = {"model": model, "judge_model": judge_model}
-    settings = load_settings({name: value for name, value in names.items() if value is not None})
+def _with_models(
+    opened: Opened, model: str | None, judge_model: str | None
+) -> "unsay.Conversation":
+    settings = settings_of({"model": model, "judge_model": judge_model})
     if settings.judging == "model" and settings.judge_model is None:
         _ = make_services(settings=settings).model  # for its error, once instead of for each turn
-    return Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
+    return unsay.Conversation.open(opened.database, thread=opened.thread_id, settings=settings)
 
 
 def calibrate(
@@ -180,10 +157,12 @@ def calibrate(
     if db is not None:
         raise usage_error("calibrate reads FILE and no database: leave --db out.")
     costs = Costs(alarm=alarm_cost, miss=miss_cost)
-    calibrations = calibrated([_labelled(row) for row in _rows(file)], costs)
+    calibrations = calibration.calibrate([_labelled(row) for row in _rows(file)], costs)
     if not calibrations:
         raise InputError(f"{file}: give ratings of both kinds, good and bad, in one language")
-    few = [each for each in calibrations if each.held_out.alarms.items < labels_needed()]
+    few = [
+        each for each in calibrations if each.held_out.alarms.items < calibration.labels_needed()
+    ]
     thresholds = {each.language: each.threshold for each in calibrations if each not in few}
     if write:
         if not thresholds:
@@ -194,11 +173,10 @@ def calibrate(
             )
         load_settings({"quality_thresholds": thresholds})  # for its errors
         _write_thresholds(thresholds)
-    fields = [{**_figures(each, costs), "claim": each.claim or None} for each in calibrations]
     show(
         lambda: "\n\n".join(_page(each, costs) for each in calibrations),
         as_json=as_json,
-        languages=fields,
+        languages=[_figures(each, costs) for each in calibrations],
         written=str(SETTINGS_FILE) if write else None,
     )
     if write and not as_json:
@@ -212,8 +190,8 @@ def _good_labels(made: Calibration) -> str:
     """Return how many good labels a calibration has and how many it needs, such as `en 12 of 59`."""
     # If all labels are of one question, none can be decided without the others.
     good = made.curve[0][1].alarms.items
-    count = good if good < labels_needed() else made.held_out.alarms.items
-    return f"{made.language} {count} of {labels_needed()}"
+    count = good if good < calibration.labels_needed() else made.held_out.alarms.items
+    return f"{made.language} {count} of {calibration.labels_needed()}"
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
@@ -275,23 +253,14 @@ def _labelled(row: Mapping[str, Any]) -> Labelled:
 
 
 def _figures(made: Calibration, costs: Costs) -> dict[str, Any]:
-    held_out = made.held_out
-    return {
-        "language": made.language,
-        "threshold": made.threshold,
-        "labels": made.labels,
-        "held_out": {
-            **asdict(held_out),
-            "alarm_share": held_out.alarms.value,
-            "alarm_interval": list(held_out.alarms.interval),
-            "caught_share": held_out.caught.value,
-            "caught_interval": list(held_out.caught.interval),
-            "cost": held_out.cost(costs),
-        },
-        "curve": [
-            {"threshold": t, **asdict(each), "cost": each.cost(costs)} for t, each in made.curve
-        ],
-    }
+    def decisions(at: Confusion) -> dict[str, Any]:
+        return {**fields_of(at), "cost": at.cost(costs)}
+
+    held_out = decisions(made.held_out)
+    for name, share in (("alarm", made.held_out.alarms), ("caught", made.held_out.caught)):
+        held_out |= {f"{name}_share": share.value, f"{name}_interval": share.interval}
+    curve = [{"threshold": t, **decisions(each)} for t, each in made.curve]
+    return {**fields_of(made), "held_out": held_out, "curve": curve, "claim": made.claim or None}
 
 
 def _page(made: Calibration, costs: Costs) -> str:
@@ -322,8 +291,8 @@ def _page(made: Calibration, costs: Costs) -> str:
         *aligned(rows),
         texts.say(
             "calibrated_claim" if made.claim else "calibrated_no_claim",
-            share=f"{ALARM_SHARE:.0%}",
-            needed=labels_needed(),
+            share=f"{calibration.ALARM_SHARE:.0%}",
+            needed=calibration.labels_needed(),
             labels=held_out.alarms.items,
             alarms=held_out.alarms.hits,
         ),

@@ -15,37 +15,19 @@ from typing import Any
 import click
 
 from unsay.cli.options import NAMED, PARAMETERS, SHARED, THREADLESS, thread_option
-from unsay.cli.output import in_shell_language, show_loading
+from unsay.cli.output import show_loading
 from unsay.orders.orders import COMMANDS
 
-GROUPS = (
-    ("Chat", ("chat", "say", "retry", "edit", "demo")),
-    (
-        "Go back",
-        ("timeline", "undo", "redo", "rollback", "checkpoint", "checkpoints", "task", "remove"),
-    ),
-    ("Branches", ("branches", "restore", "diff", "pick", "fork")),
-    (
-        "Context",
-        (
-            "tokens",
-            "compact",
-            "recall",
-            "pin",
-            "unpin",
-            "forget",
-            "forgotten",
-            "same",
-            "lessons",
-            "lesson",
-            "unlearn",
-        ),
-    ),
-    ("Judging", ("rate", "ratings", "calibrate", "judge", "bisect")),
-    ("Threads", ("threads", "label", "end", "purge")),
-    ("Records", ("runs", "events", "replay")),
-    ("Setup", ("doctor", "settings", "schema", "completion")),
-)
+GROUPS = {
+    "Chat": "chat say retry edit demo",
+    "Go back": "timeline undo redo rollback checkpoint checkpoints task remove",
+    "Branches": "branches restore diff pick fork",
+    "Context": "tokens compact recall pin unpin forget forgotten same lessons lesson unlearn",
+    "Judging": "rate ratings calibrate judge bisect",
+    "Threads": "threads label end purge",
+    "Records": "runs events replay",
+    "Setup": "doctor settings schema completion",
+}
 """The commands by what a person wants to do; every command is in one group."""
 
 SHORT = ("demo", "doctor", "chat", "say", "threads", "timeline", "undo")
@@ -55,20 +37,19 @@ _SUMMARIES = {each.name: each.summary for each in COMMANDS}
 
 def groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group's title, with the names and summaries of its commands."""
-    for title, names in GROUPS:
-        yield title, [(name, _SUMMARIES[name]) for name in names]
+    for title, names in GROUPS.items():
+        yield title, [(name, _SUMMARIES[name]) for name in names.split()]
 
 
 def short_help() -> str:
-    """Return the help that `unsay` alone prints, in the language of the shell."""
+    """Return the help that `unsay` alone prints."""
     width = max(map(len, SHORT))
-    rows = [f"  unsay {name:<{width}}  {in_shell_language(_SUMMARIES[name])}" for name in SHORT]
-    texts = (
+    rows = [f"  unsay {name:<{width}}  {_SUMMARIES[name]}" for name in SHORT]
+    purpose, heading, more = (
         "Chat with an LLM that judges its answers, and roll back bad ones.",
         "Commands:",
         "`unsay --help` lists all commands, `unsay COMMAND --help` explains one.",
     )
-    purpose, heading, more = map(in_shell_language, texts)
     return "\n".join([purpose, "", heading, *rows, "", more])
 
 
@@ -197,11 +178,12 @@ def _keys_kept() -> AbstractContextManager[None]:
 
 def _parameters(name: str) -> list[click.Parameter]:
     """Return a command's parameters; a thread is an argument too if there is no other argument."""
-    own, takes_thread = list(PARAMETERS.get(name, ())), name not in THREADLESS
-    if takes_thread and not any("--thread" in each.opts for each in own):
-        own.append(thread_option())
-    has_argument = any(isinstance(each, click.Argument) for each in own)
-    return [*([NAMED] if takes_thread and not has_argument else []), *own, *SHARED]
+    own = PARAMETERS.get(name, ())
+    arguments = [each for each in own if isinstance(each, click.Argument)]
+    options = [each for each in own if each not in arguments]
+    if name not in THREADLESS:
+        arguments, options = arguments or [NAMED], [thread_option(name), *options]
+    return [*arguments, *options, *SHARED]
 
 
 for _entry in COMMANDS:

@@ -51,8 +51,9 @@ def _option(usage: str, meaning: str, *, into: str | None = None, **more: Any) -
     return click.Option([flag, *([into] if into else [])], help=meaning, **kind, **more)
 
 
-def thread_option(note: str = "default: the last one") -> click.Option:
-    """Return the option `--thread`; `note` says in its help which thread is the default."""
+def thread_option(command: str) -> click.Option:
+    """Return the option `--thread` of a command; its help says which thread is the default."""
+    note = THREAD_NOTES.get(command, "default: the last one")
     return _option("--thread ID", f"Id of the conversation; {note}.")
 
 
@@ -151,20 +152,17 @@ PAGE = (
     _option("--cursor C", "Continue after the page that printed this cursor."),
 )
 
+TURN = click.Argument(["turn"], metavar="N", type=COUNT)
+
 NAMED = click.Argument(["named"], metavar="[THREAD]", required=False)
 """The id of a conversation instead of `--thread`, in commands without other arguments."""
 
 REPEATABLE = "Only these; repeatable."
 
 PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
-    "chat": (
-        thread_option("default: a new one, or on a terminal one of the recent ones"),
-        *MODELS,
-        *GIVEN,
-    ),
+    "chat": (*MODELS, *GIVEN),
     "say": (
         click.Argument(["text"], required=False),
-        thread_option("default: a new one; with --resume and --decide the last one"),
         *MODELS,
         _option("--resume", "Continue an interrupted turn."),
         _option(
@@ -207,19 +205,10 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "undo": (UNDOING,),
     "redo": (UNDOING,),
-    "retry": (thread_option(), *AGAIN),
-    "compact": (
-        click.Argument(["up_to"], metavar="[UP_TO]", required=False),
-        thread_option(),
-        *MODELS,
-    ),
-    "remove": (click.Argument(["turn"], metavar="N", type=COUNT), UNDOING),
-    "edit": (
-        click.Argument(["turn"], metavar="N", type=COUNT),
-        click.Argument(["text"]),
-        thread_option(),
-        *AGAIN,
-    ),
+    "retry": AGAIN,
+    "compact": (click.Argument(["up_to"], metavar="[UP_TO]", required=False), *MODELS),
+    "remove": (TURN, UNDOING),
+    "edit": (TURN, click.Argument(["text"]), *AGAIN),
     "fork": (
         PLACE,
         _option(
@@ -254,7 +243,7 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     "lesson": (click.Argument(["number"], metavar="N", type=COUNT), click.Argument(["text"])),
     "unlearn": (click.Argument(["number"], metavar="N", type=COUNT),),
     "rate": (
-        click.Argument(["turn"], metavar="N", type=COUNT),
+        TURN,
         click.Argument(["label"], type=click.Choice(["good", "bad"])),
         _option("--reason TEXT", "Why; that of a bad answer is a lesson.", default=""),
     ),
@@ -262,12 +251,8 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _option("--import FILE", "Give these ratings to the conversation's turns.", into="source"),
         _option("--all", "Print the ratings of all conversations.", into="everywhere"),
     ),
-    "judge": (
-        _option("--turn N", "Only the answer of turn N.", type=COUNT),
-        thread_option(),
-        *MODELS,
-    ),
-    "bisect": (_option("--yes", "Roll back to before the turn."), thread_option(), *MODELS),
+    "judge": (_option("--turn N", "Only the answer of turn N.", type=COUNT), *MODELS),
+    "bisect": (_option("--yes", "Roll back to before the turn."), *MODELS),
     "calibrate": (
         click.Argument(["file"]),
         _option("--alarm-cost X", "Cost of a good answer that fails.", type=COST, default=1.0),
@@ -275,7 +260,6 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _option("--write", "Store the thresholds in unsay.toml."),
     ),
     "runs": (
-        thread_option(),
         _option("--all", "List the runs of all conversations.", into="everywhere"),
         _choice(["--status"], get_args(RunStatus), REPEATABLE, multiple=True),
         _choice(["--phase"], get_args(RunPhase), "Only runs in this phase."),
@@ -284,7 +268,6 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         *PAGE,
     ),
     "events": (
-        thread_option(),
         _choice(["--type", "types"], get_args(EventType), REPEATABLE, multiple=True),
         _option("--run ID", "Only events of this run."),
         _labelled("events"),
@@ -292,7 +275,6 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
         _option("--verify", "Only check that the log is complete and gives the stored messages."),
     ),
     "replay": (
-        thread_option(),
         _option("--turn N", "Turn to show.", type=COUNT),
         _option("--run ID", "Run to show: one that failed or rejected a draft."),
         _option("--attempt N", "Failed attempt to show, from 1.", type=COUNT),
@@ -302,14 +284,9 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
     ),
     "label": (
         click.Argument(["labels"], metavar="[NAME=VALUE]...", nargs=-1, callback=_pairs),
-        thread_option(),
         _option("--remove NAME", "Remove this label; repeatable.", multiple=True),
     ),
-    "end": (thread_option("needed; it stays readable"),),
-    "purge": (
-        thread_option("needed; deletion cannot be undone"),
-        _option("--yes", "Do not ask for confirmation; required without a terminal."),
-    ),
+    "purge": (_option("--yes", "Do not ask for confirmation; required without a terminal."),),
     "settings": (*MODELS, SYSTEM),
     "schema": (click.Argument(["command"]),),
     "completion": (click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"])),),
@@ -317,8 +294,16 @@ PARAMETERS: Mapping[str, Sequence[click.Parameter]] = {
 }
 """Parameters of each command besides `--db` and `--json`.
 
-One without `--thread` here takes it as the last option, unless it is in `THREADLESS`.
+Before its options it takes `--thread`, unless it is in `THREADLESS`.
 """
 
 THREADLESS = {"threads", "calibrate", "doctor", "settings", "schema", "completion", "demo"}
 """Commands that are about no conversation, or about all."""
+
+THREAD_NOTES = {
+    "chat": "default: a new one, or on a terminal one of the recent ones",
+    "say": "default: a new one; with --resume and --decide the last one",
+    "end": "needed; it stays readable",
+    "purge": "needed; deletion cannot be undone",
+}
+"""Which thread these commands take without `--thread`; the others take the last one."""

@@ -6,7 +6,6 @@ Nothing heavy is imported here: a usage error must be instant.
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import tomllib
@@ -14,17 +13,20 @@ import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 from platformdirs import user_data_dir
 
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
-from unsay.orders.orders import in_terms_of
 from unsay.storage.urls import file_at
 from unsay.types import SCHEMA_VERSION, Language
+
+if TYPE_CHECKING:
+    from unsay.prompts.catalogue import Door, Texts
 
 
 def chosen_language() -> Language | None:
@@ -48,14 +50,10 @@ def shell_language() -> Language:
     return chosen_language() or ("ja" if locale.startswith("ja") else "en")
 
 
-def in_shell_language(text: str) -> str:
-    """Return an English text of the command line in the `shell_language`.
-
-    A text without a translation stays English.
-    """
-    if shell_language() == "en":
-        return text
-    return str(import_module("unsay.prompts").JAPANESE.reason(text))
+def shell_texts() -> "Texts":
+    """Return the texts that belong to no conversation, in the `shell_language`."""
+    texts: Texts = import_module("unsay.prompts").Texts(shell_language())
+    return texts
 
 
 _LOADING = {"en": "Loading…", "ja": "読み込み中…"}
@@ -80,33 +78,6 @@ EXIT_CODES: Mapping[type[Exception], int] = {InputError: 2, NotFoundError: 3, Co
 """By class; every other error is 1."""
 
 
-_UNDECIDED = 'resume it with "approve", "reject", or {"decisions": [...]}'
-_STOPPED = "resume it, say something else, or undo it first"
-_UNCONFIRMED = "call it with confirm=…, a function that returns for each of them whether to undo it"
-PHRASES: Mapping[str, Mapping[str, str]] = {
-    "chat": {
-        _UNDECIDED: "enter approve or reject",
-        _STOPPED: "/resume continues it, /undo removes it",
-    },
-    "shell": {
-        _UNDECIDED: "`unsay say --decide approve` or `--decide reject` decides",
-        _STOPPED: "`unsay say --resume` continues it, `unsay undo` removes it",
-        _UNCONFIRMED: "run the command on a terminal, where it asks about each of them",
-    },
-}
-"""What to do next in the library's words, and as it is typed."""
-
-_SETTING = re.compile(r"\bthe setting ([a-z_]+)")
-
-
-def typed_words(interface: Literal["chat", "shell"], message: str) -> str:
-    """Return an error's text with commands, options and variables instead of names in Python."""
-    for phrase, words in PHRASES[interface].items():
-        message = message.replace(phrase, words)
-    message = _SETTING.sub(lambda match: f"UNSAY_{match[1].upper()}", message)
-    return in_terms_of(interface, message)
-
-
 def print_json(value: Mapping[str, Any]) -> None:
     """Print an object as JSON on one line of standard output; its values are first made `plain`."""
     click.echo(json.dumps(plain(value), ensure_ascii=False))
@@ -115,10 +86,15 @@ def print_json(value: Mapping[str, Any]) -> None:
 def plain(value: Any) -> Any:
     """Return a value that JSON can hold, from anything that a message may contain.
 
+    A dataclass becomes its fields, and a message the type and the data that LangChain stores of it.
     Bytes become Base64, sets become sorted lists, and numbers that JSON lacks become text such as
     `NaN`. Lone surrogates become question marks, as they do in a checkpoint. Keys and values of
     other types become their text.
     """
+    if is_dataclass(value):
+        value = fields_of(value)
+    elif hasattr(value, "model_dump"):
+        value = {"type": value.type, "data": value.model_dump()}
     if isinstance(value, Mapping):
         return {plain(str(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -134,14 +110,20 @@ def plain(value: Any) -> Any:
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
-def show(words: Callable[[], str | None], *, as_json: bool, **fields: Any) -> None:
+def fields_of(result: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {field.name: getattr(result, field.name) for field in fields(result)}
+
+
+def show(words: Callable[[], str | None], result: Any = None, *, as_json: bool, **own: Any) -> None:
     """Print a command's result: as JSON its fields in one object, or for a person a text.
 
-    `words` makes the text and is called only without `as_json`. It may print for itself: if it
-    returns `None` or an empty text, nothing else is printed.
+    `own` are further fields, or other values of its fields. `words` makes the text and is called
+    only without `as_json`. It may print for itself: if it returns `None` or an empty text, nothing
+    else is printed.
     """
     if as_json:
-        print_json(versioned(**fields))
+        print_json(versioned(**{**(fields_of(result) if result is not None else {}), **own}))
     elif text := words():
         click.echo(text)
 
@@ -177,55 +159,56 @@ def show_error(
     error: Exception,
     *,
     as_json: bool,
-    interface: Literal["chat", "shell"] = "shell",
-    translate: Callable[[str], str] = in_shell_language,
+    door: "Door" = "shell",
+    texts: "Texts | None" = None,
     layout: Callable[[str], str] = str,
 ) -> None:
     """Print an error as a line on standard error; with `as_json` also as JSON on standard output.
 
-    `interface` decides how the next step is named, such as `/undo` or `unsay undo`; that of the chat
-    gives the JSON the fields of an event, too. `translate` returns the text in the user's language,
-    by default that of the shell, and `layout` breaks the line for a terminal. If the error has an
-    answer that could not be saved, the answer is printed too.
+    `door` decides how the next step is named, such as `/undo` or `unsay undo`; that of the chat
+    gives the JSON the fields of an event, too. `texts` are in the user's language, by default that
+    of the shell, and `layout` breaks the line for a terminal. If the error has an answer that could
+    not be saved, the answer is printed too.
     """
     if isinstance(error, click.ClickException):
-        words = _usage_words(error, translate)
+        words = _usage_words(error)
+    elif isinstance(error, UnsayError):
+        words = (texts or shell_texts()).message(error, door)
     else:
-        words = translate(typed_words(interface, str(error)))
+        words = str(error)
     name = "" if isinstance(error, UnsayError | click.ClickException) else type(error).__name__
     line = ": ".join(part for part in ("unsay", name, words) if part)
     click.echo(layout(" ".join(line.split())), err=True)
     answer = getattr(error, "answer", None)
     if answer is not None:
-        note(translate(f"The model had answered, and the answer was not saved: {answer}"))
+        note((texts or shell_texts()).say("answer_not_saved", answer=answer))
     if as_json:
         # Where standard output itself is what failed, the line above must do.
         with suppress(OSError):
             details = {"type": type(error).__name__, "message": words}
             unsaved = {} if answer is None else {"answer": answer}
             beside: dict[str, Any] = {}
-            if interface == "chat":
+            if door == "chat":
                 beside = {"event": "error", "text": words, "message_id": None, "data": {}}
             print_json(versioned(**beside, error={**details, **unsaved}))
 
 
-def _usage_words(error: click.ClickException, translate: Callable[[str], str]) -> str:
+def _usage_words(error: click.ClickException) -> str:
     """Return the text of an error that Click raised, with the help to call for a wrong usage."""
-    english = " ".join(error.format_message().split())
+    words = " ".join(error.format_message().split())
     if not isinstance(error, click.UsageError) or error.ctx is None:
-        return translate(english)
-    english = english if english.endswith((".", "?", "?)")) else f"{english}."
-    parts = [translate(english)]
-    if "unexpected extra argument" in english and _takes(error.ctx, "text"):
-        parts.append(translate("A TEXT of several words needs quotes."))
-    if "unexpected extra argument" in english and _takes(error.ctx, "--thread"):
-        parts.append(translate("A thread is named with --thread ID."))
+        return words
+    sentences = [words if words.endswith((".", "?", "?)")) else f"{words}."]
+    if "unexpected extra argument" in words and _takes(error.ctx, "text"):
+        sentences.append("A TEXT of several words needs quotes.")
+    if "unexpected extra argument" in words and _takes(error.ctx, "--thread"):
+        sentences.append("A thread is named with --thread ID.")
     if isinstance(error, click.NoSuchOption) and _takes(error.ctx, "text"):
-        parts.append(translate("A TEXT that begins with a dash comes after --."))
+        sentences.append("A TEXT that begins with a dash comes after --.")
     if isinstance(error, click.NoSuchOption) and isinstance(error.ctx.command, click.Group):
-        parts.append(translate("Options come after the command."))
-    parts.append(translate(f"Try '{error.ctx.command_path} --help'."))
-    return " ".join(parts).replace("。 ", "。")
+        sentences.append("Options come after the command.")
+    sentences.append(f"Try '{error.ctx.command_path} --help'.")
+    return " ".join(sentences)
 
 
 def _takes(context: click.Context, option: str) -> bool:
@@ -270,10 +253,7 @@ def check_exists(db: str | None) -> None:
     """Raise `NotFoundError` if the user named a database file that does not exist."""
     file = None if db is None else file_at(db)
     if db is not None and file is not None and not file.exists():
-        raise NotFoundError(
-            f"There is no database file {db!r}: check --db, or begin one with "
-            f"`unsay chat --db {shlex.quote(db)}`"
-        )
+        raise NotFoundError(code="no_database_file", path=db, argument=shlex.quote(db))
 
 
 def history_file() -> Path:

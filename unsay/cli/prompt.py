@@ -25,9 +25,9 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.selection import SelectionState
 
+import unsay
 from unsay.cli.keyboard import is_dumb
 from unsay.cli.terminal import columns, wrapped
-from unsay.conversation.conversation import Conversation
 from unsay.errors import UnsayError
 from unsay.orders.orders import SLASH_COMMANDS
 from unsay.orders.parse import parse_command
@@ -176,7 +176,7 @@ def described_commands(language: Language) -> list[tuple[str, str]]:
     return [(f"/{each.name}", each.meaning(language)) for each in SLASH_COMMANDS]
 
 
-def checkpoint_names(conversation: Conversation) -> list[tuple[str, str]]:
+def checkpoint_names(conversation: "unsay.Conversation") -> list[tuple[str, str]]:
     """Return each checkpoint's name (or id, if unnamed) and its topic.
 
     Empty for a new thread, or one that cannot be read.
@@ -213,7 +213,7 @@ class Keyboard:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: "unsay.Conversation",
         language: Language,
         history: Path,
         status: Callable[[], str],

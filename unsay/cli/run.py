@@ -1,7 +1,6 @@
 """The database and the thread that a command works with."""
 
 import json
-import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,29 +14,30 @@ from shutil import which
 from typing import Any
 
 import click
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool
 
+import unsay
 from unsay.cli.output import (
     check_exists,
     chosen_language,
-    in_shell_language,
     location,
     note,
     shell_language,
+    shell_texts,
     show,
 )
-from unsay.conversation.conversation import Conversation
-from unsay.conversation.registry import Registry
-from unsay.conversation.thread import Confirm
 from unsay.decisions import yes_or_no
+from unsay.effects import Steps, drive
 from unsay.errors import InputError, MissingExtraError, UnknownThreadError
+from unsay.history.compensations import Compensation
 from unsay.history.threads import list_threads
 from unsay.messages.content import newest_language
-from unsay.orders.orders import SLASH_COMMANDS
+from unsay.phrases import Phrase
 from unsay.prompts.catalogue import Texts
 from unsay.settings.settings import Settings, load_settings
 from unsay.storage.base import Database, translated
+from unsay.storage.pagination import MOST, Slice
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import file_at
 from unsay.types import Language
@@ -72,19 +72,19 @@ def load_tools(names: Sequence[str]) -> list[Any]:
     for name in names:
         module, _, attribute = name.partition(":")
         if not module or not attribute:
-            raise InputError(f"--tools {name!r} must be MODULE:FUNCTION, such as mytools:weather")
+            raise InputError(code="tools_form", name=name)
         try:
             tool_module = import_module(module)
         except Exception as error:  # the user's module may fail in any way
-            hint = "; leave out .py" if module.endswith(".py") else ""
-            raise InputError(f"--tools {name!r} cannot be imported: {error}{hint}") from error
+            hint = Phrase(code="leave_out_py") if module.endswith(".py") else ""
+            raise InputError(code="tools_import", name=name, error=str(error), hint=hint) from error
         if not hasattr(tool_module, attribute):
-            raise InputError(f"--tools {name!r}: {module!r} has no {attribute!r}")
+            raise InputError(code="tools_missing", name=name, module=module, attribute=attribute)
         value = getattr(tool_module, attribute)
         module_tools = value if isinstance(value, list | tuple) else [value]
         for each in module_tools:
             if not (isinstance(each, BaseTool) or callable(each)):
-                raise InputError(f"--tools {name!r}: {each!r} is neither a tool nor a function")
+                raise InputError(code="tools_no_tool", name=name, attribute=repr(each))
         tools += module_tools
     return tools
 
@@ -100,17 +100,14 @@ def mcp_servers(path: str) -> dict[str, Any]:
         servers = config.get("mcpServers", config)
         return {name: _connection(server) for name, server in servers.items()}
     except (AttributeError, TypeError) as error:
-        raise InputError(f"--mcp {path!r} names no servers. {_SERVERS}") from error
+        raise InputError(code="mcp_no_servers", path=path, form=_SERVERS) from error
     except OSError as error:
-        raise InputError(f"--mcp {path!r} cannot be read: {error.strerror}") from error
+        raise InputError(code="mcp_unreadable", path=path, error=error.strerror) from error
     except ValueError as error:
-        raise InputError(f"--mcp {path!r} is not JSON: {error}. {_SERVERS}") from error
+        raise InputError(code="mcp_not_json", path=path, error=str(error), form=_SERVERS) from error
 
 
-_SERVERS = (
-    'It must be JSON such as {"mcpServers": {"NAME": {"command": "…", "args": ["…"]}}} or '
-    '{"NAME": {"url": "http://…"}}'
-)
+_SERVERS = Phrase(code="mcp_form")
 
 
 def _connection(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,22 +133,17 @@ async def mcp_tools(servers: dict[str, Any]) -> list[Any]:
     try:
         client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient(servers)
     except ImportError as error:
-        raise MissingExtraError("--mcp needs the extra mcp: pip install 'unsay[mcp]'") from error
+        raise MissingExtraError(code="mcp_extra") from error
     tools: list[Any] = []
     for name, server in servers.items():
         try:
             tools += await client.get_tools(server_name=name)
         except Exception as error:  # a server may fail in any way
             if server["transport"] == "stdio" and which(command := server["args"][2]) is None:
-                raise InputError(
-                    f"--mcp: the command {command!r} of server {name!r} was not found"
-                ) from error
+                raise InputError(code="mcp_no_command", command=command, server=name) from error
             cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
             reason = str(cause) or type(cause).__name__
-            raise InputError(
-                f"--mcp: server {name!r} does not answer: {reason}. Run its command by hand, "
-                "or open its URL, to see why"
-            ) from error
+            raise InputError(code="mcp_silent", server=name, error=reason) from error
     return tools
 
 
@@ -196,59 +188,49 @@ def load_files(paths: Sequence[str]) -> Attached:
             else:
                 texts[name] = content.decode("utf-8").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"--file {path!r} is not UTF-8 text; only text and images (GIF, JPEG, PNG, WebP) "
-                "can be attached"
-            ) from error
+            raise InputError(code="file_not_utf8", path=path) from error
         except OSError as error:
-            raise InputError(f"--file {path!r} cannot be read: {error.strerror}") from error
+            raise InputError(code="file_unreadable", path=path, error=error.strerror) from error
     return Attached(texts=texts, images=images)
 
 
 Command = Callable[..., None]
 
-_COMMAND = re.compile(
-    rf"/((?:{'|'.join(each.name for each in SLASH_COMMANDS)})\b(?: (?:\{{branch\}}|ID\b))?)"
-)
-
-
-def for_shell(texts: Texts) -> Texts:
-    """Return a copy whose texts name `unsay undo` and not the chat's `/undo`."""
-    return texts.mapped(lambda text: _COMMAND.sub(r"`unsay \1`", text))
-
 
 @contextmanager
-def existing_database(db: str | None) -> Iterator[Database | None]:
+def listed_database(db: str | None) -> Iterator[Database]:
     """Open the database for the block, but create none.
 
-    Yields `None` if the default database does not exist.
+    If the default database does not exist, it is an empty one in memory.
 
     Raises:
         NotFoundError: The user named a file that does not exist.
         StorageError: The database cannot be opened; for this and other errors see `open_database`.
     """
     check_exists(db)
-    place = location(db)
-    file = file_at(place)
-    if file is None or file.exists():
-        with closing(open_database(place)) as database:
-            yield database
-    else:
-        yield None
-
-
-@contextmanager
-def listed_database(db: str | None) -> Iterator[Database]:
-    """Open the database for the block, to list it.
-
-    If the default database does not exist, it is an empty one in memory. Raises the errors of
-    `existing_database`, such as `NotFoundError` for a file that does not exist.
-    """
-    with (
-        existing_database(db) as file_database,
-        closing(file_database or open_database(":memory:")) as database,
-    ):
+    file = file_at(location(db))
+    is_new = file is not None and not file.exists()
+    with closing(open_database(":memory:" if is_new else location(db))) as database:
         yield database
+
+
+def rows_of(
+    database: Database, read: Callable[..., Steps[Any]], name: str, asked: Mapping[str, Any]
+) -> Slice[Any]:
+    """Return the rows that `read` finds in a database; they are the field `name` of its pages.
+
+    `asked` has filters by name, `cursor` and `limit`; without a limit it is all rows after the cursor.
+    """
+    limit, cursor = asked.get("limit"), asked.get("cursor")
+    rows: list[Any] = []
+    while True:
+        bounds = {**asked, "cursor": cursor, "limit": MOST if limit is None else limit}
+        with translated(database.path):
+            page = drive(read(database.store, **bounds))
+        rows += getattr(page, name)
+        cursor = page.cursor
+        if cursor is None or limit is not None:
+            return Slice(items=tuple(rows), cursor=cursor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,20 +247,20 @@ class Opened:
     tools: Sequence[Any] = ()
 
     @cached_property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> "unsay.Conversation":
         """The conversation, without a model: most commands only read it or roll it back.
 
         Raises `ConfigurationError` for an impossible setting, `InvalidNameError` for a wrong id.
         """
-        return Conversation.open(self.database, thread=self.thread_id, tools=self.tools)
+        return unsay.Conversation.open(self.database, thread=self.thread_id, tools=self.tools)
 
     @cached_property
-    def registry(self) -> Registry:
+    def registry(self) -> "unsay.Registry":
         """The registry of the thread's database."""
-        return Registry(self.database)
+        return unsay.Registry(self.database)
 
     @property
-    def confirm(self) -> Confirm | None:
+    def confirm(self) -> Callable[[Compensation], bool] | None:
         """A function that asks a person whether to undo a tool call; `None` without a terminal."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
@@ -288,11 +270,11 @@ class Opened:
     @property
     def labels(self) -> Texts:
         """The texts in the language of the settings or the thread. Raises as `language_of_thread`."""
-        return for_shell(Texts(chosen_language() or language_of_thread(self.conversation)))
+        return Texts(chosen_language() or language_of_thread(self.conversation), door="shell")
 
-    def show(self, words: Callable[[], str | None], **fields: Any) -> None:
+    def show(self, words: Callable[[], str | None], result: Any = None, **own: Any) -> None:
         """Print a command's result with the thread's id, as the function `show` does."""
-        show(words, as_json=self.as_json, **{"thread_id": self.thread_id, **fields})
+        show(words, result, as_json=self.as_json, **{"thread_id": self.thread_id, **own})
 
 
 @contextmanager
@@ -310,21 +292,18 @@ def existing_thread(
         NotFoundError: The user named a database file that does not exist.
         StorageError: The database cannot be opened; for other errors see `open_database`.
     """
-    with existing_database(db) as database:
-        if database is None:
-            raise UnknownThreadError(
-                f"There is no database at {location(db)!r} yet; `unsay chat` creates one"
-            )
+    file = file_at(location(db))
+    if db is None and file is not None and not file.exists():
+        raise UnknownThreadError(code="no_database", path=location(db))
+    with listed_database(db) as database:
         if thread is None:
             with translated(database.path):
                 entries = list_threads(database.store)
             if not entries:
-                raise UnknownThreadError(
-                    f"There is no thread in {database.path!r} yet; `unsay chat` starts one"
-                )
+                raise UnknownThreadError(code="no_threads", path=database.path)
             thread = entries[0].thread_id
             if not names_thread:
-                note(in_shell_language(f"thread {thread}"))
+                note(shell_texts().say("thread", id=thread))
         yield Opened(database=database, thread_id=thread, as_json=as_json)
 
 
@@ -360,7 +339,7 @@ def on_thread(
     return decorate
 
 
-def language_of_thread(conversation: Conversation, words: str | None = None) -> Language:
+def language_of_thread(conversation: "unsay.Conversation", words: str | None = None) -> Language:
     """Return the language of a thread's transcript; if all of it was removed, of its branches.
 
     `words` are its next message, `None` if there is none. A text such as `OK` does not change the
@@ -375,6 +354,12 @@ def language_of_thread(conversation: Conversation, words: str | None = None) -> 
     return newest_language([*messages, *new_messages], otherwise=shell_language())
 
 
+def role_of(message: BaseMessage, words: Texts) -> str:
+    """Return who speaks in a message, in the language of the texts."""
+    names = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+    return words.say(names[message.type]) if message.type in names else message.type
+
+
 def is_confirmed(question: str) -> bool:
     """Ask a yes-or-no question on standard error and return the answer; Enter means no.
 
@@ -385,7 +370,7 @@ def is_confirmed(question: str) -> bool:
     def decision(typed: str) -> bool:
         answer = yes_or_no(typed)
         if answer is None:
-            raise click.BadParameter(in_shell_language("Type y or n."))
+            raise click.BadParameter(shell_texts().say("type_yes_or_no"))
         return answer == "approve"
 
     # `click.confirm` takes English words only.

@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 import click
 
 from unsay import tracing
 from unsay.cli.keyboard import is_dumb
-from unsay.cli.output import call_text, versioned
+from unsay.cli.output import call_text, fields_of, versioned
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.messages.content import cells_of, preview, with_file_names
 from unsay.orders.parse import score_text
@@ -205,7 +204,7 @@ class Screen:
             self.note(self._status(reply))
         if reply.request is not None:
             for text in asked_in(reply.request):
-                self.note(self.labels.reason(text))
+                self.note(text)
 
     def end_line(self) -> None:
         """End the draft that is on the screen; it can no longer be struck out."""
@@ -248,7 +247,7 @@ class Screen:
             if turn.score is not None:
                 scored = self.labels.say("score", score=score_text(turn.score))
                 fault = self._fault(turn.flag, turn.reason)
-                self.note(" · ".join(part for part in (scored, fault) if part))
+                self.note(" · ".join(filter(None, (scored, fault))))
             click.echo()
 
     def _fill(self, name: str, data: Mapping[str, Any]) -> None:
@@ -280,7 +279,7 @@ class Screen:
             click.echo(f"{up}\r\x1b[J{click.style(words, dim=True, strikethrough=True)}")
             self._is_open = False
         self.end_line()
-        reason = self.labels.reason(event.data["reason"])
+        reason = event.data["reason"]
         self._fill("draft_rejected", {**event.data, "reason": reason})
 
     def _rollback(self, event: Event) -> None:
@@ -290,9 +289,8 @@ class Screen:
             self._fill("rolled_back_to", event.data)
 
     def _restored(self, event: Event) -> None:
-        words = self.labels
-        some = words.say("restored_messages", messages=event.data["messages"])
-        self.note(some if event.data["messages"] else words.say("restored_nothing"))
+        name = "restored_messages" if event.data["messages"] else "restored_nothing"
+        self._fill(name, event.data)
 
     def _topic(self, event: Event) -> None:
         if event.data["similarity"] is not None:
@@ -300,7 +298,7 @@ class Screen:
             self._fill(names[event.data["kind"]], event.data)
 
     def _budget_warning(self, event: Event) -> None:
-        text = self.labels.budgets(event.data["text"])
+        text = event.data["text"]
         is_over = event.data["usage"] > 1
         self.note(self.labels.say("budget_exceeded" if is_over else "budget_warning", text=text))
 
@@ -318,24 +316,24 @@ class Screen:
             self._fill("judged", event.data)
 
     def _status(self, reply: Reply) -> str:
-        words = self.labels
-        scored = words.say("unscored", reason=words.reason(reply.reason))
+        words, names = self.labels, ", ".join(reply.checkpoints_removed)
+        scored = words.say("unscored", reason=reply.reason)
         if reply.score is not None:
             scored = words.say("score", score=score_text(reply.score))
-        parts = [scored, words.say("topic", label=reply.topic) if reply.topic else ""]
-        if reply.checkpoint_id:
-            parts.append(words.say("checkpoint", id=reply.checkpoint_id))
-        if reply.checkpoints_removed:
-            names = ", ".join(reply.checkpoints_removed)
-            parts.append(words.say("checkpoints_removed", names=names))
-        parts.append(self._fault(reply.flag, reply.reason))
-        return " · ".join(part for part in parts if part)
+        parts = (
+            scored,
+            words.say("topic", label=reply.topic) if reply.topic else "",
+            words.say("checkpoint", id=reply.checkpoint_id) if reply.checkpoint_id else "",
+            words.say("checkpoints_removed", names=names) if names else "",
+            self._fault(reply.flag, reply.reason),
+        )
+        return " · ".join(filter(None, parts))
 
     def _fault(self, flag: str | None, reason: str) -> str:
         """Return why an answer is only the best of drafts that failed; empty for all others."""
         if flag != "low_quality":
             return ""
-        return self.labels.say("low_quality", reason=self.labels.reason(reason))
+        return self.labels.say("low_quality", reason=reason)
 
 
 def asked_in(request: Mapping[str, Any]) -> list[str]:
@@ -363,7 +361,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
     A reply's own fields are in `data`.
     """
-    data = dict(event.data) if event.reply is None else asdict(event.reply)
+    data = event.data if event.reply is None else fields_of(event.reply)
     return versioned(event=event.kind, text=event.text, message_id=event.message_id, data=data)
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import StateSnapshot
 
+import unsay
 from unsay.cli.output import location, shell_language
 from unsay.cli.run import (
     existing_thread,
@@ -20,16 +20,9 @@ from unsay.cli.run import (
     settings_of,
 )
 from unsay.cli.screen import failures_on_screen
-from unsay.conversation.async_conversation import AsyncConversation
-from unsay.conversation.conversation import Conversation
-from unsay.conversation.turn_lifecycle import is_turn_open
 from unsay.decisions import yes_or_no
-from unsay.effects import drive
-from unsay.errors import InputError, MissingModelError
+from unsay.errors import InputError, MissingModelError, UnknownThreadError
 from unsay.graph.builder import make_services
-from unsay.history.threads import load_pending_input
-from unsay.messages.annotations import is_question, spoken
-from unsay.messages.content import text_of
 from unsay.orders.parse import parse_command
 from unsay.prompts.catalogue import Texts
 from unsay.results.results import Event, Reply, reply_event, reply_of
@@ -57,9 +50,9 @@ class Speaker:
     """
 
     database: Database
-    conversation: Conversation
-    twin: AsyncConversation
-    newcomer: AsyncConversation
+    conversation: "unsay.Conversation"
+    twin: "unsay.AsyncConversation"
+    newcomer: "unsay.AsyncConversation"
     runner: asyncio.Runner
     settings: Settings
     tick: Callable[[], None] = lambda: None
@@ -82,7 +75,7 @@ class Speaker:
         events = twin.stream(words, images=images, turn_id=turn_id, answer=answer)
         self._run(_shown(events, show))
 
-    def _snapshot(self) -> StateSnapshot:
+    def _snapshot(self) -> Any:
         config: RunnableConfig = {"configurable": {"thread_id": self.conversation.thread_id}}
         with translated(self.database.path):
             return self.conversation.graph.get_state(config)
@@ -131,19 +124,11 @@ class Speaker:
         `None` if every question has an answer, or if the turn waits for a decision. Raises
         `StorageError` if the thread cannot be read.
         """
-        snapshot = self._snapshot()
-        messages = snapshot.values.get("messages", [])
-        if snapshot.interrupts:
+        try:
+            pending = self.conversation.timeline().pending
+        except UnknownThreadError:
             return None
-        if is_turn_open(snapshot.values):
-            return text_of(next(m for m in reversed(spoken(messages)) if is_question(m)))
-        store, thread_id = self.database.store, self.conversation.thread_id
-        # A process that was stopped early stored nothing but its input.
-        with translated(self.database.path):
-            pending = drive(load_pending_input(store, thread_id))
-        waiting = [m for m in pending if m.id not in {each.id for each in messages}]
-        question = text_of(waiting[-1]) if waiting else ""
-        return question if question and parse_command(question) is None else None
+        return pending.question if pending and pending.request is None else None
 
     def due(self) -> Reply | None:
         """Return the reply that asks for a decision; `None` if the thread waits for none.
@@ -220,9 +205,9 @@ def speaking(
         else:
             open_thread = stack.enter_context(existing_thread(db, thread))
             database, thread = open_thread.database, open_thread.thread_id
-        conversation = Conversation.open(database, thread=thread, **models)
+        conversation = unsay.Conversation.open(database, thread=thread, **models)
         thread_id = conversation.thread_id
-        open_twin = partial(AsyncConversation.open, database, thread=thread_id, **models)
+        open_twin = partial(unsay.AsyncConversation.open, database, thread=thread_id, **models)
         yield Speaker(
             database=database,
             conversation=conversation,
@@ -238,7 +223,7 @@ def readable(words: str) -> str:
     try:
         words.encode()
     except UnicodeEncodeError as error:
-        raise InputError("The message is not UTF-8 text: convert it to UTF-8 first") from error
+        raise InputError(code="message_not_utf8") from error
     return words
 
 
@@ -260,7 +245,7 @@ def decision_of(words: str) -> dict[str, Any]:
     if text.startswith("edit:"):
         answer = text.removeprefix("edit:").strip()
         if not answer:
-            raise InputError("The decision edit:TEXT needs a text: write the answer after edit:")
+            raise InputError(code="edit_decision_empty")
         action = {"name": "deliver_answer", "args": {"answer": answer}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}
     return {"decisions": [{"type": "respond", "message": text}]}

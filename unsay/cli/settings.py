@@ -3,10 +3,10 @@
 import json
 
 import click
+from wcwidth import ljust
 
-from unsay.cli.output import in_shell_language, plain, show
+from unsay.cli.output import plain, show
 from unsay.cli.run import settings_of
-from unsay.cli.terminal import padded
 from unsay.settings.settings import SECTIONS, Settings
 
 
@@ -26,13 +26,13 @@ def settings(*, db: str | None, as_json: bool, **options: str | None) -> None:
 
     def show_sections() -> None:
         for title, kind in SECTIONS.items():
-            click.echo(click.style(in_shell_language(title), bold=True))
+            click.echo(click.style(title, bold=True))
             for row in rows:
                 if row["name"] in kind.__annotations__:
                     value = row["value"]
                     text = json.dumps(plain(value), ensure_ascii=False)
-                    text = in_shell_language("none") if value is None else text
-                    source = padded(in_shell_language(row["source"]), 12)
+                    text = "none" if value is None else text
+                    source = ljust(row["source"], 12)
                     is_set = row["source"] != "default"
                     click.echo(f"  {click.style(source, bold=is_set)} {row['name']} = {text}")
 

@@ -8,9 +8,11 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -18,14 +20,14 @@ from typing import Any, Literal
 import click
 import httpx
 from click.shell_completion import get_completion_class
+from wcwidth import ljust
 
-from unsay.cli.output import in_shell_language, location, print_json, show, versioned
-from unsay.cli.schemas import Check, schema_of
-from unsay.cli.terminal import padded
+from unsay.cli.output import location, print_json, show, versioned
 from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import cells_of
+from unsay.prompts.catalogue import Texts
 from unsay.settings.settings import Settings, load_settings
 from unsay.storage.base import translated
 from unsay.storage.sqlite import open_database
@@ -46,31 +48,35 @@ FREE_BYTES = 100 * 2**20
 CLOCK = timedelta(seconds=10)
 
 
-def _finding(
-    status: Literal["ok", "warning", "failed"], check: str, found: str, advice: str = ""
-) -> Check:
-    return Check(check=check, status=status, found=found, advice=advice)
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of `unsay doctor`; `advice` is empty if nothing is to be done."""
+
+    status: Literal["ok", "warning", "failed"]
+    check: str
+    found: str
+    advice: str = ""
 
 
-_fine = partial(_finding, "ok")
-_bad = partial(_finding, "failed")
-_doubt = partial(_finding, "warning")
+_fine = partial(Check, "ok")
+_bad = partial(Check, "failed")
+_doubt = partial(Check, "warning")
 
 
 def doctor(*, db: str | None, as_json: bool) -> None:
     findings = list(_findings(db))
-    failed = any(each["status"] == "failed" for each in findings)
+    failed = any(each.status == "failed" for each in findings)
 
     def show_findings() -> None:
-        names = {each["check"]: in_shell_language(each["check"]) for each in findings}
+        names = {each.check: each.check for each in findings}
         width = max(map(cells_of, names.values()))
         for each in findings:
-            word, color = SIGNS[each["status"]]
-            sign = click.style(padded(in_shell_language(word), 8), fg=color)
-            name = padded(names[each["check"]], width)
-            click.echo(f"{sign}{name}  {in_shell_language(each['found'])}")
-            if each["advice"]:
-                click.echo(f"{' ' * (width + 10)}→ {in_shell_language(each['advice'])}")
+            word, color = SIGNS[each.status]
+            sign = click.style(ljust(word, 8), fg=color)
+            name = ljust(names[each.check], width)
+            click.echo(f"{sign}{name}  {each.found}")
+            if each.advice:
+                click.echo(f"{' ' * (width + 10)}→ {each.advice}")
 
     show(show_findings, as_json=as_json, ok=not failed, checks=findings)
     if failed:
@@ -106,7 +112,8 @@ def _model(settings: Settings, base: str) -> Iterator[Check]:
         try:
             _ = make_services(settings=settings).model  # made on first use
         except UnsayError as error:
-            yield _bad("model", str(error), "Set the key or the extra that the text names.")
+            problem = Texts("en").message(error, "shell")
+            yield _bad("model", problem, "Set the key or the extra that the text names.")
             return
     if elsewhere:
         yield _fine("model", f"{model_name} (its provider's key and server are not checked)")
@@ -118,13 +125,10 @@ def _model(settings: Settings, base: str) -> Iterator[Check]:
 def _models_of_server(settings: Settings) -> list[tuple[str, str]]:
     """Return the variable and the name of each configured model that the OpenAI server has."""
     fields = ("model", "judge_model", "summarizer_model", "title_model", "fallback_model")
-    configured_models = [(field, getattr(settings, field) or "") for field in fields]
-    configured_models += [("judge_panel", name) for name in settings.judge_panel]
-    bare = [
-        (f"UNSAY_{field.upper()}", name.removeprefix("openai:"))
-        for field, name in configured_models
-    ]
-    return [(variable, name) for variable, name in bare if name and ":" not in name]
+    models = [(field, getattr(settings, field) or "") for field in fields]
+    models += [("judge_panel", name) for name in settings.judge_panel]
+    bare = [(field, name.removeprefix("openai:")) for field, name in models]
+    return [(f"UNSAY_{field.upper()}", name) for field, name in bare if name and ":" not in name]
 
 
 def _server(models: Sequence[tuple[str, str]], base: str) -> Iterator[Check]:
@@ -190,7 +194,7 @@ def _database(place: str) -> Iterator[Check]:
     if file is not None:
         file_check = _writable(file)
         yield file_check
-        if file_check["status"] == "failed":
+        if file_check.status == "failed":
             return
         if not file.exists():
             yield _fine("database", f"{place} does not exist yet; `unsay chat` creates it")
@@ -237,10 +241,12 @@ def _lock(path: Path) -> Check:
 
 def schema(*, command: str, db: str | None, as_json: bool) -> None:
     del db, as_json
-    command_schema = schema_of(command)
-    if command_schema is None:
-        raise InputError(f"{command!r} is not a command with a schema; `unsay --help` lists them")
-    click.echo(json.dumps(command_schema, indent=2, ensure_ascii=False))
+    model = import_module("unsay.cli.schemas").model_of(command)
+    if model is None:
+        raise InputError(code="no_schema", command=command)
+    click.echo(
+        json.dumps(model.model_json_schema(mode="serialization"), indent=2, ensure_ascii=False)
+    )
 
 
 def completion(*, shell: str, db: str | None, as_json: bool) -> None:

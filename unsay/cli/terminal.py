@@ -3,20 +3,16 @@
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from typing import TypeVar
 
 import click
-from wcwidth import iter_graphemes
+from wcwidth import iter_graphemes, ljust
 
-from unsay.cli.output import in_shell_language, note
+from unsay.cli.output import note, shell_texts
 from unsay.messages.content import cells_of
 from unsay.results.timeline import one_line, printable
-from unsay.storage.pagination import MOST, Slice
-
-T = TypeVar("T")
 
 NO_START = frozenset(
     "。、，．・：；？！」』）］｝〉》】〕’”…ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%"
@@ -165,14 +161,9 @@ def side_by_side(heads: Sequence[str], texts: Sequence[str], *, columns: int) ->
     width = (columns - cells_of(GAP)) // 2
     left_lines, right = (wrapped(clean(text), columns=width).split("\n") for text in texts)
     first, second = (one_line(head, width) for head in heads)
-    rows = [(padded(one, width), two) for one, two in zip_longest(left_lines, right, fillvalue="")]
-    heads = (click.style(padded(first, width), bold=True), click.style(second, bold=True))
+    rows = [(ljust(one, width), two) for one, two in zip_longest(left_lines, right, fillvalue="")]
+    heads = (click.style(ljust(first, width), bold=True), click.style(second, bold=True))
     return "\n".join(f"{one}{GAP}{two}".rstrip() for one, two in (heads, *rows))
-
-
-def padded(line: str, cells: int) -> str:
-    """Return a line with blanks added until it has this many cells; a longer line is unchanged."""
-    return line + " " * (cells - cells_of(line))
 
 
 WIDE = 100
@@ -183,30 +174,15 @@ PIPED_CELLS = 60
 LEAST_CELLS = 16
 
 
-def gathered(
-    read: Callable[[str | None, int], Slice[T]], *, limit: int | None, cursor: str | None
-) -> Slice[T]:
-    """Return one page of at most `limit` rows; if `limit` is `None`, all rows after the cursor.
-
-    `read` returns the page after a cursor, with at most as many rows as its second argument.
-    """
-    page = read(cursor, MOST if limit is None else limit)
-    lines = list(page.items)
-    while limit is None and page.cursor is not None:
-        page = read(page.cursor, MOST)
-        lines += page.items
-    return Slice(items=tuple(lines), cursor=page.cursor)
-
-
 def end_list(page: Sequence[object], cursor: str | None, empty: str) -> None:
     """Note on standard error the cursor of the next page, if there is one.
 
     If the page is empty, the text `empty` is noted.
     """
     if cursor is not None:
-        note(in_shell_language(f"more rows: --cursor {cursor}"))
+        note(shell_texts().say("more_rows", cursor=cursor))
     if not page:
-        note(in_shell_language(empty))
+        note(empty)
 
 
 def moment(at: str) -> str:
@@ -264,7 +240,7 @@ def help_table(text: str, *, columns: int) -> str:
     rows = [line.partition("  ") for line in text.split("\n")]
     indent = max((cells_of(usage) + 2 for usage, _, meaning in rows if meaning), default=0)
     return "\n".join(
-        padded(usage, indent) + wrapped(meaning, columns=columns, indent=indent)
+        ljust(usage, indent) + wrapped(meaning, columns=columns, indent=indent)
         if meaning
         else usage
         for usage, _, meaning in rows
@@ -278,4 +254,4 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """
     widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(map(padded, row, widths))
+        yield "  ".join(map(ljust, row, widths))

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from unsay.cli.output import check_exists, in_shell_language, location, note, show
+from unsay.cli.output import check_exists, location, note, shell_texts, show
 from unsay.storage.pagination import moment_of, window
 from unsay.storage.urls import file_at
 
@@ -54,7 +54,5 @@ def threads(*, db: str | None, as_json: bool, **filters: Any) -> None:
 def nothing_text(db: str | None, asked: Mapping[str, Any]) -> str:
     """Return what to print if no thread is listed: none matches what was `asked`, or none exists."""
     if asked:
-        return in_shell_language("No thread matches.")
-    return in_shell_language(
-        f"There is no thread in {location(db)!r} yet; `unsay chat` starts one."
-    )
+        return shell_texts().say("no_thread_matches")
+    return shell_texts().say("no_threads_yet", path=location(db))

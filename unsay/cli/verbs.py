@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
-from langchain_core.messages import message_to_dict
 from langchain_core.runnables import RunnableConfig
 
-from unsay.cli.output import note, usage_error
-from unsay.cli.run import Opened, on_thread
+import unsay
+from unsay.cli.output import fields_of, note, usage_error
+from unsay.cli.run import Opened, on_thread, role_of
 from unsay.cli.terminal import block, clean, line, print_table
-from unsay.conversation.branching import LIVE, Branch, Diff, Side
 from unsay.errors import UnknownCheckpointError
 from unsay.memory.recall import finds_text
 from unsay.messages.annotations import turn_numbers
@@ -25,7 +24,7 @@ from unsay.results.timeline import TimelineData, counted_in
 from unsay.retrieval.selection import speaker
 from unsay.transcript.live import count_turns, place_name
 from unsay.transcript.undo import step_notice
-from unsay.types import Forgotten, Pin
+from unsay.types import Forgotten
 
 QUESTION_CHARS = 200
 
@@ -64,7 +63,7 @@ def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
     First the place and the counts. Then, where there are any, the questions (indented),
     checkpoints, tool calls and effects that cannot be undone.
     """
-    tokens = {name: f"{count:,}" for name, count in asdict(seen.tokens).items()}
+    tokens = {name: f"{count:,}" for name, count in fields_of(seen.tokens).items()}
     counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
     yield words.say("preview", where=seen.at)
     yield words.say("preview_removed", **counts)
@@ -82,34 +81,24 @@ def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
 
 
 @on_thread()
-def checkpoint(opened: Opened, *, name: str | None) -> None:
-    new_checkpoint = opened.conversation.checkpoint(name)
-    words = new_checkpoint.name or new_checkpoint.id
-    opened.show(
-        lambda: opened.labels.say("checkpoint_made", name=words), checkpoint=asdict(new_checkpoint)
-    )
+def checkpoint(opened: Opened, *, name: str | None, task: bool = False) -> None:
+    new = opened.conversation.checkpoint(name, task=task)
+    name = new.name or new.id
+    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=new)
 
 
-@on_thread()
-def task(opened: Opened, *, name: str) -> None:
-    new_checkpoint = opened.conversation.checkpoint(name, task=True)
-    opened.show(
-        lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=asdict(new_checkpoint)
-    )
+task = partial(checkpoint, task=True)
 
 
 @on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
     labels = opened.labels
-    if preview:
-        with _turns_hinted(to):
-            rollback_preview = opened.conversation.preview(to, turns=turns)
-        _show_preview(opened, rollback_preview, labels)
-    else:
-        with _turns_hinted(to):
-            result = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
-        name = "rolled_back" if result.removed else "already_there"
-        _show_moved(opened, result, _moved_text(result, name, labels), labels)
+    with _turns_hinted(to):
+        if preview:
+            _show_preview(opened, opened.conversation.preview(to, turns=turns))
+            return
+        result = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
+    _show_moved(opened, result, labels, "rolled_back" if result.removed else "already_there")
 
 
 @contextmanager
@@ -120,54 +109,51 @@ def _turns_hinted(to: str | None) -> Iterator[None]:
     except UnknownCheckpointError as error:
         if to is None or not to.isdecimal():
             raise
-        raise UnknownCheckpointError(f"{error}. A number of turns is given with --turns") from None
+        raise UnknownCheckpointError(code="turns_meant", error=error) from None
 
 
 @on_thread()
 def undo(opened: Opened) -> None:
-    _show_step(opened, opened.conversation.undo(confirm=opened.confirm), undone=True)
+    result = opened.conversation.undo(confirm=opened.confirm)
+    _show_moved(opened, result, opened.labels, "undone")
 
 
 @on_thread()
 def redo(opened: Opened) -> None:
-    _show_step(opened, opened.conversation.redo(confirm=opened.confirm), undone=False)
-
-
-def _show_step(opened: Opened, moved: RollbackResult, *, undone: bool) -> None:
-    labels = opened.labels
-    assert moved.change is not None  # noqa: S101 - undo and redo say what they did
-    _show_moved(opened, moved, step_notice(labels, moved.change, undone=undone), labels)
+    result = opened.conversation.redo(confirm=opened.confirm)
+    _show_moved(opened, result, opened.labels, "redone")
 
 
 @on_thread()
 def remove(opened: Opened, *, turn: int) -> None:
     labels = opened.labels
     result = opened.conversation.remove(turn, confirm=opened.confirm)
-    _show_moved(opened, result, _moved_text(result, "removed_turn", labels, turn=turn), labels)
+    _show_moved(opened, result, labels, "removed_turn", turn=turn)
 
 
 @on_thread()
 def restore(opened: Opened, *, what: str | None) -> None:
     result = opened.conversation.restore(what, confirm=opened.confirm)
-    labels = opened.labels
-    _show_moved(opened, result, _moved_text(result, "restored", labels), labels)
+    _show_moved(opened, result, opened.labels, "restored")
 
 
 @on_thread()
 def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
     result = opened.conversation.pick(message_ids, branch)
-    labels = opened.labels
-    _show_moved(opened, result, _moved_text(result, "restored", labels), labels)
+    _show_moved(opened, result, opened.labels, "restored")
 
 
-def _moved_text(moved: RollbackResult, name: str, labels: Texts, **values: int) -> str:
-    counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
-    return labels.say(name, where=moved.at, changes=labels.changes(**counts), **values)
+def _show_moved(
+    opened: Opened, moved: RollbackResult, labels: Texts, name: str, **values: int
+) -> None:
+    """Print what a change of the transcript did; `name` is that of its notice."""
 
-
-def _show_moved(opened: Opened, moved: RollbackResult, text: str, labels: Texts) -> None:
     def show() -> None:
-        click.echo(text)
+        if moved.change is not None:
+            click.echo(step_notice(labels, moved.change, undone=name == "undone"))
+        else:
+            counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
+            click.echo(labels.say(name, where=moved.at, changes=labels.changes(**counts), **values))
         if effects := report_text(moved.report, labels):
             note(effects)
         if any(each.reason == NO_UNDO for each in moved.report.of("skipped")):
@@ -175,17 +161,17 @@ def _show_moved(opened: Opened, moved: RollbackResult, text: str, labels: Texts)
         if moved.question:
             note(labels.say("asked", question=moved.question))
 
-    opened.show(show, **asdict(moved))
+    opened.show(show, moved)
 
 
-def _show_preview(opened: Opened, seen: Preview, words: Texts) -> None:
+def _show_preview(opened: Opened, seen: Preview) -> None:
     def show() -> None:
-        for row in preview_rows(seen, words):
+        for row in preview_rows(seen, opened.labels):
             click.echo(line("", row) if row.startswith(" ") else row)
         if any(each.obstacle == NO_UNDO for each in seen.compensations):
             _note_tools(opened)
 
-    opened.show(show, **asdict(seen))
+    opened.show(show, seen)
 
 
 def _note_tools(opened: Opened) -> None:
@@ -198,10 +184,8 @@ def fork(opened: Opened, *, to: str | None, turns: int | None, name: str | None)
     labels = opened.labels
     with _turns_hinted(to):
         new_conversation = opened.conversation.fork(to, turns=turns, thread=name)
-    transcript, marks = (
-        new_conversation.messages(),
-        list(map(asdict, new_conversation.checkpoints())),
-    )
+    transcript = new_conversation.messages()
+    marks = [fields_of(each) for each in new_conversation.checkpoints()]
     state: Any = {"messages": transcript, "checkpoints": marks}
     base = transcript[-1].id if transcript else None
     place_text = place_name(state, base, labels).strip()
@@ -234,18 +218,18 @@ def branches(opened: Opened) -> None:
             words.say("branch_heads"), cells, [each.words or each.reason for each in ordered]
         )
 
-    opened.show(show, branches=[asdict(each) for each in all_branches])
+    opened.show(show, branches=all_branches)
 
 
-def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
+def _cells(branch: "unsay.Branch", turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
     place_text = "–"
-    if branch.kind == LIVE:
+    if branch.kind == "live":
         place_text = words.say("branch_turn", turn=branch.turns)
     elif branch.base is None or turns.get(branch.base) == 0:
         place_text = words.say("branch_start")
     elif branch.base in turns:
         place_text = words.say("branch_turn", turn=turns[branch.base])
-    own = str(branch.turns) if branch.kind == LIVE else f"+{branch.turns}"
+    own = str(branch.turns) if branch.kind == "live" else f"+{branch.turns}"
     kind = words.table("branch_kinds").get(branch.kind, branch.kind)
     token_text = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
     return branch.id, kind, place_text, own, token_text
@@ -254,61 +238,45 @@ def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[
 @on_thread()
 def diff(opened: Opened, *, a: str, b: str) -> None:
     comparison = opened.conversation.diff(a, b)
-    sides = {"a": _side(comparison.a), "b": _side(comparison.b)}
-    opened.show(
-        lambda: block(_diff_text(comparison, opened.labels), indent=0),
-        common=comparison.common,
-        **sides,
-    )
+    opened.show(lambda: block(_diff_text(comparison, opened.labels), indent=0), comparison)
 
 
-def _diff_text(made: Diff, words: Texts) -> str:
-    roles = {"human": words.say("user"), "ai": words.say("assistant"), "tool": words.say("tool")}
+def _diff_text(made: "unsay.Diff", words: Texts) -> str:
     rows = [words.say("compared_common", messages=counted_in(words, made.common, "message"))]
     for side in (made.a, made.b):
-        tokens = {name: f"{count:,}" for name, count in asdict(side.tokens).items()}
+        tokens = {name: f"{count:,}" for name, count in fields_of(side.tokens).items()}
         messages = counted_in(words, side.messages, "message")
         scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
         side_fields = {"name": side.name, "messages": messages}
         rows.append(words.say("compared_side", **side_fields, **scores, **tokens))
         if side.topics:
             rows.append(words.say("compared_topics", topics=", ".join(side.topics)))
-        rows += [f"  {roles.get(m.type, m.type)}: {preview(text_of(m))}" for m in side.only]
+        rows += [f"  {role_of(m, words)}: {preview(text_of(m))}" for m in side.only]
     return "\n".join(rows)
 
 
-def _side(side: Side) -> dict[str, Any]:
-    fields = ("name", "messages", "topics", "mean_score", "last_score")
-    own = {"only": [message_to_dict(each) for each in side.only], "tokens": asdict(side.tokens)}
-    return {**{field: getattr(side, field) for field in fields}, **own}
-
-
-def _check_pin(*, message_id: str | None, turn: int | None) -> None:
+def _check_pin(*, message_id: str | None, turn: int | None, **_others: str) -> None:
     if message_id is not None and turn is not None:
         raise usage_error("Give a message's ID or --turn, not both.")
 
 
 @on_thread(_check_pin)
-def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    before = opened.conversation.pins.list()
-    pins = opened.conversation.pins.add(message_id, turn=turn)
-    new = [each for each in pins if each not in before]
-    opened.show(lambda: opened.labels.say("pinned", words=_words(opened, new)), pins=pins)
+def pin(opened: Opened, *, message_id: str | None, turn: int | None, name: str = "pinned") -> None:
+    collection = opened.conversation.pins
+    before = {each["message_id"] for each in collection.list()}
+    change = collection.add if name == "pinned" else collection.remove
+    pins = change(message_id, turn=turn)
+
+    def words() -> str:
+        changed = before ^ {each["message_id"] for each in pins}
+        own = (text_of(each) for each in opened.conversation.messages() if each.id in changed)
+        question = preview(next(filter(str.strip, own), ""), 40)
+        return opened.labels.say(name, words=question)
+
+    opened.show(words, pins=pins)
 
 
-@on_thread(_check_pin)
-def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    before = opened.conversation.pins.list()
-    pins = opened.conversation.pins.remove(message_id, turn=turn)
-    names = {each["message_id"] for each in pins}
-    off = [each for each in before if each["message_id"] not in names]
-    opened.show(lambda: opened.labels.say("unpinned", words=_words(opened, off)), pins=pins)
-
-
-def _words(opened: Opened, pins: Sequence[Pin]) -> str:
-    names = {each["message_id"] for each in pins}
-    message_texts = (text_of(each) for each in opened.conversation.messages() if each.id in names)
-    return preview(next((each for each in message_texts if each.strip()), ""), 40)
+unpin = partial(pin, name="unpinned")
 
 
 def _check_forget(

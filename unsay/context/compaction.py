@@ -17,8 +17,16 @@ from unsay.errors import InputError
 from unsay.messages.annotations import annotate, annotation_of
 from unsay.messages.boundaries import steps
 from unsay.messages.conformance import OPENING_ID
-from unsay.messages.content import READ_TOOL, Media, Other, Text, ToolResult, clip, parts_of
-from unsay.messages.sources import sources_of
+from unsay.messages.content import (
+    READ_TOOL,
+    Media,
+    Other,
+    Text,
+    ToolResult,
+    clip,
+    parts_of,
+    sources_of,
+)
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
 

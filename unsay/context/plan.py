@@ -1,8 +1,10 @@
 """`PlanContext`, which a strategy plans from, and `Plan`, which it returns."""
 
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -29,6 +31,8 @@ TokenCounter = Callable[[Sequence[AnyMessage]], int]
 
 Ask = Callable[[Sequence[AnyMessage], Any], Steps[Any]]
 """Sends a request to the given model, or with `None` to the graph's summarizer; `yield from` it."""
+
+WORDING = tomllib.loads(Path(__file__).with_name("wording.toml").read_text("utf-8"))
 
 # The window that is assumed when the model's window is unknown.
 # Source: strands-agents 1.62.0, `DEFAULT_CONTEXT_WINDOW_LIMIT`.

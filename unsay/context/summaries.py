@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from unsay.context.plan import Plan, PlanContext, TokenCounter
+from unsay.context.plan import WORDING, Plan, PlanContext, TokenCounter
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, SummarizationError
 from unsay.messages.annotations import annotate, is_answer, is_question
@@ -29,22 +29,11 @@ from unsay.prompts.fence import Fence, quoted, quoted_call, unbroken
 
 SENTENCE_CHARS = 160  # longest quoted sentence
 
-# Words of a decision or of its reason, and of what is still open.
-_DECISION = re.compile(
-    r"\b(?:decid\w*|decision|agree\w*|choos\w*|chose\w*|chosen|settled?|recommend\w*|will|must|should"
-    r"|use[sd]?|because|therefore|confirm\w*|book(?:ed)?|cancel\w*|approv\w*|reject\w*|instead"
-    r"|deadline|plan(?:ned)?|fixed|found|cause[sd]?|open question|not yet|remains?)\b"
-    r"|決定|決め|決ま|採用|選び|選択|にします|にしました|ことに(?:し|なり)|確定|合意|承認|却下|推奨|おすすめ"
-    r"|予約|予定|変更|中止|原因|理由|判明|必要|べき|期限|未定|未解決|しましょう",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(
-    r"\d|(?<![一二三四五六七八九十百千万億])[一二三四五六七八九十百千万億]+(?:円|人|日|月|年|時|分|個|件|回|つ|名|泊|割|%)"
-)
-# A name: a capitalized word that does not begin the sentence, katakana, a quotation, or code.
-_NAME = re.compile(
-    r"(?<=[a-z,;:] )[A-Z][\w.-]+|\b[A-Z]{2,}\b|[ァ-ヴー]{3,}|「[^」]+」|`[^`]+`|\b\w+[_/.]\w+"
-    r"|[一-龥々]{1,6}(?:さん|氏|様|市|県|駅|寺|社)"
+_DECISION, _NUMBER, _NAME = (
+    re.compile(
+        WORDING["sentences"][name].replace("\n", ""), re.IGNORECASE if name == "decision" else 0
+    )
+    for name in ("decision", "number", "name")
 )
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?])|\n+")
 _MARKUP = re.compile(r"^(?:[-*•#>]+|\d+[.)])\s+")

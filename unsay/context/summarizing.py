@@ -17,10 +17,11 @@ from unsay.context.summaries import (
     compact_with_model,
     refuse_two_instructions,
 )
-from unsay.context.windows import Proactive, clamped
+from unsay.context.windows import Proactive
 from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.boundaries import safe_split, turns
+from unsay.settings.groups import clamped
 
 
 @configurable

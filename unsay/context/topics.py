@@ -20,8 +20,7 @@ from unsay.context.windows import ThreeStage
 from unsay.effects import Steps
 from unsay.messages.annotations import annotate, is_document, is_irrelevant, spoken
 from unsay.messages.boundaries import safe_split
-from unsay.messages.content import text_of
-from unsay.messages.sources import has_sources
+from unsay.messages.content import has_sources, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import TopicMemory
 from unsay.types import ExpandedTopic, Forgotten, Segment, Topic

@@ -1,7 +1,6 @@
 """`ThreeStage`, the default strategy: the first messages, a summary, the newest messages."""
 
 import logging
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from unsay.effects import Steps
 from unsay.errors import ConfigurationError, ContextOverflowError
 from unsay.messages.annotations import is_question
 from unsay.messages.boundaries import safe_indices, safe_split, steps, tail_start
+from unsay.settings.groups import clamped
 
 # Number of newest results that are never cleared.
 # Source: strands-agents harness-sdk, stale_tool_cleanup (keep newest 5).
@@ -248,19 +248,6 @@ class Rate:
         rested = last is None or minutes is None or minutes - last >= self.min_minutes
         # A rollback makes the transcript shorter than at the last compaction: do not wait then.
         return rested and (new >= self.min_new_messages or new < 0)
-
-
-def clamped(name: str, value: float, least: float, most: float) -> float:
-    """Return the value, or the nearest limit, `least` or `most`, with a warning in the log.
-
-    `name` is for the message. Raises `ConfigurationError` for `nan`.
-    """
-    if math.isnan(value):
-        raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
-    result = min(max(value, least), most)
-    if result != value:
-        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, result)
-    return result
 
 
 @lru_cache(maxsize=256)

@@ -8,9 +8,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.manifest import Tokens, key_of, tokens_of
 from unsay.context.topics import by_topic
-from unsay.conversation.memory import commit_step
-from unsay.conversation.navigation import settle
-from unsay.conversation.thread import Confirm, ThreadHandle, checked_id
+from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Steps
 from unsay.errors import ConflictError, InvalidNameError, UnknownBranchError, UnknownCheckpointError
 from unsay.history.branch import (
@@ -29,16 +27,15 @@ from unsay.moves.restore import (
     BRANCH_PREFIX,
     COMPARED,
     branch_until,
-    find_removed,
     find_stored_branch,
 )
 from unsay.orders.parse import score_text
-from unsay.results.results import RollbackResult, Rows, counted
+from unsay.phrases import Verb
+from unsay.results.results import Rows, counted
 from unsay.results.svg import table_html
 from unsay.state import State, Update
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
-from unsay.transcript.forget import restore_step
 from unsay.transcript.live import count_turns, live_branch, safe_base
 from unsay.types import StoredBranch
 
@@ -162,8 +159,8 @@ def fork(
     """Start a thread in this database with a copy of this transcript; return its conversation."""
     thread_id = checked_id(thread)
     if RESERVED.fullmatch(thread_id):
-        raise InvalidNameError(f"{thread!r} is reserved for branches and ids: choose another name")
-    state = yield from handle.reading(ThreadHandle.whole)
+        raise InvalidNameError(code="reserved_thread", name=thread)
+    state = yield from handle.reading(ThreadHandle.load_whole_state)
     live = branch_until(state, at, turns)
     other = replace(handle, thread_id=thread_id, writes=True)
     # The other thread has its own lock: a writer there must not see half a copy.
@@ -179,9 +176,7 @@ def _begin(
     if (
         other_entry is not None or (yield from other.snapshot()).values
     ):  # a host's thread has no entry
-        raise ConflictError(
-            f"There is a thread {other.thread_id!r} already; give another name, or none for a new one"
-        )
+        raise ConflictError(code="thread_exists", thread_id=other.thread_id)
     scope = other.scope()
     update = yield from restoring.fork(state, scope, live, handle.thread_id)
     # With the same salt its contexts begin as those of this thread, which a provider has cached.
@@ -200,7 +195,7 @@ def _begin(
 
 def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     """List the current branch, then the removed ones (newest first), then the forks."""
-    transcript = (yield from handle.whole())["messages"]
+    transcript = (yield from handle.load_whole_state())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
     all_branches = [_branch(transcript, id=LIVE, kind=LIVE)]
@@ -246,7 +241,7 @@ def diff(handle: ThreadHandle, a: str, b: str = LIVE) -> Steps[Diff]:
 
 def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     """Return the whole transcript of `live`, a branch, a checkpoint or a thread; raises as `diff`."""
-    state = yield from handle.whole()
+    state = yield from handle.load_whole_state()
     live = live_branch(state)
     if name == LIVE:
         return live
@@ -256,11 +251,13 @@ def _branch_named(handle: ThreadHandle, name: str) -> Steps[LiveBranch]:
     try:
         checkpoint = find_checkpoint(live.checkpoints, name)
     except UnknownCheckpointError:
-        other = yield from _reader(handle, name).read()
+        other = yield from _reader(handle, name).load_whole_or_empty()
         if not other:
             raise UnknownBranchError(
-                f"{name!r} is neither 'live' nor the id of a branch, a checkpoint or a thread; "
-                "branches() and checkpoints() list them"
+                code="no_side",
+                name=name,
+                branches=Verb("branches"),
+                checkpoints=Verb("checkpoints"),
             ) from None
         return live_branch(other)
     return replace_tail(live, safe_base(live, checkpoint["message_id"]), label=COMPARED).live
@@ -283,33 +280,3 @@ def _with_branch(
         live = _with_branch(live, holder, others)
     whole = replace_tail(live, base, [branch], label=COMPARED).live
     return replace(whole, messages=(*whole.messages, *branch["drafts"]))
-
-
-def restore(
-    handle: ThreadHandle, what: str | None = None, *, confirm: Confirm | None = None
-) -> Steps[RollbackResult]:
-    """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it."""
-    state = yield from handle.settled()
-    scope = handle.scope(confirm)
-    removed = yield from find_removed(state, scope, what)
-    state = yield from handle.reached(state, removed.needed)
-    if removed.entry is not None:
-        step = restore_step(state, removed.entry, removed.what)
-        return (yield from commit_step(handle, state, scope, step))
-    update = yield from restoring.restore(state, scope, removed.what, removed.branches)
-    return (yield from settle(handle, state, scope, update, event="restore"))
-
-
-def pick(handle: ThreadHandle, message_ids: Sequence[str], from_: str) -> Steps[RollbackResult]:
-    """Copy messages of a branch or a thread to the end of the transcript; `undo` removes them."""
-    state = yield from handle.settled()
-    messages: list[AnyMessage] = []
-    if message_ids:
-        if from_.startswith(BRANCH_PREFIX):
-            branches = yield from list_stored_branches(*handle.address, named=from_)
-            branch = find_stored_branch(branches, from_)
-            messages = [*branch["messages"], *branch["drafts"]]
-        else:
-            messages = (yield from _reader(handle, from_).whole())["messages"]
-    update = restoring.pick(state, messages, message_ids, from_)
-    return (yield from settle(handle, state, handle.scope(), update, event="pick"))

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unsay.conversation import memory
+from unsay.conversation import records
 from unsay.conversation.facade import Part, checks_arguments
 from unsay.effects import drive
 from unsay.memory.lessons import Lesson, Rating
+from unsay.orders import order as orders
 from unsay.types import Pin
 
 
@@ -34,7 +35,7 @@ class Pins(Part):
             ConflictError: It is pinned already, it is forgotten, it is an irrelevant document or search
                 result, there are 64 pins, or a decision is pending.
         """
-        return drive(self._handle.alone(memory.pin(self._handle, message_id, turn=turn)))
+        return drive(self._handle.result_of(orders.AddPins(message_id=message_id, turn=turn)))
 
     def remove(self, message_id: str | None = None, *, turn: int | None = None) -> tuple[Pin, ...]:
         """Remove a pin, or the pins of a whole turn.
@@ -51,14 +52,14 @@ class Pins(Part):
             UnknownTurnError: No answered turn has this number.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(memory.unpin(self._handle, message_id, turn=turn)))
+        return drive(self._handle.result_of(orders.RemovePins(message_id=message_id, turn=turn)))
 
     def list(self) -> tuple[Pin, ...]:
         """List the pins, oldest first.
 
         A pin's `page` is the id of the offloaded segment with the message; a live message has none.
         """
-        return drive(self._handle.reading(memory.pins))
+        return drive(self._handle.reading(records.pins))
 
 
 @checks_arguments
@@ -70,7 +71,7 @@ class Lessons(Part):
 
         Lessons of offloaded answers are not listed.
         """
-        return drive(self._handle.reading(memory.lessons))
+        return drive(self._handle.reading(records.lessons))
 
     def change(self, lesson: str | int, text: str) -> Lesson:
         """Change the text of a lesson, and return the lesson.
@@ -84,7 +85,7 @@ class Lessons(Part):
             InputError: The text is blank or too long.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(memory.edit_lesson(self._handle, lesson, text)))
+        return drive(self._handle.result_of(orders.ChangeLesson(lesson=str(lesson), text=text)))
 
     def remove(self, lesson: str | int) -> Lesson:
         """Remove a lesson, and return it; no later turn is sent it.
@@ -96,7 +97,7 @@ class Lessons(Part):
             NotFoundError: There is no such lesson.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(memory.remove_lesson(self._handle, lesson)))
+        return drive(self._handle.result_of(orders.ChangeLesson(lesson=str(lesson))))
 
 
 @checks_arguments
@@ -119,7 +120,7 @@ class Ratings(Part):
             InputError: The label is another word.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(memory.rate(self._handle, turn, label, note=note)))
+        return drive(self._handle.result_of(orders.Rate(turn=turn, label=label, note=note)))
 
     def list(self) -> tuple[Mapping[str, Any], ...]:
         """Return the rated turns as plain JSON, oldest first: the lines that `unsay calibrate` reads.
@@ -128,4 +129,4 @@ class Ratings(Part):
         note, and the score of the stored verdict (`None` for an unscored one). Empty if no turn is
         rated.
         """
-        return drive(self._handle.reading(memory.ratings))
+        return drive(self._handle.reading(records.ratings))

@@ -7,12 +7,9 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Omission
 from unsay.conversation import (
-    asking_again,
-    audit,
     branching,
-    memory,
     model_calls,
-    navigation,
+    records,
     timeline,
     turn_lifecycle,
 )
@@ -27,6 +24,7 @@ from unsay.effects import drive
 from unsay.errors import InputError, UnknownThreadError
 from unsay.memory.recall import Find
 from unsay.models.factory import ModelLike
+from unsay.orders import order as orders
 from unsay.results.results import Checkpoint, Event, Preview, Reply, RollbackResult, Target, id_of
 from unsay.results.svg import mimebundle
 from unsay.results.usage import Usage
@@ -181,8 +179,7 @@ class Conversation(OpenedThread, Blocking):
             UnknownCheckpointError: There is no answer yet.
             ConflictError: A decision is pending, or too many checkpoints have names.
         """
-        make = navigation.start_task if task else navigation.checkpoint
-        return drive(self._handle.alone(make(self._handle, name)))
+        return drive(self._handle.result_of(orders.SaveCheckpoint(name=name, task=task)))
 
     def checkpoints(
         self, *, limit: int | None = None, start_after: Target | None = None
@@ -198,7 +195,7 @@ class Conversation(OpenedThread, Blocking):
             InputError: `limit` is negative.
         """
         after = id_of(start_after)
-        return drive(self._handle.reading(navigation.checkpoints, limit=limit, start_after=after))
+        return drive(self._handle.reading(records.checkpoints, limit=limit, start_after=after))
 
     def rollback(
         self, to: Target | None = None, *, turns: int | None = None, confirm: Confirm | None = None
@@ -222,8 +219,8 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: A decision is pending, or a tool asks first and `confirm` is not given;
                 nothing was changed.
         """
-        steps = navigation.rollback(self._handle, id_of(to), turns=turns, confirm=confirm)
-        return drive(self._handle.alone(steps))
+        order = orders.Rollback(to=id_of(to), turns=turns)
+        return drive(self._handle.result_of(order, confirm=confirm))
 
     def preview(self, to: Target | None = None, *, turns: int | None = None) -> Preview:
         """Return what `rollback` with the same arguments would remove; nothing is written.
@@ -232,7 +229,7 @@ class Conversation(OpenedThread, Blocking):
             InputError: Both `to` and `turns` are given, or `turns` is under 1.
             NothingToUndoError: The thread has fewer answered turns, or no message.
         """
-        return drive(self._handle.reading(navigation.preview, id_of(to), turns=turns))
+        return drive(self._handle.reading(records.preview, id_of(to), turns=turns))
 
     def undo(self, *, confirm: Confirm | None = None) -> RollbackResult:
         """Undo the newest step: remove a turn, restore what a rollback removed, or reverse a change.
@@ -245,7 +242,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
                 `confirm` is not given; nothing was changed.
         """
-        return drive(self._handle.alone(navigation.undo(self._handle, confirm=confirm)))
+        return drive(self._handle.result_of(orders.Undo(), confirm=confirm))
 
     def redo(self, *, confirm: Confirm | None = None) -> RollbackResult:
         """Redo the step that was undone last; the same messages return, but no tool call is made again.
@@ -259,7 +256,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: A decision is pending, a branch is no longer kept, or a tool asks first and
                 `confirm` is not given; nothing was changed.
         """
-        return drive(self._handle.alone(navigation.redo(self._handle, confirm=confirm)))
+        return drive(self._handle.result_of(orders.Redo(), confirm=confirm))
 
     def retry(self) -> Reply:
         """Answer the last question again; `undo` restores the old answer.
@@ -273,7 +270,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: The thread waits for a decision, was ended, or is used by another writer for
                 too long; or a budget is used up.
         """
-        return drive(self._handle.alone(asking_again.retry(self._handle)))
+        return drive(self._handle.alone(turn_lifecycle.retry(self._handle)))
 
     def edit(self, turn: int, text: str) -> Reply:
         """Replace the question of an earlier turn, answer it, and remove all later turns.
@@ -291,7 +288,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: A turn was stopped or waits for a decision, the thread was ended, or a budget
                 is used up.
         """
-        return drive(self._handle.alone(asking_again.edit(self._handle, turn, text)))
+        return drive(self._handle.alone(turn_lifecycle.edit(self._handle, turn, text)))
 
     def remove(self, turn: int, *, confirm: Confirm | None = None) -> RollbackResult:
         """Take one turn out, undo its tool calls, and keep the later turns; `undo` puts the turn back.
@@ -306,7 +303,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: A turn was stopped or waits for a decision, or a tool asks first and
                 `confirm` is not given; nothing was changed.
         """
-        return drive(self._handle.alone(navigation.remove(self._handle, turn, confirm=confirm)))
+        return drive(self._handle.result_of(orders.Remove(turn=turn), confirm=confirm))
 
     def restore(self, what: str | None = None, *, confirm: Confirm | None = None) -> RollbackResult:
         """Restore a branch, a message, a summarized topic or what was forgotten; `undo` reverts it.
@@ -324,7 +321,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: It is there already, its place was removed, several match, a tool asks first
                 and `confirm` is not given, or a turn was stopped or waits for a decision.
         """
-        return drive(self._handle.alone(branching.restore(self._handle, what, confirm=confirm)))
+        return drive(self._handle.result_of(orders.Restore(what=what), confirm=confirm))
 
     def branches(self) -> tuple[Branch, ...]:
         """List the current branch, then the removed ones (newest first), then the forks.
@@ -360,7 +357,7 @@ class Conversation(OpenedThread, Blocking):
             InputError: There are no messages, or they do not end in an answer.
             ConflictError: A turn was stopped, a decision is pending, or several branches match.
         """
-        return drive(self._handle.alone(branching.pick(self._handle, message_ids, from_)))
+        return drive(self._handle.result_of(orders.Pick(message_ids=message_ids, source=from_)))
 
     def fork(
         self, at: Target | None = None, *, turns: int | None = None, thread: str | None = None
@@ -438,18 +435,16 @@ class Conversation(OpenedThread, Blocking):
                 is ambiguous, or 64 things or 1,000 messages are forgotten already.
         """
         if tool_results_below is None:
-            steps = memory.forget(self._handle, what, through, turns=turns, reason=reason)
-        elif what is None and turns is None:
-            steps = memory.forget_tool_results(
-                self._handle, tool_results_below, question=question, reason=reason
-            )
-        else:
+            order = orders.Forget(what=what, through=through, turns=turns, reason=reason)
+            return drive(self._handle.result_of(order))
+        if what is not None or turns is not None:
             raise InputError("forget: tool_results_below=… goes without a message, topic or turns")
-        return drive(self._handle.alone(steps))
+        below = orders.ForgetToolResults(below=tool_results_below, question=question, reason=reason)
+        return drive(self._handle.result_of(below))
 
     def forgotten(self) -> tuple[Forgotten, ...]:
         """List what is forgotten, oldest first; `restore` takes the `id` of an entry."""
-        return drive(self._handle.reading(memory.forgotten))
+        return drive(self._handle.reading(records.forgotten))
 
     def compact(self, up_to: int | Target | None = None) -> Omission:
         """Summarize the messages of the context up to a turn or a checkpoint; `undo` reverses this.
@@ -468,7 +463,7 @@ class Conversation(OpenedThread, Blocking):
             ConfigurationError: The summarizer that the settings name cannot be made, as without a key.
             ConflictError: A turn was stopped and waits, or a decision is pending.
         """
-        return drive(self._handle.alone(memory.compact(self._handle, id_of(up_to))))
+        return drive(self._handle.result_of(orders.Compact(up_to=id_of(up_to))))
 
     def recall(self, words: str) -> tuple[Find, ...]:
         """Search earlier messages and add the matches to the next question's context.
@@ -484,7 +479,7 @@ class Conversation(OpenedThread, Blocking):
             InputError: The text is empty.
             ConflictError: A decision is pending.
         """
-        return drive(self._handle.alone(memory.recall(self._handle, words)))
+        return drive(self._handle.result_of(orders.Recall(words=words)))
 
     def same_topic(self) -> str:
         """Say that the topic did not change, and return the label of the topic that goes on.
@@ -496,7 +491,7 @@ class Conversation(OpenedThread, Blocking):
             ConflictError: The conversation has only one topic, the topic before is forgotten, or a
                 decision is pending.
         """
-        return drive(self._handle.alone(memory.same_topic(self._handle)))
+        return drive(self._handle.result_of(orders.JoinTopics()))
 
     def timeline(self) -> Timeline:
         """Return what a page shows of the thread: turns, rejected drafts, checkpoints, branches, topics.
@@ -557,7 +552,7 @@ class Conversation(OpenedThread, Blocking):
 
         Raises `UnknownToolResultError` if no result in the transcript has this tool call's id.
         """
-        return drive(self._handle.reading(audit.tool_result, tool_call_id))
+        return drive(self._handle.reading(records.tool_result, tool_call_id))
 
     def tokens(self, *, spent: bool = True) -> Usage:
         """Return how the context window is used, the tokens and cost of each purpose, and the budgets.
@@ -566,7 +561,7 @@ class Conversation(OpenedThread, Blocking):
         as for a status line: an unknown thread raises no error, and if the newest call was sent
         offloaded messages, `window.fits` is false.
         """
-        return drive(self._handle.reading(audit.tokens, spent=spent))
+        return drive(self._handle.reading(records.tokens, spent=spent))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude

@@ -3,6 +3,7 @@
 import inspect
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from langgraph.store.base import BaseStore, InvalidNamespaceError
@@ -192,6 +193,7 @@ class OpenedStore:
         place = path if isinstance(path, Database | BaseStore) else open_database(path)
         self._database = None if shared or isinstance(place, BaseStore) else place
         self._place, self._settings = place, settings
+        self._handle: ThreadHandle | None = None
         self._store = place if isinstance(place, BaseStore) else place.store
         self._path = "the store" if isinstance(place, BaseStore) else place.path
 
@@ -207,7 +209,9 @@ class OpenedStore:
         """Return a thread; `InputError` over a host's store, which has no transcripts."""
         if isinstance(self._place, BaseStore):
             raise InputError("A store has no transcripts: open the registry with the database")
-        return OpenedThread(self._place, thread=thread_id, settings=self._settings)._handle
+        if self._handle is None:  # one graph serves all threads
+            self._handle = OpenedThread(self._place, settings=self._settings)._handle
+        return replace(self._handle, thread_id=checked_id(thread_id))
 
     def _listed(self, steps: Steps[T]) -> Steps[T]:
         """Return the result of steps over the store; `InputError` for an empty thread id."""

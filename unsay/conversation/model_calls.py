@@ -31,6 +31,7 @@ from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
 from unsay.models.factory import ModelLike, is_chat_model, is_graph, resolve_model
 from unsay.orders.parse import score_text
+from unsay.phrases import Phrase, Verb
 from unsay.protocols import Exchange
 from unsay.results.results import counted
 from unsay.runtime import Scope
@@ -94,7 +95,7 @@ def context(
     thread: ThreadHandle, turn: int | None = None, *, attempt: int | None = None
 ) -> Steps[TurnCalls]:
     """Return what the model was sent in a turn, call by call, rejected drafts included."""
-    state = yield from thread.whole()
+    state = yield from thread.load_whole_state()
     target_turn = asked_turn(timeline_of(thread, state).turns, turn)
     branches = yield from list_stored_branches(*thread.address)
     calls = _calls(state, branches, target_turn.question_id or "")
@@ -102,12 +103,11 @@ def context(
     if not matching_calls and calls:
         attempts = sorted({call.context.attempt for call in calls})
         raise UnknownContextError(
-            f"Turn {target_turn.number!r} has no attempt {attempt!r}; there are {attempts!r}"
+            code="no_attempt", turn=target_turn.number, attempt=attempt, count=attempts
         )
     if not matching_calls:
         raise UnknownContextError(
-            f"What the model was sent in turn {target_turn.number!r} is not kept: a host or an older "
-            "version answered it; `replay` plans its request again"
+            replay=Verb("replay"), code="context_not_kept", turn=target_turn.number
         )
     return TurnCalls(
         turn=target_turn.number, question=target_turn.question, calls=tuple(matching_calls)
@@ -236,7 +236,7 @@ def replay(
     model: ModelLike | None = None,
 ) -> Steps[Replay]:
     """Return what a turn's model was sent, and with `model` what another model answers to the same."""
-    state = yield from thread.whole()
+    state = yield from thread.load_whole_state()
     requests = yield from list_requests(*thread.address)
     if turn is not None and run_id is None:
         # The turn that has this number in the transcript, else any that had it.
@@ -250,11 +250,12 @@ def replay(
         and (attempt is None or request.attempt == attempt)
     ]
     if not matches and (run_id is not None or attempt is not None):
-        target = f"run {run_id!r}" if run_id is not None else f"attempt {attempt!r}"
-        raise UnknownRunError(
-            f"No failed request of {target} is kept; runs() lists the runs, and a turn "
-            "that succeeded is replayed by its number"
+        target = (
+            Phrase(code="attempt", attempt=attempt)
+            if run_id is None
+            else Phrase(code="run", run_id=run_id)
         )
+        raise UnknownRunError(code="no_failed_request", target=target, runs=Verb("runs"))
     result = _stored(matches[-1]) if matches else (yield from _planned(thread, state, turn))
     if model is None:
         return result

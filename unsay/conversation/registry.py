@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Unpack
 
-from unsay.conversation import audit
+from unsay.conversation import records
 from unsay.conversation.facade import Blocking, OpenedStore, checks_arguments
 from unsay.effects import drive
 from unsay.history import runs, threads
 from unsay.history.runs import Run, RunFilters, RunPage
 from unsay.history.threads import SessionPage, SessionStatus, ThreadInfo
 from unsay.storage.base import Purged
-from unsay.types import Event
+from unsay.types import Event as LoggedEvent
 
 
 @checks_arguments
@@ -108,7 +108,7 @@ class Registry(OpenedStore, Blocking):
         """Return all runs that a run started, in one thread or in all, oldest first; maybe none."""
         return drive(self._listed(runs.children(self._store, run_id, thread_id=thread_id)))
 
-    def events(self, thread_id: str) -> list[Event]:
+    def events(self, thread_id: str) -> list[LoggedEvent]:
         """Return the event log: everything that happened in the thread, oldest first, verified.
 
         Each event is a dict, `unsay.types.Event`. `unsay.events.replay` rebuilds the transcript from
@@ -117,7 +117,7 @@ class Registry(OpenedStore, Blocking):
         Raises:
             EventLogGapError: An event is missing or was changed.
         """
-        return drive(self._thread(thread_id).reading(audit.events))
+        return drive(self._thread(thread_id).reading(records.events))
 
     def note(
         self,
@@ -145,7 +145,7 @@ class Registry(OpenedStore, Blocking):
             EventLogGapError: The id is known, and a part of the event log is missing or was changed.
         """
         thread = self._thread(thread_id)
-        return drive(thread.alone(audit.note(thread, text, event_id=event_id, labels=labels)))
+        return drive(thread.alone(records.note(thread, text, event_id=event_id, labels=labels)))
 
     def label(self, thread_id: str, /, **labels: str | None) -> ThreadInfo:
         """Set labels of the thread, to find it by, and return its entry; `None` removes a label.
@@ -159,7 +159,7 @@ class Registry(OpenedStore, Blocking):
             UnknownThreadError: Nothing was stored in the thread yet, and no label is set.
         """
         thread = self._thread(thread_id)
-        return drive(thread.alone(audit.label(thread, **labels)))
+        return drive(thread.alone(records.label(thread, **labels)))
 
     def end(self, thread_id: str) -> ThreadInfo:
         """End the thread for good, and return its entry: it takes no new messages, and no run starts.
@@ -170,7 +170,7 @@ class Registry(OpenedStore, Blocking):
             ConflictError: A turn was stopped or waits for a decision.
         """
         thread = self._thread(thread_id)
-        return drive(thread.alone(audit.end(thread)))
+        return drive(thread.alone(records.end(thread)))
 
     def purge(self, thread_id: str) -> Purged:
         """Delete everything that unsay stored for a thread, and return how many rows, by kind.
@@ -186,4 +186,4 @@ class Registry(OpenedStore, Blocking):
             ThreadBusyError: Another turn or verb is writing to the thread. Never over a host's store.
             DatabaseLockedError: Another process reads the file: purge again, to delete the bytes too.
         """
-        return drive(self._listed(audit.purge_in(self._place, thread_id)))
+        return drive(self._listed(records.purge_in(self._place, thread_id)))

@@ -1,8 +1,8 @@
 """One thread of a database: its lock, its state, and how a verb commits what it changes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
@@ -20,20 +20,26 @@ from unsay.history.threads import find_session, load_pending_input, refuse_ended
 from unsay.hosts.entry import HostGraph, Trusted
 from unsay.hosts.input import read_input
 from unsay.llm.summarize import title_of
-from unsay.memory.offload import load_all, load_segments
+from unsay.memory.offload import load_all
 from unsay.moves.compensate import run_compensations, schedule_compensations
 from unsay.moves.reconcile import prepare_change, trusted
+from unsay.orders.order import Order, SaveCheckpoint
 from unsay.orders.parse import command_of
+from unsay.phrases import Verb
+from unsay.results.results import RollbackResult
 from unsay.runtime import Scope, Services
 from unsay.settings.settings import Context, Settings
-from unsay.state import SentCommand, State, Update, offloaded_of
+from unsay.state import SentCommand, State, Update, offloaded_of, with_update
 from unsay.storage.base import Database, translated
 from unsay.storage.pagination import check_labels
 from unsay.storage.writer_lock import Hold, take_thread
 from unsay.transcript.live import count_turns
 from unsay.transcript.pending import find_pending, open_turn
 from unsay.transcript.record import write_ahead
-from unsay.turn.runs import DIED, give_up_run
+from unsay.turn.runs import DIED, TAKEN_BACK, give_up_run
+from unsay.verbs.carry_out import carry_out
+from unsay.verbs.moves import waiting_ids
+from unsay.verbs.outcome import Outcome
 
 NAME_CHARS = 200
 
@@ -48,7 +54,10 @@ def checked_id(name: str | None, thing: str = "thread", example: str = "") -> st
         return str(uuid4())
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():
         raise InvalidNameError(
-            f"{name!r} cannot name a {thing}: use 1 to {NAME_CHARS} printable characters{example}"
+            f"{{name!r}} cannot name a {thing}: use 1 to {{limit}} printable characters{example}",
+            code="unusable_id",
+            name=name,
+            limit=NAME_CHARS,
         )
     return name
 
@@ -135,7 +144,12 @@ class ThreadHandle:
             confirm=confirm,
             run_id=run_id,
             labels=check_labels((self.context or {}).get("labels")),
+            read_thread=self._read_thread,
         )
+
+    def _read_thread(self, thread_id: str) -> Steps[list[AnyMessage]]:
+        other = replace(self, thread_id=thread_id, writes=False, order=None)
+        return (yield from other.load_whole_state())["messages"]
 
     def salted_scope(self) -> Steps[Scope]:
         """Return a scope whose texts have the thread's salt, as those of its runs."""
@@ -230,13 +244,15 @@ class ThreadHandle:
         yield from revise(*self.address, now=self.scope().now(), pending_input=None)
         return None
 
-    def known(self) -> Steps[State]:
+    def load_state(self) -> Steps[State]:
         """Return the state, without offloaded messages, which stay in the store.
 
         Without messages the state is empty if the thread is listed, such as for its labels. Raises
         `UnknownThreadError` if nothing was stored in the thread yet.
         """
-        snapshot = yield from self.snapshot()
+        return (yield from self._checked_state((yield from self.snapshot())))
+
+    def _checked_state(self, snapshot: StateSnapshot) -> Steps[State]:
         if not any(
             snapshot.values.get(key)
             for key in ("messages", "turn", "event_log", "operations", "redo")
@@ -245,66 +261,53 @@ class ThreadHandle:
             if self.order or (yield from find_session(*self.address)) is not None:
                 return State(messages=[])
             raise UnknownThreadError(
-                f"There is no thread {self.thread_id!r} in {self.database.path!r} yet: it begins with "
-                "its first message; Registry.sessions() lists all threads"
+                code="no_thread_yet",
+                thread_id=self.thread_id,
+                path=self.database.path,
+                threads=Verb("threads", python="Registry.sessions()"),
             )
         state: State = snapshot.values  # type: ignore[assignment]
         return state
 
-    def decided(self) -> Steps[State]:
-        """Return the state, for verbs that are refused while a decision is pending.
-
-        Raises `UnknownThreadError` as `known` does, `ConflictError` if a decision is pending.
-        """
-        refuse_undecided((yield from self.snapshot()))
-        return (yield from self.known())
-
-    def settled(self) -> Steps[State]:
+    def load_settled_state(self) -> Steps[State]:
         """Return the state, for verbs that must not change a turn under way.
 
-        Raises `UnknownThreadError` as `known` does, `ConflictError` if a turn was stopped or a
+        Raises `UnknownThreadError` as `load_state` does, `ConflictError` if a turn was stopped or a
         decision is pending.
         """
-        state = yield from self.decided()
-        if (yield from self.snapshot()).next:
+        return (yield from self._state_for("settled"))
+
+    def _state_for(self, requires: Literal["decided", "settled"]) -> Steps[State]:
+        snapshot = yield from self.snapshot()
+        refuse_undecided(snapshot)
+        state = yield from self._checked_state(snapshot)
+        if requires == "settled" and snapshot.next:
             raise ConflictError(
-                "A turn of this thread was stopped: resume it, say something else, or undo it first"
+                code="turn_stopped",
+                resume=Verb("resume", command="say --resume"),
+                undo=Verb("undo"),
             )
         return state
 
-    def whole(self) -> Steps[State]:
+    def load_whole_state(self) -> Steps[State]:
         """Return the state with the whole transcript, for verbs that only read.
 
-        Raises `UnknownThreadError` as `known` does, `DatabaseCorruptError` if an offloaded segment is
+        Raises `UnknownThreadError` as `load_state` does, `DatabaseCorruptError` if an offloaded segment is
         missing or damaged.
         """
-        return (yield from load_all((yield from self.known()), self.scope()))
+        return (yield from load_all((yield from self.load_state()), self.scope()))
 
     def transcript(self) -> Steps[list[AnyMessage]]:
         """Return the transcript: the whole current branch, oldest first; empty for a new thread."""
-        return list((yield from self.read()).get("messages", []))
+        return list((yield from self.load_whole_or_empty()).get("messages", []))
 
-    def read(self) -> Steps[State]:
+    def load_whole_or_empty(self) -> Steps[State]:
         """Return the state with the whole transcript, empty for a thread that does not exist.
 
         Raises `DatabaseCorruptError` if an offloaded segment is missing or damaged.
         """
         state: Any = (yield from self.snapshot()).values
         return (yield from load_all(state, self.scope()))
-
-    def reached(self, state: State, wanted: Collection[str | None], turns: int = 0) -> Steps[State]:
-        """Load offloaded segments until the state holds messages (`wanted`) and answered turns.
-
-        Returns the state, which is unchanged if it holds them already; else what was loaded is
-        committed. In `wanted`, `None` is the start of the transcript, and an unknown id loads
-        nothing. Raises `DatabaseCorruptError` if a segment is missing or damaged.
-        """
-        scope = self.scope()
-        update = yield from load_segments(state, scope, wanted, turns=turns)
-        if not update:
-            return state
-        yield from replace(self, order=None).write(state, scope, update)
-        return (yield from self.known())
 
     def run_options(self) -> dict[str, Any]:
         """Return LangGraph's options for a run, which is one commit, with this conversation's overrides."""
@@ -350,6 +353,65 @@ class ThreadHandle:
             {**state_update, "messages": [*state_update.get("messages", []), *new_messages]}
         )
         yield from self.list_thread((yield from self.snapshot()).values)
+
+    def carry_out(
+        self,
+        order: Order[T],
+        *,
+        confirm: Confirm | None = None,
+        sent: SentCommand | None = None,
+        preview: bool = False,
+    ) -> Steps[Outcome[T]]:
+        """Carry out an order as the thread's only writer, and commit what it changes.
+
+        A `RollbackResult` gets the report about tool calls. `sent` is the slash command that gave the
+        order: it is stored with the change, and questions that wait stay. With `preview` nothing is
+        committed. Raises `UnknownThreadError` as `load_state` does, `ConflictError` if a decision is
+        pending, and the error that refuses the order.
+        """
+        thread = replace(self, order=sent, writes=self.writes and not order.reads)
+        if order.reads:
+            state: Any = {"messages": [], **(yield from thread.snapshot()).values}
+        else:
+            state = yield from thread._state_of(order)
+        keeps = waiting_ids(state) if sent is not None else ()
+        scope = replace(thread.scope(confirm), keeps=keeps)
+        outcome = yield from carry_out(order, state, scope)
+        if preview or not outcome.update:
+            return outcome
+        return (yield from thread._committed(order, state, scope, outcome))
+
+    def result_of(self, order: Order[T], *, confirm: Confirm | None = None) -> Steps[T]:
+        """Carry out an order with the thread's lock held, and return its result; as `carry_out`."""
+        outcome = yield from self.alone(self.carry_out(order, confirm=confirm))
+        return outcome.result
+
+    def _state_of(self, order: Order[Any]) -> Steps[State]:
+        """Return the state for an order; it may be empty only for the start of a task."""
+        try:
+            return (yield from self._state_for(order.requires))
+        except UnknownThreadError:
+            if isinstance(order, SaveCheckpoint) and order.task and order.name is not None:
+                return State(messages=[])
+            raise
+
+    def _committed(
+        self, order: Order[T], state: State, scope: Scope, outcome: Outcome[T]
+    ) -> Steps[Outcome[T]]:
+        update, turn = outcome.update, state.get("turn")
+        if order.rewrites:
+            update["should_rollback"] = False
+            update["rollback_request"] = None
+            update["notice"] = None
+        report = yield from self.write(state, scope, update)
+        if order.rewrites:
+            if turn and not turn["done"]:
+                yield from give_up_run(self.scope(run_id=turn.get("run_id")), TAKEN_BACK)
+            yield from self.list_thread(with_update(state, update))
+        if isinstance(outcome.result, RollbackResult):
+            result: Any = replace(outcome.result, report=report)
+            return replace(outcome, result=result)
+        return outcome
 
     def write(self, state: State, scope: Scope, update: Update) -> Steps[Report]:
         """Commit a verb's update with its events, then undo the tool calls that it removed.

@@ -117,7 +117,7 @@ def timeline(thread: ThreadHandle) -> Steps[Timeline]:
     pending_input = yield from load_pending_input(*thread.address)
     # The first question of a thread is stored before there is a transcript.
     is_new = bool(pending_input) and not snapshot.values.get("messages")
-    state: Any = {"messages": []} if is_new else (yield from thread.whole())
+    state: Any = {"messages": []} if is_new else (yield from thread.load_whole_state())
     timeline_data = timeline_of(thread, state)
     entries = yield from list_entries(*thread.address, skip_damaged=True)
     refs = state.get("branches", [])

@@ -42,6 +42,7 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import preview, question_content, text_of
 from unsay.moves.restore import BRANCH_PREFIX
+from unsay.orders.order import Edit, Retry
 from unsay.orders.parse import command_of, parse_command
 from unsay.results.results import Reply, reply_of, reply_to
 from unsay.state import Update, offloaded_of
@@ -59,7 +60,9 @@ def check_decision(decision: Any) -> None:
         raise InputError(f"resume: the keys of the decision must be text, got {decision!r}")
 
 
-def decided(thread: ThreadHandle, snapshot: StateSnapshot, decision: Any) -> Steps[Command[Any]]:
+def decision_input(
+    thread: ThreadHandle, snapshot: StateSnapshot, decision: Any
+) -> Steps[Command[Any]]:
     """Return the graph's input that continues a waiting turn with a decision.
 
     If several calls ask at once, the decision answers the first, which the reply has shown, or by
@@ -68,7 +71,7 @@ def decided(thread: ThreadHandle, snapshot: StateSnapshot, decision: Any) -> Ste
     Raises `NothingToResumeError` if the thread waits for none.
     """
     if not snapshot.interrupts:
-        raise NothingToResumeError("This thread waits for no decision; send a new message")
+        raise NothingToResumeError(code="no_decision_waits")
     yield from drop_failed_decision(thread.database.saver, snapshot)
     ids = [each.id for each in snapshot.interrupts]
     by_id = isinstance(decision, Mapping) and decision and decision.keys() <= set(ids)
@@ -189,10 +192,7 @@ def _refuse_passed(state: Mapping[str, Any], question_id: str) -> None:
     messages = state.get("messages", [])
     waiting = messages[find_pending(messages, state.get("turn")).start :]
     if question_id in {m.id for m in messages} - {m.id for m in waiting}:
-        raise ConflictError(
-            f"The turn {question_id!r} got no answer of its own, and other messages follow its question: "
-            "send the message under a new id. Nothing was stored"
-        )
+        raise ConflictError(code="turn_unanswered", turn_id=question_id)
 
 
 def _hand_back(thread: ThreadHandle, question_id: str, question: str, answer: str) -> None:
@@ -331,6 +331,27 @@ def say(
     return (yield from run_turn(thread, turn_input, turn_id))
 
 
+def retry(thread: ThreadHandle) -> Steps[Reply]:
+    """Answer the last question again; `undo` restores the old answer."""
+    state = yield from thread.load_state()
+    snapshot = yield from thread.snapshot()
+    if snapshot.next:
+        return (yield from resume(thread))
+    if find_pending(state["messages"], state.get("turn")).question is not None:
+        return (yield from run_turn(thread, {"messages": []}))
+    # For its errors: nothing is stored if one is raised.
+    yield from thread.carry_out(Retry(), preview=True)
+    # As a command, so that the graph removes the question and asks it again in one run.
+    return (yield from say(thread, "/retry"))
+
+
+def edit(thread: ThreadHandle, turn: int, text: str) -> Steps[Reply]:
+    """Replace the question of an earlier turn, answer it, and remove all later turns."""
+    # For its errors: nothing is stored if one is raised.
+    yield from thread.carry_out(Edit(turn=turn, text=text), preview=True)
+    return (yield from say(thread, f"/edit {turn} {text}"))
+
+
 def resume(thread: ThreadHandle, decision: Any = None) -> Steps[Reply]:
     """Resume a turn that an error, a crash or a pending decision stopped, and return its reply."""
     return (yield from run_turn(thread, (yield from open_resumed(thread, decision))))
@@ -357,10 +378,10 @@ def open_resumed(thread: ThreadHandle, decision: Any = None) -> Steps[Command[An
     check_decision(decision)
     snapshot = yield from thread.snapshot()
     if decision is not None:
-        return (yield from decided(thread, snapshot, decision))
+        return (yield from decision_input(thread, snapshot, decision))
     if not (yield from _resume_stopped(thread, snapshot, None, None)):
         refuse_undecided(snapshot)
-        raise NothingToResumeError("No turn of this thread was stopped; send a new message")
+        raise NothingToResumeError(code="nothing_stopped")
     return None
 
 

@@ -18,15 +18,16 @@ from unsay.context.topics import (
     remaining_topics,
     without_forgotten,
 )
-from unsay.conversation.async_conversation import AsyncConversation
+from unsay.conversation.asynchronous import AsyncConversation
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.facade import OnLoop, OpenedThread
-from unsay.conversation.memory import exchanges, rate
+from unsay.conversation.records import exchanges
 from unsay.conversation.thread import ThreadHandle
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import InputError, UnknownTurnError
 from unsay.generation.judge import judge_exchange, judge_summary
 from unsay.memory import visibility
+from unsay.orders.order import Rate
 from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import Verdict
@@ -134,7 +135,10 @@ def judge(conversation: ThreadHandle, *, turn: int | None = None) -> Steps[tuple
     Raises:
         UnknownTurnError: No answered turn has this number.
     """
-    found, scope = list(exchanges((yield from conversation.whole()))), conversation.scope()
+    found, scope = (
+        list(exchanges((yield from conversation.load_whole_state()))),
+        conversation.scope(),
+    )
     chosen = [each for each in found if turn in (None, each[0])]
     if not chosen and turn is not None:
         raise visibility.no_turn(turn, len(found))
@@ -158,9 +162,12 @@ def bisect(conversation: ThreadHandle) -> Steps[Bisection]:
     Raises:
         UnknownTurnError: No turn is answered yet.
     """
-    found, scope = list(exchanges((yield from conversation.whole()))), conversation.scope()
+    found, scope = (
+        list(exchanges((yield from conversation.load_whole_state()))),
+        conversation.scope(),
+    )
     if not found:
-        raise UnknownTurnError("The conversation has no turns yet: ask a question first")
+        raise UnknownTurnError(code="no_turns")
     verdicts: dict[int, Verdict] = {}
     earlier = [(question, exchange.answer) for _, question, _, exchange in found]
     turns = len(found)
@@ -212,7 +219,7 @@ def import_ratings(conversation: ThreadHandle, rows: Iterable[Mapping[str, Any]]
         InputError: A row has another label than `good` or `bad`; rows before it are stored.
         ConflictError: A decision is pending.
     """
-    given, found = list(rows), list(exchanges((yield from conversation.whole())))
+    given, found = list(rows), list(exchanges((yield from conversation.load_whole_state())))
     by_id = {answer.id: number for number, _, answer, _ in found}
     by_text = {(question, each.answer): number for number, question, _, each in found}
     count = 0
@@ -220,9 +227,8 @@ def import_ratings(conversation: ThreadHandle, rows: Iterable[Mapping[str, Any]]
         words = (line.get("question"), line.get("answer"))
         turn = by_id.get(line.get("message_id")) or by_text.get(words)  # type: ignore[arg-type]
         if turn is not None:
-            yield from rate(
-                conversation, turn, str(line.get("label")), note=str(line.get("note") or "")
-            )
+            label, note = str(line.get("label")), str(line.get("note") or "")
+            yield from conversation.carry_out(Rate(turn=turn, label=label, note=note))
             count += 1
     return count
 
@@ -289,7 +295,7 @@ def judge_summaries(
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample={sample!r} judges nothing: write 1 or more, or None for all")
-    state, scope = (yield from conversation.whole()), conversation.scope()
+    state, scope = (yield from conversation.load_whole_state()), conversation.scope()
     summaries = summaries_of(state, scope.texts(state["messages"]))
     judged: list[JudgedSummary] = []
     # By hash, so that every process draws the same sample without a random generator.

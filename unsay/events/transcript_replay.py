@@ -478,9 +478,8 @@ class _Transcript:
 
     def _fork(self, step: Step) -> None:
         self._edit(step)
-        self.checkpoints = {
-            checkpoint["id"]: checkpoint for checkpoint in deepcopy(step.data["checkpoints"])
-        }
+        checkpoints = deepcopy(step.data["checkpoints"])
+        self.checkpoints = {checkpoint["id"]: checkpoint for checkpoint in checkpoints}
 
     def _replace(self, step: Step) -> None:
         """Carry out a rollback or restore: move the end to a branch, put other messages back.
@@ -530,15 +529,9 @@ class _Transcript:
 
     def _drop_checkpoints(self) -> list[Checkpoint]:
         """Remove and return the checkpoints whose messages are no longer in the transcript."""
-        message_ids = {None, *self.places}
-        dropped = [
-            candidate
-            for candidate in self.checkpoints.values()
-            if candidate["message_id"] not in message_ids
-        ]
-        for checkpoint in dropped:
-            del self.checkpoints[checkpoint["id"]]
-        return dropped
+        checkpoints, message_ids = self.checkpoints, {None, *self.places}
+        dropped = [key for key, c in checkpoints.items() if c["message_id"] not in message_ids]
+        return [checkpoints.pop(key) for key in dropped]
 
 
 def _is_part(step: Step) -> bool:

@@ -14,10 +14,9 @@ from unsay.effects import Steps
 from unsay.errors import BudgetExceededError
 from unsay.generation.context_builder import AttemptContext, CallCarryover, keep_failed_request
 from unsay.generation.draft import ask, fresh, messages_of, with_state_of
-from unsay.generation.judge import exchange_of, judge_exchange
+from unsay.generation.judge import exchange_of, judge_exchange, topics_to_label
 from unsay.generation.relevance import findings_of, nothing_relevant, with_findings
 from unsay.generation.tool_loop import ATTEMPT_KEY, carried_of, hand_over
-from unsay.generation.topic_intent import topics_to_label
 from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.llm.gateway import explain, messages_in
 from unsay.messages.annotations import annotate, annotation_of, exchange_start, is_answer
@@ -177,8 +176,7 @@ def make_draft(
         raise hand_over(raised.args[0], scope) from None
     except (GraphBubbleUp, BudgetExceededError):
         raise
-    # Any client may raise anything; an error that `explain` does not know is raised as it is.
-    except Exception as error:
+    except Exception as error:  # any client may raise anything; an unknown error is raised as it is
         yield from keep_failed_request(state, scope, recorder, error)
         explained = explain(error)
         if explained is None or explained is error:

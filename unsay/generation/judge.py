@@ -1,7 +1,7 @@
-"""Judge: local rules first, then the model judge for what they cannot decide."""
+"""Judge: local rules first, then the model judge for what they cannot decide, such as the topic."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from unsay.context.strategy import is_context_overflow
 from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, ModelReplyError
 from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
+from unsay.judging.scores import read_reply
 from unsay.judging.signals import changed_facts
 from unsay.judging.verdict import (
     JudgeForm,
@@ -20,21 +21,26 @@ from unsay.judging.verdict import (
     judge_request,
     majority,
     on_scale,
+    request_of,
     skipped,
     summary_request,
+    topics_shown,
     unscored,
     verdict_of,
     verdict_of_checks,
 )
 from unsay.llm.call import REFUSALS, REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
+from unsay.memory.topics import KnownTopics, correct_topic, known_topics
 from unsay.messages.annotations import found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.models.factory import name_of
 from unsay.orders.parse import answered_turns, as_sent
 from unsay.prompts.catalogue import Texts
-from unsay.protocols import Exchange, ToolUse, Verdict
+from unsay.protocols import Exchange, ShiftKind, ToolUse, TopicShift, Verdict
 from unsay.runtime import Scope
+from unsay.state import State, Update
 from unsay.tokens.pricing import Tally
+from unsay.transcript.live import live_branch
 from unsay.types import Language
 
 _NO_STRUCTURE = "the server of the judge {!r} refuses structured output"
@@ -127,25 +133,23 @@ def judge_exchange(
         hint: A doubt for the judge, instead of what the local checks noticed.
     """
     settings = scope.settings
+    text = exchange.question or exchange.answer
+    texts = texts_for(text, scope)
     if not exchange.answer.strip() and has_other_content(answer):
-        return unscored("the answer is not text")
+        return unscored(texts.say("unjudged.no_text"))
     if not exchange.answer.strip():
-        nothing = "the model returned nothing"
-        reason = texts_for(exchange.question, scope).table("rules").get(nothing, nothing)
+        reason = texts_for(exchange.question, scope).say("unjudged.nothing")
         return Verdict(outcome="failed", score=0.0, reason=reason, source="prejudge")
     if settings.judging == "off":
-        return unscored("judging is off")
+        return unscored(texts.say("unjudged.off"))
     # An answer may, and should, say that nothing was found.
     openly = {"refusal", "off_topic"} if exchange.found_nothing else set()
     rules = prejudge(exchange, ALL_CHECKS - openly)
-    text = exchange.question or exchange.answer
     text_language = language_of(text)
     if rules.decided or settings.judging == "local":
-        texts = texts_for(text, scope)
         return verdict_of_checks(rules, texts, quality_threshold=settings.quality_in(text_language))
     hint = hint or changed_facts(exchange) or rules.hint
     request = partial(judge_request, exchange, hint=hint, rubric=settings.judge_rubric)
-    texts = texts_for(text, scope)
     if (
         is_plainly_good(exchange, rules)
         and not hint
@@ -233,12 +237,12 @@ def ask_judge(
             uses the threshold of the settings, and `CONSISTENCY`.
         forms: The ways to ask a judge of a panel; `None` is the graph's judge.
     """
+    texts = texts_for(sample, scope)
     try:
         if forms is None:
             forms = yield from off_loop(lambda: scope.services.judge_forms)
         if not forms:
-            return unscored("no judge is configured and the agent that answers is no chat model")
-        texts = texts_for(sample, scope)
+            return unscored(texts.say("unjudged.no_judge"))
         request = on_scale(make_request(texts), texts, scope.settings.judge_scale)
         language = language_of(sample)
         verdict = yield from _verdict(forms, request, scope, key, threshold, language)
@@ -246,14 +250,21 @@ def ask_judge(
             warm, retry_key = _unsteady(forms), f"{key}-again"
             verdict = yield from _verdict(warm, request, scope, retry_key, threshold, language)
     except BudgetExceededError as error:
-        return unscored(f"the judge was not asked: {error}"[:500])
+        reason = texts.message(error, "chat")
+        return unscored(texts.say("unjudged.not_asked", reason=reason)[:500])
     except TimeoutError as error:
         scope.report_failure("judge_failed", error)
-        return unscored(f"the judge was silent for {scope.settings.judge_timeout_seconds:g} s")
+        seconds = f"{scope.settings.judge_timeout_seconds:g}"
+        return unscored(texts.say("unjudged.silent", seconds=seconds))
     except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
         scope.report_failure("judge_failed", error)
-        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+        return unscored(_failure(error, texts))
     return verdict
+
+
+def _failure(error: Exception, texts: Texts) -> str:
+    """Return why a judge that failed gives no score."""
+    return texts.say("unjudged.failed", error=f"{type(error).__name__}: {error}")[:500]
 
 
 def _unsteady(forms: Sequence[JudgeForm]) -> list[JudgeForm]:
@@ -275,7 +286,7 @@ def _ask_panel(
         panel = yield from off_loop(lambda: scope.services.judge_panel)
     except Exception as error:  # noqa: BLE001 - a judge that cannot be made changes nothing
         scope.report_failure("judge_failed", error)
-        return unscored(f"the judge failed: {type(error).__name__}: {error}"[:500])
+        return unscored(_failure(error, texts_for(sample, scope)))
     if not panel:  # `ask_judge` says that there is no judge
         return (yield from ask_judge(make_request, sample, scope, key=key))
     verdicts, names = [], [name_of(forms[-1].model) for forms in panel]
@@ -285,7 +296,7 @@ def _ask_panel(
         ways = _unsteady(forms) if names[place] in names[:place] else forms
         own_key = f"{key}-judge{place}"
         verdicts.append((yield from ask_judge(request, sample, scope, key=own_key, forms=ways)))
-    return majority(verdicts)
+    return majority(verdicts, texts_for(sample, scope))
 
 
 def _verdict(
@@ -375,3 +386,114 @@ def _refused(form: JudgeForm, error: Exception) -> str | None:
     if form.steady and "temperature" in str(error).lower():
         return _NO_TEMPERATURE
     return _NO_STRUCTURE if form.structured else None
+
+
+# What each intent means for the topic. Source: Def-DTS; the return is our own.
+SHIFTS: dict[str, ShiftKind] = {
+    "JUST_COMMENT": "same",
+    "JUST_ANSWER": "same",
+    "DEVELOP_TOPIC": "same",
+    "INTRODUCE_TOPIC": "new",
+    "CHANGE_TOPIC": "new",
+    "RETURN_TO_TOPIC": "back",
+}
+
+
+def shift_of(
+    intent: str, topic_id: str, others: Collection[str], *, similarity: float
+) -> TopicShift:
+    """Return the change of topic that an intent means.
+
+    Args:
+        intent: As a model wrote it.
+        topic_id: The earlier topic that the model named, for a return.
+        others: Ids of the earlier topics.
+        similarity: For the result.
+
+    Raises:
+        ModelReplyError: The intent is unknown, or a return names no earlier topic.
+    """
+    kind = SHIFTS.get(intent.strip().upper())
+    if kind is None:
+        raise ModelReplyError(f"The model's intent is {intent!r}, not one of {', '.join(SHIFTS)}")
+    if kind == "back" and topic_id not in others:
+        raise ModelReplyError(f"The model returns to topic {topic_id!r}, which does not exist")
+    return TopicShift(
+        kind=kind, similarity=similarity, topic_id=topic_id if kind == "back" else None
+    )
+
+
+Topics = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def ask_intent(
+    question: str, known: KnownTopics, scope: Scope, *, detected: TopicShift, key: str
+) -> Steps[TopicShift]:
+    """Ask the judge's model for the intent of a question, and return the change that it means.
+
+    `known` are the current topic and the earlier ones. If the model fails, its reply cannot be
+    used or a budget is used up, nothing is raised: the result is what the detector has `detected`,
+    and the reason is reported. `key` identifies the call, so that it is paid once after a crash.
+    """
+    try:
+        texts = texts_for(question, scope)
+        parts = {"topics": topics_shown(_as_material(known), texts), "question": question}
+        request = request_of(texts.say("intent_system"), parts, texts, task="intent_request")
+        parsed_reply = read_reply(
+            (yield from ask_plainly(request, scope, key=key)), needed="intent"
+        )
+        others = [topic.topic_id for topic in known.others]
+        return shift_of(
+            parsed_reply.intent, parsed_reply.topic, others, similarity=detected.similarity
+        )
+    except Exception as error:  # noqa: BLE001 - a judge is anyone's code and may fail in any way
+        scope.report_failure("topic_failed", error)
+        return detected
+
+
+def topics_to_label(state: State) -> Topics:
+    """Return the topics that the judge needs to label the turn's question.
+
+    Empty if the topic is not left to the judge of the answer.
+    """
+    topics = _known(state)
+    return () if topics is None else _as_material(topics)
+
+
+def label_topic(state: State, scope: Scope, verdict: Verdict) -> Steps[Update]:
+    """Return the update that gives the question the topic that the judge named in its verdict.
+
+    The update is empty if the judge was not asked, or agrees with the detector; also if the judge
+    failed or its intent cannot be used, and then the reason is reported.
+    """
+    topics = _known(state)
+    if topics is None or verdict.skipped or verdict.source != "model":
+        return Update()
+    similarity = state.get("topic_similarity") or 0.0
+    try:
+        if verdict.outcome == "unscored":
+            raise ModelReplyError(verdict.reason)
+        others = [topic.topic_id for topic in topics.others]
+        shift = shift_of(verdict.intent, verdict.returns_to, others, similarity=similarity)
+    except ModelReplyError as error:
+        scope.report_failure("topic_failed", error)
+        return Update()
+    return (yield from correct_topic(state, scope, shift, _question(state)))
+
+
+def _known(state: State) -> KnownTopics | None:
+    turn = state["turn"]
+    if not turn.get("judge_labels"):
+        return None
+    live, pending = live_branch(state), turn["pending"]
+    # Without the segment that the detector began before the answer.
+    before = tuple(each for each in live.segments if each["start"] not in pending)
+    return known_topics(replace(live, segments=before), pending, _question(state), state)
+
+
+def _question(state: State) -> str:
+    return text_of(next(m for m in state["messages"] if m.id == state["turn"]["question_id"]))
+
+
+def _as_material(known: KnownTopics) -> Topics:
+    return tuple((topic.topic_id, topic.texts) for topic in (known.current, *known.others))

@@ -47,6 +47,7 @@ from unsay.messages.boundaries import repair
 from unsay.messages.conformance import plain
 from unsay.messages.content import READ_TOOL, text_of
 from unsay.moves.compensate import entries_of_calls
+from unsay.phrases import Setting
 from unsay.retrieval.selection import quotes
 from unsay.runtime import Scope
 from unsay.settings.settings import Settings
@@ -284,8 +285,7 @@ def _refuse_endless(done: Sequence[AnyMessage], attempt: AttemptContext) -> None
     own = [m for m in done if m.type == "ai" and not annotation_of(m).get(REWRITTEN)]
     if sum(message.id not in resumed for message in own) >= limit:
         raise ToolStepsError(
-            f"The model called tools in {limit} steps without an answer: raise the setting "
-            "max_tool_steps, or ask for less at once"
+            code="too_many_tool_steps", steps=limit, setting=Setting("max_tool_steps")
         )
 
 

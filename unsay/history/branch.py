@@ -17,7 +17,8 @@ from unsay.errors import ConflictError, DatabaseCorruptError
 from unsay.events.transcript_replay import with_returned
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.messages.boundaries import safe_split, steps
-from unsay.messages.sources import sources_of
+from unsay.messages.content import sources_of
+from unsay.phrases import Verb
 from unsay.storage.items import (
     digest_of,
     freeze_messages,
@@ -66,8 +67,7 @@ class LiveBranch:
             if self.messages[index].id == message_id:
                 return index
         raise ConflictError(
-            f"Message {message_id!r} is no longer in the transcript of this thread: "
-            "list its checkpoints to see where a rollback can go"
+            checkpoints=Verb("checkpoints"), code="message_gone", message_id=message_id
         )
 
     def id_at(self, index: int) -> str | None:

@@ -87,14 +87,9 @@ def check_name(name: str) -> str:
     """
     stripped = normalize("NFC", name.strip())
     if not _NAME.fullmatch(stripped):
-        raise InvalidNameError(
-            f"{name!r} is not a name for a checkpoint: use 1 to 64 printable characters, "
-            "and do not begin with a slash"
-        )
+        raise InvalidNameError(code="checkpoint_name", name=name)
     if RESERVED.fullmatch(stripped):
-        raise InvalidNameError(
-            f"{name!r} is reserved for branches and ids: choose another name, such as 'my-{stripped}'"
-        )
+        raise InvalidNameError(code="checkpoint_name_reserved", name=name, better=stripped)
     return stripped
 
 
@@ -110,9 +105,7 @@ def add_checkpoint(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> list[C
     """
     others = [checkpoint for checkpoint in checkpoints if checkpoint["id"] != new["id"]]
     if new["name"] and any(same_name(checkpoint["name"], new["name"]) for checkpoint in others):
-        raise CheckpointExistsError(
-            f"A checkpoint named {new['name']!r} exists already: choose another name"
-        )
+        raise CheckpointExistsError(code="checkpoint_exists", name=new["name"])
     merged: list[Checkpoint] = []
     for checkpoint in checkpoints:
         score = new["score"] if checkpoint["score"] is None else checkpoint["score"]
@@ -122,9 +115,7 @@ def add_checkpoint(checkpoints: Sequence[Checkpoint], new: Checkpoint) -> list[C
     if len(others) == len(checkpoints):
         merged.append(new)
     if sum(checkpoint["name"] is not None for checkpoint in merged) > NAMED_LIMIT:
-        raise ConflictError(
-            f"The thread has {NAMED_LIMIT} named checkpoints, which is the limit: save this one unnamed"
-        )
+        raise ConflictError(code="too_many_checkpoints", limit=NAMED_LIMIT)
     return thin(merged, limit=UNNAMED_LIMIT)
 
 
@@ -175,14 +166,14 @@ def find_checkpoint(checkpoints: Sequence[Checkpoint], reference: str) -> Checkp
     matches = [c for c in checkpoints if name_or_id and c["id"].startswith(name_or_id)]
     if len(matches) > 1:
         raise AmbiguousCheckpointError(
-            f"{len(matches)} checkpoint ids begin with {reference!r}: {_listed(matches)}; "
-            "give more of the id"
+            code="checkpoint_ambiguous", count=len(matches), name=reference, ids=_listed(matches)
         )
     if matches:
         return matches[0]
+    if not checkpoints:
+        raise UnknownCheckpointError(code="no_checkpoints", name=reference)
     raise UnknownCheckpointError(
-        f"This thread has no checkpoint {reference!r}; "
-        + (f"the newest: {_listed(checkpoints[-10:])}" if checkpoints else "it has none yet")
+        code="no_checkpoint", name=reference, newest=_listed(checkpoints[-10:])
     )
 
 

@@ -4,14 +4,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from pydantic import TypeAdapter, ValidationError
 
 from unsay.context.topics import live_topics
 from unsay.errors import DatabaseCorruptError, InputError, SnapshotError
-from unsay.messages.sources import sources_of
+from unsay.messages.content import sources_of
 from unsay.storage.items import freeze, thaw
 from unsay.storage.pagination import are_labels, moment_of
 from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
@@ -230,22 +230,13 @@ def _messages(value: Any) -> list[BaseMessage]:
         raise _unfit("messages") from error
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Return whether a value from JSON has a type: a TypedDict, a union, a `Literal` or a class."""
-    if hasattr(kind, "__required_keys__"):
-        hints = get_type_hints(kind)
-        return (
-            isinstance(value, dict)
-            and kind.__required_keys__ == set(value)
-            and all(_fits(each, hints[name]) for name, each in value.items())
-        )
-    if isinstance(kind, UnionType):
-        return any(_fits(value, each) for each in get_args(kind))
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if kind is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    return isinstance(value, kind) and not isinstance(value, bool)
+def _fits(entry: Any, kind: Any) -> bool:
+    """Return whether JSON is an entry of a list, without keys that refer to items of a store."""
+    try:
+        TypeAdapter(kind).validate_python(entry, strict=True)
+    except ValidationError:
+        return False
+    return bool(kind.__required_keys__ == set(entry))
 
 
 def _refuse_dangling(data: Mapping[str, Any]) -> None:

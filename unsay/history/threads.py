@@ -16,7 +16,8 @@ from langgraph.store.base import BaseStore, Item
 from unsay.effects import Steps, drive, off_loop
 from unsay.errors import DatabaseCorruptError, InputError, SessionEndedError, UnknownThreadError
 from unsay.history.unsaved_answers import UNSAVED
-from unsay.retrieval.ranking import RecallIndex
+from unsay.phrases import Verb
+from unsay.retrieval.terms import RecallIndex
 from unsay.retrieval.vectors import Vector
 from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import (
@@ -230,8 +231,9 @@ def get_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo]:
     if session is None:
         yield from get_item(store, THREADS, thread_id)  # raises the error of a damaged item
         raise UnknownThreadError(
-            f"There is no thread {thread_id!r}: list the threads to see their ids, or begin this one "
-            "with its first message"
+            threads=Verb("threads", python="Registry.sessions()"),
+            code="no_thread",
+            thread_id=thread_id,
         )
     return session
 
@@ -393,8 +395,10 @@ def refuse_ended(session: ThreadInfo | None) -> None:
     """Raise `SessionEndedError` for an ended session; `None` passes."""
     if session is not None and session.status == "ended":
         raise SessionEndedError(
-            f"The thread {session.thread_id!r} was ended at {session.ended_at}: it takes no new "
-            "messages. To continue, begin another thread, or fork this one"
+            fork=Verb("fork"),
+            code="thread_ended",
+            thread_id=session.thread_id,
+            time=session.ended_at,
         )
 
 

@@ -24,6 +24,7 @@ from unsay.arguments import check_text
 from unsay.errors import InputError
 from unsay.messages.conformance import plain
 from unsay.messages.content import preview
+from unsay.orders.order import order_values, read_order
 from unsay.state import Input, State
 
 _MAY_WRITE = f"a host may write {', '.join(Input.__annotations__)}. Nothing was stored"
@@ -128,6 +129,7 @@ class ToolInput(BaseModel):
         BeforeValidator(read_messages),
         WithJsonSchema({"type": "array", "items": _MESSAGE_SCHEMA}),
     ] = []
+    order: dict[str, Any] | None = None
     should_rollback: bool = False
     rollback_checkpoint_id: str | None = None
     start_task: str | None = None
@@ -214,6 +216,16 @@ def _read_name(value: Any, *, rule: str) -> str | None:
     raise InputError(f"{rule} or null, got {_shown(value)}. Nothing was stored")
 
 
+def _read_order(value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"order must be a mapping with a verb, got {_shown(value)}. Nothing was stored"
+        )
+    return order_values(read_order(value))
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "messages": read_messages,
     "should_rollback": _read_flag,
@@ -221,6 +233,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
         _read_name, rule="rollback_checkpoint_id must be a checkpoint's id"
     ),
     "start_task": partial(_read_name, rule="start_task must be the task's name"),
+    "order": _read_order,
 }
 
 

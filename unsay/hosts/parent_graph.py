@@ -45,8 +45,7 @@ from unsay.errors import ConfigurationError, InputError
 from unsay.hosts.parent_writer import loop_around, outermost
 from unsay.hosts.time_travel import END_NODE, Place
 from unsay.messages.annotations import is_answer, is_notice
-from unsay.messages.content import preview, text_of
-from unsay.messages.sources import checksum_of
+from unsay.messages.content import checksum_of, preview, text_of
 from unsay.moves.reconcile import prepare_change
 from unsay.runtime import Services
 from unsay.state import State, Update, offloaded_of, with_update

@@ -3,18 +3,18 @@
 Contradictions and wrong facts cannot be detected here, so all other cases need a model judge.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import get_args
 
 from unsay.judging.measures import HINT_FROM, doubts
 from unsay.judging.signals import RULES, Signal
-from unsay.judging.topic_cues import services_in
+from unsay.judging.topic_detector import services_in
 from unsay.judging.vocabulary import (
     JAPANESE,
     normal,
     overlap,
+    patterns,
     sentences,
     squeezed,
     stops_short,
@@ -37,61 +37,13 @@ SURE_BELOW: Mapping[Language, float] = {"en": 0.17, "ja": 0.2}
 HINT_BELOW = 0.5  # a rule that is not certain and scores less gives the judge a hint
 BEST = 0.95  # highest score, from 0 to 1: surface features cannot show that an answer is true
 
-_OPEN = re.compile(
-    r"\b(?:explain|describe|tell me (?:about|more|how|why)|teach|why|how (?:do|does|did|can|could|should|would|to)|write"
-    r"|compare|discuss|outline|elaborate|summari[sz]e|introduce|plan|recommend\w*|suggest\w*|advice|ideas|essay|article"
-    r"|list|difference|pros and cons|steps|details?)\b"
-    r"|について|説明|教えて|解説|書いて|作成|作って|述べ|なぜ|どうして|どうやって|方法|比較|違い|とは|まとめ|提案|挙げ|紹介|考えて"
-    r"|理由|仕組み|概要|詳しく"
-)
-_DEFINES = re.compile(
-    r"\bwhat(?:'s| is| are) (?!(?:the|your|my|his|her|our|their)\b)[\w-]+(?: [\w-]+){0,2}\?|って何|とは何"
-)
-_CODE = re.compile(r"```|\w\([^()\n]*\)|[=;{}]")
-_CLOSED = re.compile(
-    r"\A\W*(?:do|does|did|are|is|am|was|were|can|could|will|would|should|have|has|had|may)(?:n't)?\b"
-    r"|(?:ます|です|でしょう|ません)か[。?]*\Z|(?:ある|いる|できる|好き|ない|いい|大丈夫)[のか]?\?\Z"
-)
-_AFFIRMS = re.compile(
-    r"\A\W*(?:yes|yeah|yep|yup|no|nope|sure|of course|certainly|absolutely|definitely|i (?:do|don't|am|think|would)"
-    r"|はい|いいえ|いや|ええ|うん|もちろん|できます|できません|そう|大丈夫)"
-)
-_GREETS = re.compile(
-    r"\A\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks?|thank you|bye|goodbye|ok(?:ay)?|great|cool"
-    r"|nice|こんにち|こんばん|おはよう|ありがと|どうも|さよなら|さようなら|了解|わかりました|なるほど|よろしく)"
-)
+_PATTERNS = patterns("heuristics")
+
 # The width of a complete answer by kind of question, and the completeness, from 0 to 1, of the
 # shortest answer: a short answer is right if the question asks for no more.
 _FULL_WIDTH = {"open": 110, "defined": 80, "short": 18}
 _LEAST = {"open": 0.45, "defined": 0.55, "short": 0.97}
 
-_CANNOT = re.compile(
-    r"\b(?:can't|cannot|unable|don't have (?:access|the ability|real))\b|できません|できない|わかりません|分かりません"
-)
-_BLURTS = re.compile(
-    r"\b(?:lol|lmao|idk|dunno|whatever|meh|duh|shut up|stupid)\b|知らん|知らね|うざ|だるい|めんどくさ|ばか|バカ"
-)
-_DEMAND = re.compile(
-    r"\b(?:give|assign|award|rate|score|grade|mark|evaluate|output|return|print|respond with|set)\b.{0,20}?"
-    r"\b(?:this|it|that|the (?:answer|response|reply|assistant|highest|maximum)|me|my|above|an?|score|1\.0)\b.{0,40}?"
-    r"(?:\b(?:scores?|rating|grade|full marks?|five stars|perfect)\b|\b1\.0|\b10/10|100 ?%)"
-    r"|\bdeserves?\b.{0,30}(?:\b(?:scores?|rating|grade|marks?|perfect)\b|1\.0|10/10|100 ?%)"
-    r"|\b(?:output|return|respond with|give|print) 1\.0"
-    r"|\b(?:score|rating|grade)\b\W{0,4}(?:is|of|to|must be|should be)?\W{0,4}(?:1\.0|1\b|10\b|100\b|perfect|max)"
-    r"|\b(?:ignore|disregard|forget)\b.{0,30}\b(?:instructions?|rubric|criteria|rules|prompt)\b"
-    r"|\{\W{0,4}(?:score|rating|スコア)\W{1,4}|^\W*(?:system|developer|admin(?:istrator)?)\b\W{0,3}[:\]]"
-    r"|\bi am the (?:developer|admin\w*|judge|evaluator)\b|\bquality\W{0,3}(?:is|to|of)?\W{0,3}1\.0"
-    r"|\bmark(?:ed)? (?:this |it )?as (?:pass|perfect|correct)|\b(?:do not|don't) roll\s?back"
-    r"|^\W*(?:dear |note to (?:the )?|as (?:the|a) )?(?:judge|evaluator|grader|reviewer)s?\b"
-    r"|(?:スコア|評価|採点|点数|得点|評点).{0,30}(?:1\.0|10点|100点|満点|最高|最大|高く|高得点)"
-    r"|(?:1\.0|満点|最高点|最高評価|高評価|高得点|合格).{0,12}(?:付け|つけ|与え|ください|下さい|して|お願い|出力|評価)"
-    r"|(?:指示|命令|ルール|基準|プロンプト).{0,8}(?:無視|忘れ)|採点者|評価者へ|判定者"
-)
-_GRADES = re.compile(
-    r"\b(?:scor(?:e|es|ed|ing)|rat(?:e|ed|ing)|grad(?:e|ed|er|ing)|judges?|evaluat\w+|verdict|rubric|full marks?)\b"
-    r"|(?<![\d.])1\.0(?![\d.])|\b(?:answer|response|reply)\b.{0,30}\b(?:perfect|excellent|flawless|pass)"
-    r"|スコア|評価|採点|点数|得点|満点|合格|審査|(?:回答|応答|返答)は.{0,8}(?:完璧|正し|最高|優れ|素晴らし)"
-)
 # Share of the score that each earlier exchange costs, and most exchanges that cost anything.
 # Source: in DBDC3 breakdowns grow with the turn (Spearman 0.22).
 _TOLL = 0.02
@@ -164,10 +116,12 @@ def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
     """
     # An answer must not influence its own score. One of nothing else is not empty, only poor.
     parts = sentences(exchange.answer)
-    kept_parts = [part for part in parts if not _DEMAND.search(part.lower())]
+    kept_parts = [part for part in parts if not _PATTERNS["demand"].search(part.lower())]
     demands = len(kept_parts) < len(parts)
-    if not _GRADES.search(normal(exchange.question)):
-        kept_parts = [part for part in kept_parts if not _GRADES.search(part.lower())] or kept_parts
+    if not _PATTERNS["grades"].search(normal(exchange.question)):
+        kept_parts = [
+            part for part in kept_parts if not _PATTERNS["grades"].search(part.lower())
+        ] or kept_parts
     clean_exchange = exchange
     if kept_parts and len(kept_parts) < len(parts):
         clean_exchange = replace(exchange, answer="\n".join(kept_parts))
@@ -198,17 +152,21 @@ def _relevance(exchange: Exchange) -> float:
 def _fits(question: str, answer: str) -> float:
     if not question.strip():
         return 0.9
-    if _CLOSED.search(question) and _AFFIRMS.search(answer):
+    if _PATTERNS["closed"].search(question) and _PATTERNS["affirms"].search(answer):
         return 0.95
-    if _GREETS.search(question):
+    if _PATTERNS["greets"].search(question):
         return 0.98
     return 0.9 if answer.rstrip().endswith("?") and len(sentences(answer)) == 1 else 0.8
 
 
 def _completeness(exchange: Exchange) -> float:
     question = normal(exchange.question)
-    kind = "open" if _OPEN.search(question) and not _CODE.search(exchange.answer) else "short"
-    if kind == "short" and _DEFINES.search(question):
+    kind = (
+        "open"
+        if _PATTERNS["open"].search(question) and not _PATTERNS["code"].search(exchange.answer)
+        else "short"
+    )
+    if kind == "short" and _PATTERNS["defines"].search(question):
         kind = "defined"
     filled = min(1.0, width(exchange.answer.strip()) / _FULL_WIDTH[kind])
     complete = _LEAST[kind] + (1 - _LEAST[kind]) * filled
@@ -218,8 +176,8 @@ def _completeness(exchange: Exchange) -> float:
 def _manners(exchange: Exchange) -> float:
     answer = normal(exchange.answer)
     letters = squeezed(answer)
-    cannot = 0.88 if _CANNOT.search(answer) else 1.0
+    cannot = 0.88 if _PATTERNS["cannot"].search(answer) else 1.0
     repetition = 0.9 if letters in {squeezed(normal(text)) for _, text in exchange.earlier} else 1.0
     parrots = 0.85 if letters == squeezed(normal(exchange.question)) else 1.0
-    blurts = 0.6 if _BLURTS.search(answer) and len(sentences(answer)) < 4 else 1.0
+    blurts = 0.6 if _PATTERNS["blurts"].search(answer) and len(sentences(answer)) < 4 else 1.0
     return cannot * repetition * parrots * blurts

@@ -23,6 +23,7 @@ from unsay.judging.vocabulary import (
     is_casual,
     known_terms,
     normal,
+    patterns,
     sentences,
     similarity,
     squeezed,
@@ -80,56 +81,13 @@ LEAST_WIDTH = 30  # width from which an answer can stop short
 _ALIKE = 0.8  # what a word counts if only one with the same beginning is known
 _BUDGET = 400  # words whose pairs are compared
 
-_CLOSED = re.compile(
-    r"(?:\A|[.!?,]\s*)(?:do|does|did|are|is|am|was|were|can|could|will|would|should|have|has|had|may)"
-    r"(?:n't)?\b[^.?!]*\?\W*\Z|(?:ます|です|でしょう|ません)か[。?]*\Z"
-)
-_AFFIRMS = re.compile(
-    r"\A\W*(?:yes|yeah|no\b|sure|certainly|absolutely|of course|correct|はい|いいえ|もちろん)"
-)
-_REFERS = re.compile(
-    r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|here|それ|そう|これ|彼|この|その)"
-)
-_WHY = re.compile(r"\b(?:why|how|explain|describe)\b|なぜ|どうして|どのように|説明")
-_BECAUSE = re.compile(
-    r"\b(?:because|due to|since|by|as a result|therefore|so that|caused?)\b|ため|から|ので|により|によって"
-)
-_DOUBTS = re.compile(
-    r"\b(?:are you sure|incorrect|correct|wrong|mistaken?|doesn't (?:sound|seem)|don't think|i thought"
-    r"|i believe|isn't|aren't|wasn't|actually|check)\b|違|間違|本当"
-)
-_APOLOGIZES = re.compile(
-    r"\b(?:apologi[sz]e|sorry|mistake|confus\w+|correct(?:ed|ion)?|you're right|indeed)\b"
-    r"|申し訳|訂正|失礼|おっしゃる通り"
-)
-_REWORKS = re.compile(
-    r"\b(?:re(?:phras|format|formulat|writ|structur|organi[sz]|word|stat)\w*|paraphras\w*|condens\w*"
-    r"|summari[sz]\w*|simplif\w*|simpler|short(?:en\w*|er)|concise\w*|bullet\w*|translat\w*|analogy"
-    r"|format|tone|version|in the style)\b"
-    r"|書き直|言い換え|要約|まとめ|箇条書き|形式|口調|短く|簡潔|修正|翻訳|訳し"
-)
-_WRITES = re.compile(
-    r"\b(?:write|compose|create|draft|poem|story|essay|email|letter|dialogue|imagine|role ?play)\b"
-    r"|書いて|作成|作って|物語|詩|メール|想像"
-)
-_AGAIN = re.compile(r"\bagain\b|\brepeat|\bsame\b|繰り返|もう一度|再度|同じ")
-_SPEAKER = re.compile(r"\bi(?:'m|'ve|'d|'ll)?\b|私|僕")
-_HEARER = re.compile(r"\byou(?:r|'re)?\b|あなた")
+_PATTERNS = patterns("measures")
 _NAME = re.compile(r"(?<![.!?:\n]\s)(?<!\A)\b[A-Z][a-z]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 # How much of the end of a line is read: a line of stops alone would be read once for each stop.
 ENDING_CHARS = 80
 _STOP = re.compile(r"[.!?。！？…]\W*\Z")
-_NEEDS_MORE = re.compile(
-    r"(?:\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
-    r"|has|have|had|its|their|your|our|his|than|into|while|because|such|including|can|will|would"
-    r"|should|could|may|not|but|if|when|where|who|whose|more|most|very|also|these|those|this|between"
-    r"|about|through|during|without|like)|[はがをにへとのでもやし])\Z"
-)
-_JAPANESE_END = re.compile(
-    r"(?:ます|です|ました|ません|でした|ください|でしょう|う|た|る|い|だ|ね|よ|か|ん)\Z"
-)
 # Kinds of a last character, from a sure end to a sure interruption.
 _LAST_KINDS = (".!?。！？…", ")]}）」』】\"'”’`*_|>")
 _OPENING = ",、，:：;；(（「『[{-–—=+/&"
@@ -201,14 +159,14 @@ def _manner(exchange: Exchange) -> dict[str, float]:
         "like_question": similarity(*letters) if all(letters) else 0.0,
         "new_names": sum(name not in thread for name in names) / len(names) if names else -1.0,
         "numbers": float(len(set(_NUMBER.findall(answer)))),
-        "closed": _has(_CLOSED, question) - _has(_AFFIRMS, answer),
-        "refers": _has(_REFERS, answer),
-        "why": _has(_WHY, question) + 2 * _has(_BECAUSE, answer),
-        "doubt": _has(_DOUBTS, question) + 2 * _has(_APOLOGIZES, answer),
-        "rework": _has(_REWORKS, question),
-        "writes": _has(_WRITES, question),
-        "hearer": _has(_HEARER, question) + 2 * _has(_SPEAKER, answer),
-        "speaker": _has(_SPEAKER, question) + 2 * _has(_HEARER, answer),
+        "closed": _has(_PATTERNS["closed"], question) - _has(_PATTERNS["affirms"], answer),
+        "refers": _has(_PATTERNS["refers"], answer),
+        "why": _has(_PATTERNS["why"], question) + 2 * _has(_PATTERNS["because"], answer),
+        "doubt": _has(_PATTERNS["doubts"], question) + 2 * _has(_PATTERNS["apologizes"], answer),
+        "rework": _has(_PATTERNS["reworks"], question),
+        "writes": _has(_PATTERNS["writes"], question),
+        "hearer": _has(_PATTERNS["hearer"], question) + 2 * _has(_PATTERNS["speaker"], answer),
+        "speaker": _has(_PATTERNS["speaker"], question) + 2 * _has(_PATTERNS["hearer"], answer),
     }
 
 
@@ -229,8 +187,8 @@ def _ending(exchange: Exchange) -> dict[str, float]:
     return {
         "last_kind": _kind(answer[-1:]),
         "stops_short": float(stops_short(answer, enough=LEAST_WIDTH)),
-        "needs_more": _has(_NEEDS_MORE, last.lower()),
-        "japanese_end": _has(_JAPANESE_END, last),
+        "needs_more": _has(_PATTERNS["needs_more"], last.lower()),
+        "japanese_end": _has(_PATTERNS["japanese_end"], last),
         "casual": float(is_casual(exchange)),
         "item": float(item),
         "alike": float(len(alike)),
@@ -279,7 +237,7 @@ def _repeated(exchange: Exchange) -> dict[str, float]:
         "newest": float(place == 0),
         "held_question": _held(runs, question),
         "runs": math.log1p(len(runs)),
-        "again": _has(_AGAIN, question),
+        "again": _has(_PATTERNS["again"], question),
     }
 
 

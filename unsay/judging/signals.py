@@ -20,6 +20,7 @@ from unsay.judging.vocabulary import (
     is_short,
     normal,
     overlap,
+    patterns,
     sentences,
     similarity,
     squeezed,
@@ -125,94 +126,14 @@ LONG = 80  # width from which an answer is long
 REPETITION_WIDTH = 30  # width of the shortest answer that counts; `Yes.` may always be repeated
 SAME_QUESTION = 0.8  # likeness from which two questions are one and deserve one answer
 
-# A question that asks for an answer that repeats itself.
-_WANTS_LOOP = re.compile(
-    r"\brepeat|\b(?:[0-9]+|two|three|four|five|six|ten|twenty|fifty|hundred) times\b|\bover and over\b"
-    r"|\bagain and again\b|\blyrics\b|\bchorus\b|\bchant|\bmantra\b|\bpattern\b"
-    r"|繰り返|くり返|(?<![0-9一二三四五六七八九十百])[0-9一二三四五六七八九十百]+回.{0,6}(?:書|言|入力|出力|表示|唱|並べ)|歌詞|連呼|パターン"
-)
-# A question that asks for an earlier answer again, or doubts it.
-_WANTS_AGAIN = re.compile(
-    r"\brepeat\b|\bagain\W*\Z|\bonce (?:again|more)\b|\A\W*again\b|\b(?:say|tell|show|write|print|give|send|explain)\b.{0,40}\bagain\b"
-    r"|\bsame (?:answer|thing|text|reply|message|again)\b|\bare you (?:really |absolutely |quite )?(?:sure|certain)\b"
-    r"|\A\W*(?:really|sure|seriously|wrong|incorrect)\W*\Z|\bdouble.?check\b|\bcopy (?:it|that|this|your)\b"
-    r"|\b(?:that|this|it|you|your answer)(?:'s| is| are|'re) (?:not |really |still )?(?:wrong|incorrect|mistaken|right|correct|true)\W*\Z"
-    r"|\bis (?:that|this|it) (?:really |still )?(?:wrong|right|correct|true)\W*\Z|\byou(?:'ve| have)? made an? (?:mistake|error)"
-    r"|繰り返|くり返|もう(?:一|いち|1)(?:度|回|ど)|再度|同じ(?:答|回答|文|内容|もの)|そのまま|本当(?:に|です)?か?\W*\Z"
-    r"|間違(?:い(?:で|な|じゃ)|って|え(?:て|た))|違(?:う|います)(?:よ|ね|と思|ん|の?で(?:は|す)|か)?\W*\Z"
-)
-# Numbers, names and, in Japanese, words of kanji or katakana: what a sentence that is used again changes.
-_VALUE = re.compile(
-    r"\d+(?:[.,:/-]\d+)*|\b[A-Z][\w'-]*|[ァ-ヶ][ァ-ヶー・]+|[\u4e00-\u9fff]+|\b(?:two|three|four|five|six|seven|eight"
-    r"|nine|ten|eleven|twelve|\w+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million)\b"
-)
+_PATTERNS = patterns("signals")
 _RUN = re.compile(r"(.{2,80}?)\1{2,}")
-_REWORKS = re.compile(
-    r":|\n|[\"“「『]|\b(?:correct|fix|proofread|paraphras\w*|translat\w*|re(?:write|word|phrase|peat)\w*|format|grammar|say"
-    r"|spell|echo|case|sort|cop(?:y|ied)|edit|punctuat\w*|improve)\b|校正|訂正|修正|翻訳|言い換え|書き直|添削|復唱"
-    r"|そのまま|並べ替|直して|敬語|丁寧"
-)
 _ASKS_READ = 40
-_ASKS = re.compile(r"(?:\?|か|ください|下さい|please)[\s。.」\"”')]*\Z")
-_AGREES = re.compile(
-    r"\W*(?:yes|yeah|yep|no|nope|right|correct|true|false|indeed|exactly|sure|of course|はい|いいえ|ええ|うん|そう|いや|もちろん|正解)"
-)
 
 _NOTHING = re.compile(r"[\s\u00ad\u200b-\u200f\u2060\ufeff.…。、,\-–—・?!？！*_`~\"']*")
-_REFUSAL = re.compile(
-    r"\b(?:i|we)(?:'m| am|'re| are)? (?:really |currently |just )?(?:can't|cannot|can not"
-    r"|won't|will not|(?:am |are )?(?:unable|not able|not allowed|not permitted|not in a position) to|must decline"
-    r"|(?:have|need) to decline|decline|refuse)\b(?:.{0,30}\b(?:help(?! (?:it|but)\b)|assist|answer|comply|fulfil+|respond|discuss"
-    r"|continue|complete|provide|do (?:that|this|it|so)|support|process|share|offer|talk about|engage)\b|\W*$)"
-    r"|(?:お答え|答え|回答|返答|対応|お手伝い|手伝い|お応え|応じ|提供|協力|お力|お話し?|説明|支援|サポート)"
-    r"(?:する|し|を|に|が|は|も|ること|こと|なること|になる|添い|添え){0,4}"
-    r"(?:でき(?:ません|ない|かね)|出来(?:ません|ない|かね)|(?:いた|致)しかね|しかね|かねま|られません|られない"
-    r"|控え|差し控え|お断り|ません)"
-    r"|(?:ご要望|ご質問|ご依頼|リクエスト|お願い)に?は?.{0,6}(?:沿い|添い|沿え|添え|応え|応じ).{0,6}(?:かね|ません)"
-    r"|お断り(?:し|いた|致)|(?:それ|これ|その件|申し訳).{0,14}(?:でき(?:ません|かねます)|無理です|お断り)"
-)
-_COURTESY = re.compile(
-    r"\b(?:sorry|apologi[sz]e|apologies|unfortunately|thank(?:s| you)|anything else|feel free|let me know"
-    r"|understand(?:ing)?|another (?:question|topic)|as an ai)\b|申し訳|すみません|すいません|ごめん|恐れ入り"
-    r"|残念|ご了承|ご理解|他に(?:ご質問|何か|お手伝い)|(?:別|他)の(?:ご?質問|話題)"
-)
-_GROUNDS = re.compile(
-    r"(?<!sorry, )(?<!sorry )(?<!apologize, )\bbut\b|\bhowever\b|\binstead\b|\balthough\b|\bthough\b|\bbecause\b"
-    r"|\bsince\b|\billegal|\bharm|\bunsafe|\bdanger|\bprivacy\b|\bsafety\b|\bonly\b|\bplease (?:provide|share|send|paste)"
-    r"|ただし|しかし|代わり|かわり|けれど|ものの|ため|ので|違法|犯罪|危険|有害|安全|法律|権利|プライバシー|提供して|教えて"
-)
-_KNOWS_NOTHING = re.compile(
-    r"(?:\b(?:i|we|really|honestly|just|sorry|about|that|it|this|me|to|tell|you|so|man|lol|lmao|haha+|meh|ugh|hmm+|um+"
-    r"|do not know|don't know|dont know|dunno|no idea|no clue|not sure|idk|who knows|who cares|don't care|beats|whatever"
-    r"|have|got)\b|わから(?:ない|ん|へん)|わかりません|分から(?:ない|ん)|分かりません|知ら(?:ない|ん|ねえ?)"
-    r"|知りません|さあ|さぁ|興味ない|どうでもいい|めんどくさい|すみません|ごめん(?:なさい)?|申し訳(?:ありません|ございません)"
-    r"|ちょっと|全然|まったく|そんなの|それは|です|けど|ね|よ|な|が|w|笑|草|\W)+"
-)
-_KNOWING_NOTHING = re.compile(
-    r"(?:\blol\W+){3}|know|dunno|no idea|no clue|not sure|idk|who cares|don't care|beats|whatever"
-    r"|わか|分か|知ら|知り|さあ|さぁ|興味ない|どうでも|めんどくさい"
-)
-_CURT = re.compile(
-    r"dunno|idk|who cares|don't care|whatever|\blol\b|\bmeh\b|わからん|分からん|わからへん|知らん|知らね|さあ|さぁ|興味ない"
-    r"|どうでも|めんどくさい"
-)
-_ABOUT_USER = re.compile(
-    r"\b(?:my|mine|am i|did i|do i|was i)\b|私[のはが]|僕[のはが]|俺[のはが]|自分の"
-)
-_INVENTS = re.compile(
-    r"translat|english|japanese|french|spanish|german|chinese|korean|language|\bcode\b|\bpoem|\bstory|\bjoke|\bsong"
-    r"|\bhaiku|\briddle|翻訳|訳して|英語|日本語|英文|和訳|英訳|フランス語|中国語|韓国語|ドイツ語|スペイン語|コード|詩|物語|小説"
-    r"|冗談|ジョーク|俳句|短歌|歌|なぞなぞ"
-)
 _FENCE = re.compile(r"^[ ]{0,6}(```|~~~)", re.MULTILINE)
 # A block of code answers in new names, and shares few words with a question.
 _CODE = re.compile(r"^(?:```|~~~| {4}\S|\t\S)", re.MULTILINE)
-_POINTS_BACK = re.compile(
-    r"\b(?:it|its|them|they|their|this|that|these|those)\b|それ|これ|その|この|あれ"
-)
-_REFERS = re.compile(
-    r"\A\W*(?:it|its|it's|they|he|she|this|that|that's|these|those|yes|no|それ|そう|これ|彼|はい|いいえ)\b"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,11 +156,13 @@ def _refusal(exchange: Exchange) -> Signal | None:
     # A refusal with grounds or an alternative may be right: only a bare one is certain.
     answer = normal(exchange.answer)
     parts = sentences(answer)
-    refused = {part for part in parts if _REFUSAL.search(part)}
+    refused = {part for part in parts if _PATTERNS["refusal"].search(part)}
     if not refused:
         return None
-    others = [part for part in parts if part not in refused and not _COURTESY.search(part)]
-    bare = not _GROUNDS.search(answer) and not any(squeezed(part) for part in others)
+    others = [
+        part for part in parts if part not in refused and not _PATTERNS["courtesy"].search(part)
+    ]
+    bare = not _PATTERNS["grounds"].search(answer) and not any(squeezed(part) for part in others)
     return Signal(
         name="refusal",
         certain=bare and width(answer) <= BARE_WIDTH,
@@ -251,9 +174,13 @@ def _refusal(exchange: Exchange) -> Signal | None:
 def _ignorance(exchange: Exchange) -> Signal | None:
     # A polite "I don't know" may be honest, above all about the user: only a curt one is certain.
     answer = normal(exchange.answer)
-    if not (_KNOWS_NOTHING.fullmatch(answer) and _KNOWING_NOTHING.search(answer)):
+    if not (
+        _PATTERNS["knows_nothing"].fullmatch(answer) and _PATTERNS["knowing_nothing"].search(answer)
+    ):
         return None
-    curt = _CURT.search(answer) and not _ABOUT_USER.search(normal(exchange.question))
+    curt = _PATTERNS["curt"].search(answer) and not _PATTERNS["about_user"].search(
+        normal(exchange.question)
+    )
     return Signal(
         name="refusal",
         certain=bool(curt),
@@ -266,9 +193,11 @@ def _loop(exchange: Exchange) -> Signal | None:
     text = FENCED.sub("\n", normal(exchange.answer))
     if not (_runs(text) or _says_again(text) or _circles(text)):
         return None
-    wants_loop = _WANTS_LOOP.search(normal(exchange.question)) is not None
+    wants_loop = _PATTERNS["wants_loop"].search(normal(exchange.question)) is not None
     # A list of facts in one form, such as the weather of ten cities, has a value in each sentence.
-    is_list = len(set(_VALUE.findall(exchange.answer))) >= len(sentences(exchange.answer))
+    is_list = len(set(_PATTERNS["value"].findall(exchange.answer))) >= len(
+        sentences(exchange.answer)
+    )
     return Signal(
         name="loop",
         certain=not wants_loop and not (is_list and not _runs(text) and not _says_again(text)),
@@ -312,9 +241,11 @@ def _echo(exchange: Exchange) -> Signal | None:
     if width(question_letters) < ECHO_WIDTH or not answer_letters:
         return None
     if question.split() != answer.split():
-        if _REWORKS.search(question) or _AGREES.match(answer):
+        if _PATTERNS["reworks"].search(question) or _PATTERNS["agrees"].match(answer):
             return None
-        asks = [_ASKS.search(text[-_ASKS_READ:]) is not None for text in (question, answer)]
+        asks = [
+            _PATTERNS["asks"].search(text[-_ASKS_READ:]) is not None for text in (question, answer)
+        ]
         # A statement in the words of a question may answer it, so both must ask or neither may.
         if asks[0] != asks[1] or similarity(question_letters, answer_letters) < ECHO_NEAR:
             return None
@@ -331,10 +262,10 @@ def _repetition(exchange: Exchange) -> Signal | None:
     ]
     if not repeated:
         return None
-    wants_repeat = _WANTS_AGAIN.search(question) is not None
+    wants_repeat = _PATTERNS["wants_again"].search(question) is not None
     # The same sentence with another number or name can be the right answer to this question.
-    values = set(_VALUE.findall(exchange.answer))
-    same = any(values.issubset(_VALUE.findall(earlier)) for earlier in repeated)
+    values = set(_PATTERNS["value"].findall(exchange.answer))
+    same = any(values.issubset(_PATTERNS["value"].findall(earlier)) for earlier in repeated)
     return Signal(
         name="repetition",
         certain=same and not wants_repeat and not is_short(exchange.answer),
@@ -375,12 +306,12 @@ def _off_topic(exchange: Exchange) -> Signal | None:
     share = STRAY_SHARE_JA if all(japanese) else STRAY_SHARE
     stray = shared.with_context <= share * shared.said and not shared.with_question
     # A question of one word and a pronoun, such as `How is it made?`, is about earlier messages.
-    vague = not shared.asked or (shared.asked == 1 and _POINTS_BACK.search(question))
-    if not stray or shared.said < FEWEST_STRAY or vague or _INVENTS.search(question):
+    vague = not shared.asked or (shared.asked == 1 and _PATTERNS["points_back"].search(question))
+    if not stray or shared.said < FEWEST_STRAY or vague or _PATTERNS["invents"].search(question):
         return None
     long = shared.said >= STRAY_WORDS
     other_language = japanese[0] != japanese[1]
-    refers = _REFERS.search(answer) or _CODE.search(exchange.answer)
+    refers = _PATTERNS["refers"].search(answer) or _CODE.search(exchange.answer)
     # Later answers may take up earlier ones in other words, so the expert alone doubts them. Source:
     # of 43 later answers that only this rule suspected, 7 were good; of 5 first ones none was.
     telling = not exchange.earlier and (other_language or (long and not refers))

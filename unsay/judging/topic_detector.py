@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -18,16 +18,17 @@ from typing import Any, get_args
 
 from unsay.arguments import check_arity, check_returns
 from unsay.errors import ConfigurationError
-from unsay.judging.topic_cues import (
-    ALSO,
-    ASKS,
-    CUES,
-    cues_of,
-    is_task,
-    other_service,
-    points_elsewhere,
+from unsay.judging.vocabulary import (
+    JAPANESE,
+    WORDING,
+    Unit,
+    known_terms,
+    normal,
+    patterns,
+    terms,
+    units,
+    vocabulary,
 )
-from unsay.judging.vocabulary import JAPANESE, Unit, normal, terms, units, vocabulary
 from unsay.messages.content import preview, without_files
 from unsay.protocols import ShiftKind, TopicMemory, TopicShift
 
@@ -46,6 +47,72 @@ _RUN_WORDS = re.compile(r"[a-z']+|[0-9]+|[?!]")
 # Words of the question's last and first sentence, and of the last sentence before it, whose runs
 # are read; of Japanese, three times as many characters.
 _LAST_WORDS, _FIRST_WORDS, _BEFORE_WORDS = 24, 10, 20
+_ENOUGH_TO_EXPLAIN = 2  # content words from which a text explains its own references
+_FEW_WORDS = 25  # words up to which a question does not explain what it points at
+
+CUES: Mapping[str, re.Pattern[str]] = patterns("cues")
+SERVICES: Mapping[str, re.Pattern[str]] = patterns("services")
+_PATTERNS = patterns("topics")
+
+
+def services_in(texts: Sequence[str]) -> frozenset[str]:
+    """Return the kinds of services, keys of `SERVICES`, that at least one of the texts names."""
+    return frozenset[str]().union(*map(_services, texts))
+
+
+@lru_cache(maxsize=128)  # the texts of a topic are read again for each question
+def _services(text: str) -> frozenset[str]:
+    normal_text = normal(text)
+    return frozenset(kind for kind, pattern in SERVICES.items() if pattern.search(normal_text))
+
+
+def other_service(question: str, texts: Sequence[str]) -> bool:
+    """Return whether a question names a kind of service, such as taxis, that is new to its topic.
+
+    `texts` are those of the topic. `False` if they name no service, or the question names none.
+    """
+    topic_services = services_in(texts)
+    return bool(topic_services) and not topic_services >= services_in((question,))
+
+
+def is_task(topic: TopicMemory) -> bool:
+    """Return whether a topic names a service that one books or looks for, such as a hotel.
+
+    The weather does not count.
+    """
+    return bool(services_in(topic.texts) - {"weather"})
+
+
+def points_elsewhere(question: str, current: TopicMemory) -> bool:
+    """Return whether a short question points at a thing, such as `this drug`, that its topic lacks.
+
+    `False` for a longer question, which explains what it points at.
+    """
+    text = normal(question)
+    match = _PATTERNS["known_thing"].search(text)
+    if match is None or len(text.split()) > _FEW_WORDS or text.startswith("i "):
+        return False
+    thing_units = units(match[1] or match[2])
+    topic_terms = frozenset[str]().union(*(known_terms(text) for text in current.texts))
+    return bool(thing_units) and not any(unit.whole in topic_terms for unit in thing_units)
+
+
+def cues_of(text: str) -> frozenset[str]:
+    """Return the keys of `CUES` that match a text; the text is a result of `normal`.
+
+    A reference to the previous message counts only before the content of the text, or at the end of
+    a text with little content.
+    """
+    # A reference counts only before the content, or at the end of a text with little content.
+    cues = {name for name, cue in CUES.items() if cue.search(text)}
+    plain = _PATTERNS["dummy"].sub(" ", text)
+    reference = CUES["reference"].search(plain)
+    if reference is not None:
+        before = len(units(plain[: reference.start()]))
+        closes = not plain[reference.end() :].strip(" ?.!。か")
+    if reference is None or (before and not (closes and before < _ENOUGH_TO_EXPLAIN)):
+        cues.discard("reference")
+    return frozenset(cues)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +152,9 @@ def read(
         "other_service": float(other_service(normal(question), current.texts)),
         "service": float(service),
         "japanese_service": reading.features["japanese"] * service,
-        "also": float(ALSO.search(normal(question)) is not None),
+        "also": float(_PATTERNS["also"].search(normal(question)) is not None),
     }
-    return Reading(
-        content=reading.content,
-        cues=reading.cues,
-        share=reading.share,
-        novelty=reading.novelty,
-        common=reading.common,
-        features=features,
-    )
+    return replace(reading, features=features)
 
 
 def runs(question: str, current: TopicMemory) -> frozenset[str]:
@@ -167,7 +227,7 @@ def _read(
         "japanese": float(japanese),
         "japanese_length": length * japanese,
         "fragment": float(length < _SHORT and not cues & {"question", "request"}),
-        "awaited": float(len(newest) < _TAIL and bool(ASKS.search(newest))),
+        "awaited": float(len(newest) < _TAIL and bool(_PATTERNS["asks"].search(newest))),
     }
     return Reading(
         content=content, cues=cues, share=share, novelty=novelty, common=common, features=features
@@ -234,28 +294,7 @@ WEIGHTS: Mapping[str, float] = _FITTED["weights"]
 RUNS: Mapping[str, int] = _FITTED["runs"]
 BIAS: float = _FITTED["bias"]
 
-# The same for Japanese that is not about services, of which there is too little for runs of words.
-# Source: logistic regression on the train and dev parts of the same sources, rounded; `change` was set
-# by hand because it is too rare there.
-JAPANESE_WEIGHTS: Mapping[str, float] = {
-    "known": -0.7,
-    "newest": -1.5,
-    "asked": -5.5,
-    "novelty": 1.2,
-    "fresh": 1.0,
-    "change": 2.5,
-    "turn": 1.0,
-    "reference": -2.8,
-    "opener": -1.8,
-    "condition": -1.3,
-    "request": 0.7,
-    "rework": -3.1,
-    "doubt": -1.9,
-    "question": 0.4,
-    "length": 4.6,
-    "fragment": -1.8,
-    "awaited": -2.1,
-}
+JAPANESE_WEIGHTS: Mapping[str, float] = WORDING["japanese_weights"]
 JAPANESE_BIAS = -4.45
 
 

@@ -1,7 +1,9 @@
 """Verdicts: the request to a judge, and the verdict in its reply."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -30,56 +32,14 @@ SUMMARIZED_CHARS = 48_000
 _OPTIONAL = ("topics", "earlier", "tools")
 
 # JSON schema of the reply, for judges that support structured output.
-REPLY_SCHEMA: dict[str, Any] = {
-    "title": "verdict",
-    "description": "The grade of one answer.",
-    "type": "object",
-    "properties": {
-        "score": {
-            "type": "number",
-            "description": "The quality, on the scale of the instructions.",
-        },
-        "consistency": {
-            "type": "number",
-            "description": "On the same scale; the best number if nothing contradicts what was said.",
-        },
-        "reason": {"type": "string", "description": "One sentence for the user."},
-        "advice": {
-            "type": "string",
-            "description": "What the next attempt must do differently; empty for a good answer.",
-        },
-        "query": {
-            "type": "string",
-            "description": "A better search, for an irrelevant document; otherwise empty.",
-        },
-        "blamed": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Ids of earlier answers or tool calls that caused the fault; empty for none.",
-        },
-    },
-    "required": ["score", "consistency", "reason", "advice", "query", "blamed"],
-    "additionalProperties": False,
-}
-
-_INTENT_PROPERTIES = {
-    "intent": {
-        "type": "string",
-        "description": "The label of the question; empty if not asked for.",
-    },
-    "topic": {
-        "type": "string",
-        "description": "Id of the topic that the question returns to; else empty.",
-    },
-}
+_REPLY_SCHEMA = json.loads(Path(__file__).with_name("reply_schema.json").read_text("utf-8"))
 
 
 def reply_schema(*, labels_topics: bool) -> dict[str, Any]:
     """Return the JSON schema of a judge's reply, with the intent of the question if it labels topics."""
-    if not labels_topics:
-        return REPLY_SCHEMA
-    properties = {**REPLY_SCHEMA["properties"], **_INTENT_PROPERTIES}
-    return {**REPLY_SCHEMA, "properties": properties, "required": list(properties)}
+    left_out = () if labels_topics else ("intent", "topic")
+    properties = {n: v for n, v in _REPLY_SCHEMA["properties"].items() if n not in left_out}
+    return {**_REPLY_SCHEMA, "properties": properties, "required": list(properties)}
 
 
 def judge_request(
@@ -354,11 +314,11 @@ def unscored(reason: str) -> Verdict:
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")
 
 
-def majority(verdicts: Sequence[Verdict]) -> Verdict:
+def majority(verdicts: Sequence[Verdict], texts: Texts) -> Verdict:
     """Return the verdict of several judgements: the median score, and the share that agrees.
 
     It is unscored if most are unscored, or if no outcome has more than half of them. There must be
-    one or more.
+    one or more. The reason of a verdict without a score is from `texts`.
     """
     scores = {id(each): each.score for each in verdicts if each.score is not None}
     outcomes: list[Outcome] = [each.outcome for each in verdicts]
@@ -368,7 +328,8 @@ def majority(verdicts: Sequence[Verdict]) -> Verdict:
         return replace(verdicts[0], agreement=agreement)
     if most == "unscored" or agreement <= 0.5:
         outcome_counts = ", ".join(f"{outcomes.count(o)} {o}" for o in dict.fromkeys(outcomes))
-        return replace(unscored(f"the judges do not agree: {outcome_counts}"), agreement=agreement)
+        reason = texts.say("unjudged.split", counts=outcome_counts)
+        return replace(unscored(reason), agreement=agreement)
     middle = median(scores.values())
     agreeing = [each for each in verdicts if each.outcome == most]
     nearest = min(agreeing, key=lambda each: abs((each.score or 0.0) - middle))

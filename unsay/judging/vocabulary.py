@@ -6,10 +6,13 @@ which are grammar, and words that are common in any conversation do not count.
 """
 
 import re
+import tomllib
 import unicodedata
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from unsay.protocols import Exchange
 
@@ -29,61 +32,23 @@ _SHORTEST_WORD = 2
 _SHORTEST_STEM = 3
 _BEGINNING = 5  # letters that two related words share, such as `reflective` and `reflection`
 
-_ENGLISH = """
-a about above actually add advantage affect after again ah all almost also alternative although
-always am an and another answer any anything are arent around as ask at away back bad basic be
-because been before beginner being believe below benefit best better between both build but by
-bye can cannot cant case cause certainly change chat choose come common concept consider
-conversation correct could couldnt course create current day detail did didnt difference
-different disadvantage do does doesnt doing done dont drawback each earlier effect either else
-enough even event ever every everything example explain few find fine first follow following for
-form from function general get give glad go goal going good got great had has hasnt have havent
-having he hello help her here hers hes hey hi him his hmm how however hows i id idea if ill im
-impact implication important improve in include information interested interesting into is isnt
-issue it its ive just keep key kind know last learn least let lets life like limitation little
-lol long look lot made main make many may maybe me mean meaning mention message might mine more
-most much must my need never new next nice no not nothing now number of off oh ok okay old on
-one only or other our out over own part people per perhaps person plan play please point popular
-possible previous problem process prompt provide purpose put question quite rather really reason
-recent recommend recommendation reply response result right role said same say second see seem
-several shall she shes should shouldnt show since sir so solution some someone something sorry
-sort specific start step still such suggest sure take talk task teach tell test than thank
-thanks that thats the their them then there theres these they theyre thing think this those
-though three through time to today together too top topic try turn two type under understand
-until up upon us usage use used useful using usually very want was wasnt way we wed welcome well
-were werent weve what whats when where whether which while who whom whos whose why will with
-within without wont work world would wouldnt wow wrong yeah year yes yet you youd your youre
-yours youve
-"""
-# Words that any two conversations share, which say nothing about the subject.
-STOP_WORDS = frozenset(_ENGLISH.split())
+# The words and patterns of `wording.toml`, by table.
+WORDING = tomllib.loads(Path(__file__).with_name("wording.toml").read_text("utf-8"))
+STOP_WORDS = frozenset(WORDING["stop_words"].split())
+STOP_RUNS = frozenset(WORDING["stop_runs"].split())
 
-_JAPANESE = """
-質問 回答 答 説明 方法 場合 必要 以下 以上 例 例文 文章 内容 情報 今日 今回 上記 前述 下記 最初
-最後 次 前 後 一 二 三 四 五 六 七 八 九 十 何 私 僕 俺 自分 皆 人 方 事 物 者 的 用 時 分 日 月
-年 今 他 別 件 話 話題 点 内 中 上 下 間 際 同 同様 各 全 全部 全て 多 少 小 大 高 低 良 悪 新
-古 長 短 早 速 強 弱 近 遠 教 言 思 見 聞 行 来 出 入 使 作 書 読 考 知 持 取 付 立 与 得 得意
-示 含 異 違 合 始 終 続 続行 変 変更 戻 返 送 選 決 受 置 当 基 従 応 対 関 関係 可能 簡単 具体
-具体的 詳細 詳 一般 一般的 重要 特 特定 特徴 理由 結果 目的 問題 提供 提案 利用 使用 存在 追加
-確認 理解 紹介 一番 一度 一緒 一部 人気 大丈夫 大事 素敵 本当 普通 色々 様々 願 致 頂 有難
-有難う 申 訳 申訳 失礼 了解 承知 是非 勿論 参考 希望 予定 検索 回 個 目 番 番目 種類 度 名 場 所
-気 手 形 面 化 性 式 法 ポイント テーマ トピック コメント アドバイス サンプル ケース パターン
-メリット デメリット 影響 利点 欠点 注意点 意味 原因 制限 具体例 使用例 初心者 日本語 手順
-"""
-# The same for runs of kanji and katakana; single kanji here are mostly stems of common verbs.
-STOP_RUNS = frozenset(_JAPANESE.split())
 
-_SUFFIXES = {
-    "ational": "ate",
-    "ization": "ize",
-    "fulness": "ful",
-    "iveness": "ive",
-    "sses": "ss",
-    "ies": "y",
-    "ied": "y",
-    **dict.fromkeys(("ments", "ment", "ings", "ing", "edly", "ers", "ions", "ion"), ""),
-    **dict.fromkeys(("ed", "er", "ly", "es", "s", "e"), ""),
-}
+def patterns(table: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns in a table of `wording.toml`, by name."""
+    lists = WORDING["lists"]
+    whole = {
+        name: re.sub(r"\{([a-z]+)\}", lambda m: lists[m[1]], text)
+        for name, text in WORDING[table].items()
+    }
+    return {name: re.compile(text.replace("\n", "")) for name, text in whole.items()}
+
+
+_SUFFIXES: Mapping[str, str] = WORDING["suffixes"]
 _KEEPS = ("ss", "us", "is")
 
 
@@ -255,12 +220,7 @@ ITEM = re.compile(
 )
 _UNFINISHED = re.compile(r"\A(?:#{1,6}\s.*|#{2,6}|[-*+•・]|[0-9]{1,3}[.)])\Z|[：:,、，]\Z")
 _FORMULAS = (("\\[", "\\]"), ("\\(", "\\)"))
-_DANGLING = re.compile(
-    r"(?:[,、，(（「『\[{+&]|\b(?:the|an?|of|to|and|or|with|for|in|on|at|by|from|as|that|which|is|are|was|were|be|been"
-    r"|has|have|had|its|their|your|our|his|than|into|while|because|such|including|can|will|would|should|could|may|not"
-    r"|but|if|when|where|who|whose|more|most|very|also|these|those|this|between|about|through|during|without|like)"
-    r"|(?<=[^\W\d_a-z])[はがをにへとので、も])\Z"
-)
+_DANGLING = patterns("vocabulary")["dangling"]
 _STOPS = (".", "!", "?", "。", "！", "？", "…", "」", '"', ")", "）")
 _TAIL = 200
 

@@ -20,7 +20,15 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.pregel._messages import StreamMessagesHandler
 
 from unsay.budget.accounts import AccountKey
-from unsay.budget.limits import Limits, delay_ms, exceeded_settings, limits_of, pressure
+from unsay.budget.limits import (
+    Limits,
+    delay_ms,
+    exceeded_settings,
+    gauges_text,
+    limits_of,
+    pressure,
+    settings_text,
+)
 from unsay.context.strategy import is_context_overflow
 from unsay.decisions import ask_person, read_permission, spending_request
 from unsay.effects import Call, Steps, off_loop
@@ -138,9 +146,9 @@ REPLY_TOKENS: Mapping[Purpose, int] = MappingProxyType(
 # Label of a run with the name of the agent whose budget pays for its calls.
 AGENT = "agent"
 LOG = logging.getLogger(__name__)
-BROKEN = "the model stopped in mid-reply, and the fallback model answers"
+BROKEN = "broken_off"
 
-TOO_LONG = "the context was too long for the model, and a shorter one is sent"
+TOO_LONG = "too_long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +303,7 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     check = grant.check  # stored now: a crash from here on leaves the reserved cost, never less
     if check.warnings:
         limits = [asdict(gauge) for gauge in check.warnings]
-        text = request.texts.budgets("; ".join(map(str, check.warnings)))
+        text = request.texts.message(gauges_text(check.warnings), "chat")
         scope.emit("budget_warning", text=text, usage=check.usage, limits=limits)
     delay = delay_ms(check.usage, scope.settings.backpressure)
     if delay:
@@ -370,10 +378,11 @@ def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
     is_allowed = ask_person(spending_request(grant.check, texts), read_permission, texts)
     scope.emit("decision", decision="approve" if is_allowed else "reject")
     if not is_allowed:
-        over, names = "; ".join(map(str, grant.check.exceeded)), exceeded_settings(grant.check)
         raise BudgetDeclinedError(
-            f"A person declined the call: {over}. Raise {' and '.join(names)}, then ask again",
-            settings=names,
+            code="budget_declined",
+            settings=exceeded_settings(grant.check),
+            limits=gauges_text(grant.check.exceeded),
+            names=settings_text(grant.check),
         )
     return (yield from reserve(may_exceed=True))
 
@@ -459,7 +468,7 @@ class _Stream(BaseCallbackHandler):
 def _take_back(request: ModelRequest, stream: _Stream, why: str) -> None:
     """Stream why a part of a reply is discarded; nothing if no part of it was streamed."""
     if stream.has_begun:  # this does not count as an attempt, hence 0
-        reason = request.texts.table("rules").get(why, why)
+        reason = request.texts.table("taken_back")[why]
         data = {"message_id": stream.message_id, "attempt": 0, "score": None, "reason": reason}
         request.scope.emit("draft_rejected", **data)
     stream.has_begun = False

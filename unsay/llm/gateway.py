@@ -5,18 +5,20 @@ Only single calls of models use it: the calls inside of an agent would wait for 
 
 import asyncio
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from itertools import count
 from json import JSONDecodeError
+from pathlib import Path
 from threading import Lock
 from traceback import walk_tb
 from typing import Any, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from unsay.budget.circuit_breaker import Circuit, CircuitPolicy, WaitQueue
+from unsay.budget.limits import Circuit, CircuitPolicy, WaitQueue
 from unsay.context.strategy import is_context_overflow
 from unsay.effects import Call, Steps
 from unsay.errors import (
@@ -30,6 +32,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.messages.content import has_no_end
+from unsay.phrases import Phrase
 from unsay.settings.settings import Settings
 from unsay.tokens.counter import TokenCounter
 from unsay.tokens.pricing import Usage, usage_of
@@ -80,36 +83,10 @@ def messages_in(value: Any) -> list[BaseMessage]:
 
 _BUSY = frozenset({408, 409, 425, 429})
 _CONNECTION_FAULTS = {"APIConnectionError", "ConnectionError", "TransportError", "APIError"}
-# Errors of a connection that ended before its reply, and timeouts before a request is sent. Source:
-# the error classes of httpx, botocore and aiohttp.
-_BROKEN_OFF = frozenset(
-    {"ConnectionClosedError", "ReadError", "RemoteProtocolError", "ServerDisconnectedError"}
-)
-_UNSENT = frozenset(
-    {"ConnectTimeout", "ConnectTimeoutError", "ConnectionTimeoutError", "PoolTimeout"}
-)
-_CLIENTS = (
-    "langchain_anthropic",
-    "langchain_aws",
-    "langchain_core.language_models",
-    "langchain_google",
-    "langchain_openai",
-    "openai",
-)
-# Functions in which clients turn messages into a request. Source: langchain-core 1.7, langchain-openai
-# 1.7, langchain-anthropic 1.7, langchain-google-genai 4.4, langchain-aws 1.9, langchain-ollama 1.1.
-_BUILDING = frozenset(
-    {
-        "_chat_params",
-        "_format_for_tracing",
-        "_get_request_payload",
-        "_messages_to_bedrock",
-        "_prepare_request",
-    }
-)
+_CLIENT = tomllib.loads(Path(__file__).with_name("clients.toml").read_text("utf-8"))
 # Source: OpenAI API reference, error codes; DeepSeek and OpenRouter answer 402, Anthropic in words.
 _QUOTA = "insufficient_quota"
-_KEPT = "The question is kept: send it again to continue, or send another one to replace it."
+_KEPT = Phrase(code="question_kept")
 
 
 def explain(error: Exception) -> UnsayError | None:
@@ -122,29 +99,22 @@ def explain(error: Exception) -> UnsayError | None:
         return error
     quoted = f"{type(error).__name__}: {error}"[:500]
     if is_context_overflow(error):
-        return ContextOverflowError(
-            f"The context is longer than the model's window ({quoted}). Roll back, start a new "
-            "topic, or use a model with a larger window."
-        )
+        return ContextOverflowError(code="window_exceeded", quoted=quoted)
     status = _status_of(error)
     code = getattr(error, "code", None)
     if status == 402 or code == _QUOTA or "credit balance is too low" in quoted:
         return ModelUnavailableError(
-            f"The quota of the model's provider is exhausted ({code or status}, {quoted}). Waiting does "
-            f"not help: add credit or raise the limit there, or use another model. {_KEPT}"
+            code="quota_exhausted", status=code or status, quoted=quoted, kept=_KEPT
         )
     if status is not None and 400 <= status < 500 and status not in _BUSY:
-        return ModelRefusedError(
-            f"The provider refused the request ({quoted}). Check the model's name, OPENAI_API_KEY "
-            f"and OPENAI_BASE_URL. {_KEPT}"
-        )
+        return ModelRefusedError(code="request_refused", quoted=quoted, kept=_KEPT)
     unavailable = _unavailable(error, status, quoted)
     if unavailable is not None:
         return unavailable
     retryable = getattr(error, "is_retryable", None)
     if isinstance(retryable, bool):
         kind = ModelUnavailableError if retryable else ModelRefusedError
-        return kind(f"The model's provider failed ({quoted}). {_KEPT}")
+        return kind(code="provider_failed", quoted=quoted, kept=_KEPT)
     return _unsendable(error, quoted) or _unreadable(error, quoted)
 
 
@@ -152,25 +122,13 @@ def _unavailable(error: Exception, status: int | None, quoted: str) -> ModelUnav
     """Return the error for a model that does not answer for now; `None` for another failure."""
     classes = {kind.__name__ for kind in type(error).__mro__}
     if status is not None:
-        return ModelUnavailableError(
-            f"The model's server failed or limits its calls ({quoted}). Try again in a moment; if it "
-            f"happens again, check the server and your limits there. {_KEPT}"
-        )
+        return ModelUnavailableError(code="server_failed", quoted=quoted, kept=_KEPT)
     if any("Timeout" in name for name in classes):
-        return ModelUnavailableError(
-            f"The model did not answer in time ({quoted}). Check its server, or raise "
-            f"model_timeout_seconds, for a client of your own its timeout. {_KEPT}"
-        )
-    if classes & _BROKEN_OFF:
-        return ModelUnavailableError(
-            f"The connection to the model broke off in its reply ({quoted}). Check its server and the "
-            f"network. {_KEPT}"
-        )
+        return ModelUnavailableError(code="model_timeout", quoted=quoted, kept=_KEPT)
+    if not classes.isdisjoint(_CLIENT["broken_off"]):
+        return ModelUnavailableError(code="connection_broken", quoted=quoted, kept=_KEPT)
     if classes & _CONNECTION_FAULTS:
-        return ModelUnavailableError(
-            f"The model could not be reached ({quoted}). Check its server and the network; "
-            f"`unsay doctor` tries the server. {_KEPT}"
-        )
+        return ModelUnavailableError(code="model_unreachable", quoted=quoted, kept=_KEPT)
     return None
 
 
@@ -192,8 +150,8 @@ def may_be_charged(error: Exception) -> bool:
     """
     raised = (error, error.__cause__)  # openai's client wraps the error of httpx
     names = {kind.__name__ for each in raised for kind in type(each).__mro__}
-    is_timeout = any("Timeout" in name for name in names) and names.isdisjoint(_UNSENT)
-    return is_timeout or not names.isdisjoint(_BROKEN_OFF)
+    is_timeout = any("Timeout" in name for name in names) and names.isdisjoint(_CLIENT["unsent"])
+    return is_timeout or not names.isdisjoint(_CLIENT["broken_off"])
 
 
 def _unsendable(error: Exception, quoted: str) -> ModelRefusedError | None:
@@ -202,24 +160,17 @@ def _unsendable(error: Exception, quoted: str) -> ModelRefusedError | None:
         return None
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     client = (f for f in frames if str(f.f_globals.get("__name__")).startswith("langchain_"))
-    if _BUILDING.isdisjoint(frame.f_code.co_name for frame in client):
+    if not any(frame.f_code.co_name in _CLIENT["building"] for frame in client):
         return None
-    return ModelRefusedError(
-        f"The model's client cannot send these messages ({quoted}). Remove what it names, such as an "
-        f"image or a file, or use a model that takes it. {_KEPT}"
-    )
+    return ModelRefusedError(code="unsendable", quoted=quoted, kept=_KEPT)
 
 
 def _unreadable(error: Exception, quoted: str) -> ModelReplyError | None:
     """Return the error for a reply that the model's client cannot read; `None` for another failure."""
     if isinstance(error, JSONDecodeError):
-        return ModelReplyError(f"The model's server sent invalid JSON ({quoted}). {_KEPT}")
+        return ModelReplyError(code="invalid_json", quoted=quoted, kept=_KEPT)
     if isinstance(error, ValueError | TypeError) and _raised_by_client(error):
-        return ModelReplyError(
-            f"The model's server sent a reply that its client cannot read ({quoted}). Check that "
-            "OPENAI_BASE_URL is the address of a model's API, such as http://127.0.0.1:11434/v1. "
-            f"{_KEPT}"
-        )
+        return ModelReplyError(code="unreadable_reply", quoted=quoted, kept=_KEPT)
     return None
 
 
@@ -229,7 +180,9 @@ def _raised_by_client(error: Exception) -> bool:
     Source: `ValueError` and `TypeError` of langchain-openai 1.4, `BaseChatOpenAI._create_chat_result`.
     """
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith(_CLIENTS)
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith(
+        tuple(_CLIENT["modules"])
+    )
 
 
 def _status_of(error: Exception) -> int | None:
@@ -410,8 +363,10 @@ class Gate:
         if failure is not None:
             raise failure
         raise CircuitOpenError(
-            f"{' and '.join(map(repr, calls))} failed {self._policy.failures!r} times in a row: "
-            f"try again in {self._policy.reset_seconds:g} s, or set a fallback_model"
+            code="circuit_open",
+            models=" and ".join(map(repr, calls)),
+            count=self._policy.failures,
+            seconds=self._policy.reset_seconds,
         )
 
     def _tell(self, model: str, period: int, news: News) -> None:

@@ -16,8 +16,7 @@ from unsay.history.threads import TITLE_CHARS
 from unsay.judging.verdict import request_of
 from unsay.llm.call import ModelRequest, ask_model, ask_with_options
 from unsay.messages.annotations import is_irrelevant, is_question, spoken
-from unsay.messages.content import preview, text_of, without_files
-from unsay.messages.sources import sources_of
+from unsay.messages.content import preview, sources_of, text_of, without_files
 from unsay.runtime import Scope
 from unsay.tracing import log_failure
 from unsay.types import Forgotten, Topic

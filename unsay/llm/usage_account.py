@@ -20,8 +20,7 @@ from unsay.budget.accounts import (
     settle,
     unpaid_key,
 )
-from unsay.budget.circuit_breaker import WaitQueue
-from unsay.budget.limits import Check, Limits, demand, extend, reserve
+from unsay.budget.limits import Check, Limits, WaitQueue, demand, extend, reserve
 from unsay.effects import Call, Steps
 from unsay.llm.gateway import CALL_WAIT_SECONDS, FairSemaphore
 from unsay.runtime import Scope

@@ -15,8 +15,8 @@ from unsay.context.topics import by_topic, current_topic_id, forgotten_ids
 from unsay.errors import InputError, NotFoundError
 from unsay.events import event_types
 from unsay.messages.annotations import annotate, annotation_of, answer_of_turn, is_answer
-from unsay.messages.content import preview, text_of
-from unsay.messages.sources import has_sources, sources_of
+from unsay.messages.content import has_sources, preview, sources_of, text_of
+from unsay.phrases import Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.transcript.automatic import reasons_of
@@ -168,7 +168,9 @@ def lesson_named(state: State, name: str) -> Lesson:
     for number, lesson in enumerate(lessons, 1):
         if name in (lesson["id"], str(number)):
             return lesson
-    raise NotFoundError(f"There is no lesson {name!r}; lessons.list() lists all lessons")
+    raise NotFoundError(
+        code="no_lesson", name=name, lessons=Verb("lessons", python="lessons.list()")
+    )
 
 
 def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) -> Update:
@@ -178,7 +180,7 @@ def change_lesson(state: State, scope: Scope, lesson: Lesson, text: str | None) 
     than `LESSON_CHARS`.
     """
     if text is not None and not (0 < len(text.strip()) <= LESSON_CHARS):
-        raise InputError(f"A lesson has 1 to {LESSON_CHARS} characters, got {len(text.strip())}")
+        raise InputError(code="lesson_length", limit=LESSON_CHARS, count=len(text.strip()))
     answer = next(m for m in state["messages"] if m.id == lesson["message_id"])
     lessons = [
         each if each["id"] != lesson["id"] else {**each, "text": (text or "").strip()}

@@ -35,7 +35,6 @@ from unsay.transcript.live import with_step
 from unsay.types import Operation, Topic
 
 WHY = "order"  # the rule's name in omissions and manifests
-NOTHING_LEFT = "The context has no message up to there that a summary could replace"
 
 
 def compact_up_to(
@@ -76,7 +75,7 @@ def compact_up_to(
     if plan.problems:
         raise plan.problems[0]
     if plan.after is ctx:
-        raise InputError(NOTHING_LEFT)
+        raise InputError(code="nothing_to_compact")
     before = state.get("compaction", Compaction())
     step = Operation(
         kind="compact",
@@ -110,15 +109,15 @@ def _last_message(state: State, up_to: str, pending: Sequence[str]) -> str | Non
     checkpoints = state.get("checkpoints", [])
     is_named = any(each["name"] == up_to for each in checkpoints)
     if TURNS.fullmatch(up_to) and not up_to.removeprefix("-").isdecimal() and not is_named:
-        raise InputError(f"{up_to!r} is a range: write only its last turn")
+        raise InputError(code="turn_is_range", given=up_to)
     if not up_to or (up_to.removeprefix("-").isdecimal() and not is_named):
         # The turn exists, but contexts have offloaded turns as a summary already.
         if up_to and 1 <= int(up_to) <= (offloaded_of(state) or {"turns": 0})["turns"]:
-            raise InputError(NOTHING_LEFT)
+            raise InputError(code="nothing_to_compact")
         return turns_named(state, up_to or None, pending)[-1].id
     last = find_checkpoint(checkpoints, up_to)["message_id"]
     if last not in {message.id for message in state["messages"]}:
-        raise InputError(f"No message in the context precedes the checkpoint {up_to!r}")
+        raise InputError(code="nothing_before_checkpoint", checkpoint=up_to)
     return last
 
 

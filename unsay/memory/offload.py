@@ -41,8 +41,7 @@ from unsay.errors import DatabaseCorruptError, EventLogGapError
 from unsay.llm.summarize import SUMMARY_CHARS, summary_of
 from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
-from unsay.messages.content import clip, text_of
-from unsay.messages.sources import relocated, sources_of
+from unsay.messages.content import clip, relocated, sources_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update, without_removal_check

@@ -534,7 +534,7 @@ def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
     segments are skipped. Raises `InputError` for an empty query.
     """
     if not query.strip():
-        raise InputError("The query is empty: give words to search for")
+        raise InputError(code="query_empty")
     calibration = state.get("calibration") or counter.uncalibrated()
     source = yield from source_of(state, scope, by_hand=True)
     matches = yield from search_transcript(

@@ -11,6 +11,7 @@ from unsay.effects import Steps
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownTurnError
 from unsay.messages.annotations import answers_by_turn, in_turns, is_irrelevant, spoken
 from unsay.messages.content import same_name
+from unsay.phrases import Option, Phrase, Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.storage.pages import find_page
@@ -52,7 +53,7 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
     is_range = match is not None and int(match[1]) <= int(match[2] or match[1])
     is_number = argument is not None and argument.removeprefix("-").isdecimal()
     if argument is not None and not (is_range or is_number):
-        raise InputError(f"{argument!r} is not a turn: write a turn number N or a range N-M")
+        raise InputError(code="not_turn_or_range", given=argument)
     before = (offloaded_of(state) or {"turns": 0})["turns"]
     messages = [m for m in state["messages"] if m.id not in pending]
     ends = {answers[-1].id for answers in answers_by_turn(messages, goes_on=before > 0)}
@@ -75,18 +76,15 @@ def turns_named(state: State, argument: str | None, pending: Sequence[str]) -> l
 def no_turn(number: object, last: int) -> UnknownTurnError:
     """Return the error for a turn that does not exist; `last` is the newest turn's number, or 0."""
     if not last:
-        return UnknownTurnError("The conversation has no turns yet: ask a question first")
-    return UnknownTurnError(
-        f"There is no turn {number}: the conversation has turns 1 to {last}; timeline() lists them"
-    )
+        return UnknownTurnError(code="no_turns")
+    return UnknownTurnError(code="no_turn", turn=number, last=last, timeline=Verb("timeline"))
 
 
-def _turn_hint(name: str, option: str) -> str:
-    """Return the end of an error message for a `name` that is a number: how to give a turn.
-
-    `option` is the argument that takes a turn. Empty for any other name.
-    """
-    return f". A turn is given with the option `{option}`" if name.isdecimal() else ""
+def _turn_hint(name: str, option: Option) -> Phrase | str:
+    """Return the end of an error for a `name` that is a number; empty for any other name."""
+    if not name.isdecimal():
+        return ""
+    return Phrase(code="turn_meant", option=option)
 
 
 def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
@@ -105,11 +103,13 @@ def topic_named(state: State, what: str, *, loose: bool = False) -> Topic:
         matches = equal or [topic for topic, label in labels if folded_name in label]
     if len(matches) > 1:
         ids = ", ".join(f"{topic['id']} ({topic['label']})" for topic in matches)
-        raise ConflictError(f"{what!r} matches {len(matches)} topics: give the id of one: {ids}")
+        raise ConflictError(code="topics_match", name=what, count=len(matches), ids=ids)
     if not matches:
         raise UnknownBranchError(
-            f"No message or topic of this thread matches {what!r}; timeline() lists them"
-            f"{_turn_hint(what, 'turns')}"
+            code="no_match",
+            name=what,
+            timeline=Verb("timeline"),
+            hint=_turn_hint(what, Option("turns", typed="turn")),
         )
     return matches[0]
 
@@ -143,10 +143,10 @@ def pin(state: State, scope: Scope, message_ids: Sequence[str], page: str | None
     )
     new = [name for name in names if name not in current_ids]
     if not new:
-        raise ConflictError(f"Message {names[0]!r} is pinned already; unpin it to remove the pin")
+        raise ConflictError(code="pinned_already", message_id=names[0])
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
     if hidden := [name for name in new if name in forgotten]:
-        raise ConflictError(f"Message {hidden[0]!r} is forgotten: restore it first, then pin it")
+        raise ConflictError(code="message_forgotten", message_id=hidden[0])
     added = [make_pin(name, page) for name in new]
     new_pins = bounded([*pins, *added])
     log_pins(scope, added, [])
@@ -168,26 +168,22 @@ def page_with(state: State, scope: Scope, message_id: str) -> Steps[str | None]:
         page = yield from find_page(*scope.address, offloaded_of(state), message_id)
     if page is None:
         raise UnknownBranchError(
-            f"Message {message_id!r} is not in the transcript; timeline() lists its messages"
-            f"{_turn_hint(message_id, 'turn')}"
+            code="no_message",
+            message_id=message_id,
+            timeline=Verb("timeline"),
+            hint=_turn_hint(message_id, Option("turn")),
         )
     _check_sent(page.messages, message_id)
     if message_id in forgotten_ids(page.messages, page.segments, state.get("forgotten", [])):
-        raise ConflictError(f"Message {message_id!r} is forgotten: restore it first, then pin it")
+        raise ConflictError(code="message_forgotten", message_id=message_id)
     return page.id
 
 
 def _check_sent(messages: Sequence[AnyMessage], message_id: str) -> None:
     if message_id not in {message.id for message in spoken(messages)}:
-        raise InputError(
-            f"Message {message_id!r} is a command or a notice, which no model is sent: pin a "
-            "question or an answer"
-        )
+        raise InputError(code="pin_command", message_id=message_id)
     if any(message.id == message_id and is_irrelevant(message) for message in messages):
-        raise ConflictError(
-            f"Message {message_id!r} was judged irrelevant, and contexts leave it out also with a "
-            "pin: send its text in a question instead"
-        )
+        raise ConflictError(code="pin_irrelevant", message_id=message_id)
 
 
 def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
@@ -199,13 +195,10 @@ def unpin(state: State, scope: Scope, message_ids: Collection[str]) -> Update:
     removed = [pin for pin in pins if pin["message_id"] in message_ids]
     if not removed:
         raise UnknownBranchError(
-            f"Not pinned: {', '.join(map(repr, sorted(set(message_ids))))}; "
-            + (
-                f"pinned in this thread: {len(pins)}, "
-                if pins
-                else "nothing is pinned in this thread, "
-            )
-            + "see pins.list()"
+            code="not_pinned",
+            ids=", ".join(map(repr, sorted(set(message_ids)))),
+            count=len(pins),
+            timeline=Verb("timeline", python="pins.list()"),
         )
     log_pins(scope, [], removed)
     kept_pins = [pin for pin in pins if pin not in removed]
@@ -236,7 +229,7 @@ def forget_span(
     ends = {what, through or what}
     if unknown := sorted(ends - places.keys()):
         raise UnknownBranchError(
-            f"Message {unknown[0]!r} is not in the transcript; timeline() lists its messages"
+            code="no_message", message_id=unknown[0], timeline=Verb("timeline"), hint=""
         )
     first, *_, last = sorted(places[name] for name in (what, through or what))
     conversation_ids = {message.id for message in spoken(messages)}

@@ -1,16 +1,63 @@
-"""Registration of rules, and the rules about roles, tool calls and their results."""
+"""What each provider requires: registration of rules, and the rules about roles, tool calls and their results."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from itertools import takewhile
+from pathlib import Path
+from typing import Literal, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import TypeAdapter
 
 from unsay.messages.content import blocks_of, calls_of
-from unsay.messages.provider_rules import Dialect, Role
+from unsay.types import Provider
+
+Role = Literal["system", "human", "ai", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What one provider requires; a rule applies if it has a source here."""
+
+    sources: Mapping[str, str]  # for each rule by name, the document that states it
+    thinking_sources: Mapping[str, str] = field(default_factory=dict)  # while thinking is on
+    blocks: Mapping[Role, frozenset[str]] = field(default_factory=dict)  # types it accepts
+
+    dropped: frozenset[str] = frozenset()  # assistant blocks that LangChain leaves out of requests
+    strict: bool = False  # whether it does so only where another provider wrote the message
+
+    # Values of `response_metadata["model_provider"]`: those whose thinking the provider recognizes,
+    # and those whose standard `reasoning` blocks LangChain turns into the provider's thinking.
+    own: frozenset[str] = frozenset()
+    translated: frozenset[str] = frozenset()
+    thinking_types: frozenset[str] = frozenset()  # blocks that reach the provider as thinking
+
+    blank: Literal["whitespace", "empty"] = "whitespace"  # what counts as blank text
+
+    # Regular expressions that the whole name or id matches.
+    tool_name: str = ""
+    tool_id: str = ""
+    file_name: str = ""
+    file_name_keys: tuple[str, ...] = ()  # keys of a file block, or of its extras, with its name
+
+    # Ways to give the data of a media block, by its type; `source` and `native` are Anthropic's and
+    # Bedrock's own forms. And the MIME types of inline data, by the kind of media.
+    media: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    mime_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+_TABLES = tomllib.loads(Path(__file__).with_name("provider_rules.toml").read_text("utf-8"))
+_PROBLEMS: Mapping[str, str] = _TABLES.pop("problems")
+# By provider; `common` has what all providers share.
+_DIALECTS = TypeAdapter(dict[Provider | Literal["common"], Dialect]).validate_python(_TABLES)
+COMMON = _DIALECTS["common"]
+DIALECTS: Mapping[Provider, Dialect] = {
+    provider: _DIALECTS[provider] for provider in get_args(Provider)
+}
 
 _ROLES: Mapping[type[BaseMessage], Role] = {
     HumanMessage: "human",
@@ -77,21 +124,23 @@ def is_v1(message: BaseMessage) -> bool:
     return message.response_metadata.get("output_version") == "v1"
 
 
+def problem(name: str, /, **values: object) -> str:
+    """Return the text for a broken rule, filled with the values: see `provider_rules.toml`."""
+    return _PROBLEMS[name].format(**values)
+
+
 @message_rule
 def known_roles(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
     """Every message is a user's, an assistant's, a tool's or a system's."""
     if role_of(message) is None:
-        yield (
-            f"A message of type {message.type!r} has no role that all providers know: "
-            "write it as a user, assistant, tool or system message."
-        )
+        yield problem("known_roles", message=message)
 
 
 @rule
 def not_empty(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The transcript has at least one message."""
     if not messages:
-        yield 0, "There is no message: send at least one user message."
+        yield 0, problem("not_empty")
 
 
 @rule
@@ -99,7 +148,7 @@ def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
     """The transcript has at least one message that is not a system message."""
     if all(isinstance(message, SystemMessage) for message in messages):
         last = max(0, len(messages) - 1)
-        yield last, "There is nothing to answer: send at least one user message."
+        yield last, problem("has_turns")
 
 
 @rule
@@ -109,7 +158,7 @@ def starts_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iter
     spoken = ((i, m) for i, m in enumerate(messages) if not isinstance(m, SystemMessage))
     index, first = next(spoken, (0, None))
     if first is not None and role_of(first) != "human":
-        yield index, f"The conversation starts with {first.type!r}: start it with a user message."
+        yield index, problem("starts_with_user", message=first)
 
 
 @rule
@@ -118,22 +167,14 @@ def system_first(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator
     leading = sum(1 for _ in takewhile(lambda each: isinstance(each, SystemMessage), messages))
     for index in range(leading, len(messages)):
         if isinstance(messages[index], SystemMessage):
-            yield (
-                index,
-                "The provider does not accept a system message inside the conversation: move it to "
-                "the beginning, or send it as a user message.",
-            )
+            yield index, problem("system_first")
 
 
 @rule
 def ends_with_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The last message is not the assistant's."""
     if messages and isinstance(messages[-1], AIMessage):
-        yield (
-            len(messages) - 1,
-            "The conversation ends with an assistant message, which cannot be continued "
-            "while thinking is on: end it with a user message or tool results.",
-        )
+        yield len(messages) - 1, problem("ends_with_user")
 
 
 @rule
@@ -143,8 +184,7 @@ def ends_without_space(messages: Sequence[BaseMessage], _dialect: Dialect) -> It
         *_, last = {}, *blocks_of(messages[-1])
         text = str(last.get("text") or "") if last.get("type") == "text" else ""
         if text != text.rstrip():
-            problem = f"The final assistant message ends in whitespace, {text[-10:]!r}: strip it."
-            yield len(messages) - 1, problem
+            yield len(messages) - 1, problem("ends_without_space", end=text[-10:])
 
 
 @message_rule
@@ -154,7 +194,7 @@ def author_names(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
     if role_of(message) == "tool" or name is None:
         return
     if not name or set(name) & set("<|\\/>") or name.split() != [name]:
-        yield f"The name {name!r} has whitespace or one of <|\\/>, or is empty: rename it."
+        yield problem("author_names", name=name)
 
 
 @message_rule
@@ -162,9 +202,9 @@ def call_ids(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
     """Every call has an id, and no other call of its message has the same."""
     for call_id, times in Counter(call.id for call in calls_of(message)).items():
         if not call_id:
-            yield "A tool call has no id: give it one."
+            yield problem("call_ids")
         elif times > 1:
-            yield f"{times} tool calls share the id {call_id!r}: give each its own."
+            yield problem("call_ids_shared", times=times, call_id=call_id)
 
 
 @rule
@@ -183,11 +223,7 @@ def results_follow_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> 
                 advice = ": add the result, or one with status 'error'"
                 if call.id in strayed:
                     advice = f": move it there from message {strayed[call.id]}"
-                yield (
-                    index,
-                    f"The call {call.id!r} of {call.name!r} in message {index} has no result "
-                    f"directly after it{advice}.",
-                )
+                yield index, problem("results_follow_calls", call=call, index=index, advice=advice)
         result_ids = set()
 
 
@@ -199,13 +235,9 @@ def results_match_calls(messages: Sequence[BaseMessage], _dialect: Dialect) -> I
         if not isinstance(message, ToolMessage):
             expected_ids = {call.id for call in calls_of(message)}
         elif not message.tool_call_id:
-            yield index, "A tool message has an empty tool_call_id: name the call that it answers."
+            yield index, problem("results_match_calls")
         elif message.tool_call_id not in expected_ids:
-            yield (
-                index,
-                f"The result for {message.tool_call_id!r} follows no assistant message that "
-                "made this call: move it directly after the call, or remove it.",
-            )
+            yield index, problem("results_match_calls_here", message=message)
 
 
 @rule
@@ -218,7 +250,7 @@ def results_once(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator
             continue
         call_id = message.tool_call_id
         if call_id and call_id in result_ids:
-            yield index, f"The call {call_id!r} is answered twice: keep one result."
+            yield index, problem("results_once", call_id=call_id)
         result_ids.add(call_id)
 
 
@@ -229,21 +261,14 @@ def call_ids_differ(messages: Sequence[BaseMessage], _dialect: Dialect) -> Itera
     for index, message in enumerate(messages):
         for call in calls_of(message):
             if call.id and index_by_id.setdefault(call.id, index) != index:
-                yield (
-                    index,
-                    f"The call id {call.id!r} was used in message {index_by_id[call.id]} already: "
-                    "rename it together with its result.",
-                )
+                yield index, problem("call_ids_differ", call=call, earlier=index_by_id[call.id])
 
 
 @message_rule
 def calls_are_parsed(message: BaseMessage, _dialect: Dialect) -> Iterator[str]:
     """No assistant message carries a call whose arguments could not be read."""
     for call in message.invalid_tool_calls if isinstance(message, AIMessage) else ():
-        yield (
-            f"The call {call.get('id')!r} of {call.get('name')!r} has arguments that are "
-            "not a JSON object: some integrations send it and some do not; remove it."
-        )
+        yield problem("calls_are_parsed", id=call.get("id"), name=call.get("name"))
 
 
 @message_rule
@@ -252,10 +277,7 @@ def calls_are_declared(message: BaseMessage, _dialect: Dialect) -> Iterator[str]
     calls = () if is_v1(message) else calls_of(message)
     declared = message.tool_calls if isinstance(message, AIMessage) else ()
     for call in calls[len(declared) :]:
-        yield (
-            f"The call {call.id!r} of {call.name!r} is in the content but not in tool_calls: "
-            "add it to tool_calls."
-        )
+        yield problem("calls_are_declared", call=call)
 
 
 @rule
@@ -264,11 +286,7 @@ def calls_follow_user(messages: Sequence[BaseMessage], _dialect: Dialect) -> Ite
     for index, message in enumerate(messages):
         before = role_of(messages[index - 1]) if index else None
         if calls_of(message) and before not in ("human", "tool"):
-            yield (
-                index,
-                f"An assistant message with tool calls follows {before or 'nothing'!r}: "
-                "it may only follow a user message or tool results.",
-            )
+            yield index, problem("calls_follow_user", before=before or "nothing")
 
 
 @message_rule
@@ -276,7 +294,7 @@ def tool_names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """Every tool that is called has a name that the provider allows."""
     for call in calls_of(message):
         if not re.fullmatch(dialect.tool_name, call.name):
-            yield f"The tool name {call.name!r} does not match {dialect.tool_name!r}: rename the tool."
+            yield problem("tool_names", call=call, dialect=dialect)
 
 
 @message_rule
@@ -284,7 +302,4 @@ def tool_ids(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """Every call has an id that the provider allows."""
     for call in calls_of(message):
         if call.id and not re.fullmatch(dialect.tool_id, call.id):
-            yield (
-                f"The call id {call.id!r} does not match {dialect.tool_id!r}: rename it "
-                "together with its result."
-            )
+            yield problem("tool_ids", call=call, dialect=dialect)

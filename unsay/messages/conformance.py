@@ -1,7 +1,7 @@
 """`conform`, which makes a context that a provider accepts out of any messages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -20,17 +20,9 @@ from unsay.errors import EmptyMessageError, InputError, TranscriptError
 from unsay.messages import content_rules  # noqa: F401 - it registers its rules
 from unsay.messages.annotations import DOCUMENT
 from unsay.messages.boundaries import INTERRUPTED, fitting, repair, with_calls
-from unsay.messages.call_rules import RULES, Fault
+from unsay.messages.call_rules import COMMON, DIALECTS, RULES, Fault
 from unsay.messages.content import Thinking, blocks_of, calls_of, is_thinking, parts_of, thinking_in
-from unsay.messages.provider_rules import ANTHROPIC, BEDROCK, COMMON, GEMINI, OPENAI, Dialect
 from unsay.types import Provider
-
-DIALECTS: Mapping[Provider, Dialect] = {
-    "openai": OPENAI,
-    "anthropic": ANTHROPIC,
-    "bedrock": BEDROCK,
-    "gemini": GEMINI,
-}
 
 
 def faults(

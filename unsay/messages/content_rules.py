@@ -8,9 +8,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from unsay.messages.call_rules import Finding, is_v1, message_rule, role_of, rule
+from unsay.messages.call_rules import Dialect, Finding, is_v1, message_rule, problem, role_of, rule
 from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, thinking_in
-from unsay.messages.provider_rules import Dialect
 
 # Types that LangChain translates for every provider in a message of its standard blocks.
 # Source: LangChain, "Messages", standard content blocks (`output_version="v1"`).
@@ -32,12 +31,9 @@ def known_blocks(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         if role == "ai" and not is_supported:
             is_supported = (v1 and kind in _V1_TYPES) or _is_dropped(message, kind, dialect)
         if not is_supported:
-            yield (
-                f"A {message.type!r} message holds a block of type {kind!r}, which the "
-                "provider does not accept there: remove it, or send it as text."
-            )
+            yield problem("known_blocks", message=message, kind=kind)
         elif kind == "text" and not isinstance(block.get("text"), str):
-            yield "A text block has no text: leave it out."
+            yield problem("known_blocks_text")
 
 
 @message_rule
@@ -51,10 +47,7 @@ def has_content(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         return role is None or (_kind(block) in dialect.blocks[role] and not is_thinking(block))
 
     if role != "tool" and not calls_of(message) and not any(map(arrives, blocks_of(message))):
-        yield (
-            f"A {message.type!r} message has no words, media or calls for the provider: "
-            "leave the message out."
-        )
+        yield problem("has_content", message=message)
 
 
 @message_rule
@@ -72,7 +65,7 @@ def no_blank_text(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         texts = [block for block in blocks_of(message) if _kind(block) == "text"]
         blank = any(_is_blank(block, dialect, tool=tool) for block in texts)
     if blank:
-        yield f"A {message.type!r} message holds blank text: leave the text out, or the message."
+        yield problem("no_blank_text", message=message)
 
 
 def _is_blank(block: Mapping[str, Any], dialect: Dialect, *, tool: bool) -> bool:
@@ -93,7 +86,7 @@ def texts_with_files(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iter
         kinds = [(index, _kind(block)) for index, message in run for block in blocks_of(message)]
         files = [index for index, kind in kinds if kind in ("file", "document")]
         if human and files and "text" not in {kind for _, kind in kinds}:
-            yield files[0], "A file has no text beside it: add a text block that says what it is."
+            yield files[0], problem("texts_with_files")
 
 
 @message_rule
@@ -103,10 +96,7 @@ def media_sources(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         allowed = dialect.media.get(block["type"])
         source = _source(block)
         if allowed is not None and source not in allowed:
-            yield (
-                f"A block of type {block['type']!r} gives its data by {source!r}: give it "
-                f"by one of {sorted(allowed)!r}."
-            )
+            yield problem("media_sources", block=block, source=source, allowed=sorted(allowed))
 
 
 @message_rule
@@ -118,10 +108,7 @@ def mime_types(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
             continue
         mime = _mime(block)
         if mime not in allowed:
-            yield (
-                f"A block of type {block['type']!r} has the MIME type {mime!r}: the provider "
-                f"reads {sorted(allowed)!r}."
-            )
+            yield problem("mime_types", block=block, mime=mime, allowed=sorted(allowed))
 
 
 @message_rule
@@ -130,7 +117,7 @@ def file_names(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     keys, allowed = dialect.file_name_keys, dialect.file_name
     for name in _names(message, dialect):
         if not re.fullmatch(allowed, name):
-            yield f"A file has the name {name!r} in {keys!r}: it must match {allowed!r}."
+            yield problem("file_names", name=name, keys=keys, allowed=allowed)
 
 
 @rule
@@ -140,7 +127,7 @@ def file_names_differ(messages: Sequence[BaseMessage], dialect: Dialect) -> Iter
     for index, message in enumerate(messages):
         for name in _names(message, dialect):
             if name and name in earlier_names:
-                yield index, f"Two files have the name {name!r}: rename one."
+                yield index, problem("file_names_differ", name=name)
             earlier_names.add(name)
 
 
@@ -160,11 +147,7 @@ def thinking_first(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterato
         begun = begins if begun is None else begun
         ids = [call.id for call in calls_of(message)]
         if ids and not begun and not begins:
-            yield (
-                index,
-                f"An assistant message with tool calls {ids!r} does not begin with a block of "
-                "thinking: put back the one that came with it, or turn thinking off.",
-            )
+            yield index, problem("thinking_first", ids=ids)
 
 
 @message_rule
@@ -175,10 +158,7 @@ def thinking_signed(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     for block in blocks_of(message):
         thought = thinking_in(block)
         if thought and _thinks(message, block, dialect) and not thought.signed:
-            yield (
-                f"A block of type {block['type']!r} has neither signature nor redacted "
-                "data: send it as the provider gave it, or leave it out."
-            )
+            yield problem("thinking_signed", block=block)
 
 
 @message_rule
@@ -188,10 +168,7 @@ def thinking_own(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     if author is None or author in dialect.own or not isinstance(message, AIMessage):
         return
     if any(block.get("type") in dialect.thinking_types for block in blocks_of(message)):
-        yield (
-            f"A message that {author!r} wrote holds thinking that only {author!r} can "
-            "verify: leave its thinking out."
-        )
+        yield problem("thinking_own", author=author)
 
 
 @message_rule
@@ -210,10 +187,7 @@ def parts_in_order(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         for block, kind in zip(blocks, kinds, strict=True)
     ]
     if ranks != sorted(ranks):
-        yield (
-            f"The blocks are in the order {kinds!r}: "
-            "put thinking first, then text, then tool calls."
-        )
+        yield problem("parts_in_order", kinds=kinds)
 
 
 @message_rule
@@ -221,18 +195,14 @@ def thinking_leads(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
     """An assistant message that holds thinking begins with it."""
     at = _thinks_at(message, dialect)
     if at and at[0] > 0:
-        yield f"A block of thinking is at index {at[0]} of its message: put it first."
+        yield problem("thinking_leads", place=at[0])
 
 
 @rule
 def no_thinking_at_end(messages: Sequence[BaseMessage], dialect: Dialect) -> Iterator[Finding]:
     """A final assistant message, which the provider would continue, has no thinking."""
     if messages and _thinks_at(messages[-1], dialect):
-        yield (
-            len(messages) - 1,
-            "The conversation ends with an assistant message that holds thinking: end it "
-            "with a user message, or leave the thinking out.",
-        )
+        yield len(messages) - 1, problem("no_thinking_at_end")
 
 
 @message_rule
@@ -247,10 +217,7 @@ def signatures_decode(message: BaseMessage, dialect: Dialect) -> Iterator[str]:
         try:
             base64.b64decode(signature or "")
         except (ValueError, TypeError):
-            yield (
-                f"A block of type {block.get('type')!r} has a signature that is no "
-                "base64: send it as Gemini gave it, or leave it out."
-            )
+            yield problem("signatures_decode", kind=block.get("type"))
 
 
 def _kind(block: Mapping[str, Any]) -> str:

@@ -101,12 +101,11 @@ def _of_provider(name: str, provider: str, settings: Settings) -> Runnable[Any, 
             model = make(name, timeout=seconds)
     except ImportError as error:
         raise ConfigurationError(
-            f"Model {name!r} needs a package that is not installed ({error}): install "
-            f"`unsay[providers]`, or the package langchain-{provider.replace('_', '-')}"
+            code="model_package", model=name, error=str(error), provider=provider.replace("_", "-")
         ) from error
     # Each client has its own way to say that it lacks a key.
     except Exception as error:
-        raise MissingModelError(f"Model {name!r} cannot be used: {error}") from error
+        raise MissingModelError(code="model_unusable", model=name, error=str(error)) from error
     return _without_quota_retries(cast("BaseChatModel", model))
 
 
@@ -135,10 +134,7 @@ async def _end_async_retries(response: Any) -> None:
 def _of_openai(model: str, settings: Settings) -> Runnable[Any, Any]:
     key, base = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
     if not key and not base:
-        raise MissingModelError(
-            f"There is no key for model {model!r}: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
-            "server of your own (Ollama, vLLM, llama.cpp); `unsay demo` needs neither"
-        )
+        raise MissingModelError(code="no_key", model=model)
     chat_openai, extra = import_module("langchain_openai").ChatOpenAI, {}
     # LangChain shares one HTTP client among all event loops of the process, and a connection that
     # an ended loop kept open fails in the next one. A proxy set for LangChain needs its own client.

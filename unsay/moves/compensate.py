@@ -359,8 +359,10 @@ def _agreed(calls: Sequence[Compensation], state: State, scope: Scope) -> list[b
     if not scope.in_graph:
         names = ", ".join(each.description for each in calls)
         raise ConfirmationNeededError(
-            f"A person must confirm that these calls are undone: {names}. Nothing was changed: "
-            "call it with confirm=…, a function that returns for each of them whether to undo it"
+            code="unconfirmed",
+            calls=names,
+            typed="A person must confirm that these calls are undone: {calls}. Nothing was changed: "
+            "run the command on a terminal, where it asks about each of them",
         )
     texts = scope.texts(state.get("messages", []))
     return ask_person(

@@ -21,8 +21,7 @@ from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
 from unsay.memory.offload import load_differing, load_segments, put_back
 from unsay.messages.annotations import KEY, annotate, annotation_of, is_document, spoken
-from unsay.messages.content import text_of
-from unsay.messages.sources import has_sources, sources_of, words_of
+from unsay.messages.content import has_sources, sources_of, text_of, words_of
 from unsay.orders.parse import parse_command
 from unsay.runtime import Scope
 from unsay.state import (

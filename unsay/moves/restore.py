@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from unsay.context.manifest import key_of
 from unsay.context.topics import by_topic, cleared_ids, current_topic_id, forgotten_ids
 from unsay.effects import Steps
-from unsay.errors import ConflictError, InputError, UnknownBranchError, UnsayError
+from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events import event_types
 from unsay.history.branch import (
     Change,
@@ -20,27 +20,22 @@ from unsay.history.branch import (
     put_in,
     replace_tail,
 )
-from unsay.memory.offload import load_all, load_segments
-from unsay.memory.visibility import take_step
+from unsay.memory.offload import load_all
 from unsay.messages.annotations import annotate, answers_by_turn, is_answer, spoken, without_earlier
 from unsay.messages.boundaries import safe_split, steps
-from unsay.messages.content import same_name
-from unsay.messages.sources import words_of
+from unsay.messages.content import same_name, words_of
 from unsay.moves.compensate import disown
+from unsay.phrases import Verb
 from unsay.runtime import Scope
 from unsay.state import (
-    NoticeDue,
-    RollbackRequest,
     State,
     Update,
     offloaded_of,
-    with_update,
 )
 from unsay.storage.pages import find_page
-from unsay.transcript.forget import move_pins, restore_step
+from unsay.transcript.forget import move_pins
 from unsay.transcript.live import (
     OPERATIONS,
-    end_change,
     live_branch,
     load_branches,
     safe_base,
@@ -50,7 +45,7 @@ from unsay.transcript.live import (
     target_of,
     with_step,
 )
-from unsay.transcript.pending import refused, unanswered_ids
+from unsay.transcript.pending import unanswered_ids
 from unsay.types import BranchRef, Forgotten, Operation, Segment, StoredBranch, Topic
 
 # Beginning of every branch's id.
@@ -101,24 +96,21 @@ def restore(
             e["topic_id"] for e in state.get("expanded", []) if e["at"] == current_start
         }
         if topic["id"] in {current_topic_id(segments), *expanded_ids}:
-            raise ConflictError(
-                f"Topic {topic['id']!r} is not compacted: contexts include its messages already"
-            )
+            raise ConflictError(code="not_compacted", topic_id=topic["id"])
         step = Operation(kind="expand", base=None, branches=[], topic=topic["id"])
         return {**show_topic(state, scope, topic["id"], expand=True), **with_step(state, step)}
     if source is not None:
         return _insert(state, scope, source, [what])
     if what in _ids((yield from load_all(state, scope))["messages"]):
-        raise ConflictError(f"Message {what!r} is in the transcript already")
+        raise ConflictError(code="message_present", message_id=what)
     if any(what in _ids(branch["drafts"]) for branch in branches):
-        raise UnknownBranchError(
-            f"Message {what!r} is a rejected draft, which was never in the transcript: pick it from "
-            "its branch to add a copy at the end"
-        )
+        raise UnknownBranchError(code="message_is_draft", message_id=what, pick=Verb("pick"))
     raise UnknownBranchError(
-        f"No branch, compacted topic or removed message has the id {what!r}, and nothing that is "
-        "forgotten; branches(), timeline() and forgotten() list the branches, the topics and what is "
-        "forgotten"
+        code="nothing_to_restore_named",
+        name=what,
+        branches=Verb("branches"),
+        timeline=Verb("timeline"),
+        forgotten=Verb("forgotten"),
     )
 
 
@@ -132,12 +124,10 @@ def find_stored_branch(branches: Sequence[StoredBranch], name: str) -> StoredBra
     ]
     if not matches:
         raise UnknownBranchError(
-            f"This thread has no branch {name!r}; branches() lists its {len(branches)} branches"
+            code="no_branch", name=name, branches=Verb("branches"), count=len(branches)
         )
     if len(matches) > 1:
-        raise ConflictError(
-            f"{name!r} is the beginning of {len(matches)} branch ids; give more of the id"
-        )
+        raise ConflictError(code="branch_ambiguous", name=name, count=len(matches))
     return matches[0]
 
 
@@ -162,12 +152,9 @@ def _put_back(
     if not missing and replaced:
         return _swap(state, scope, branch, replaced)
     if not missing:
-        reason = (
-            "are in the transcript already" if branch["messages"] else "are only a rejected draft"
-        )
-        raise ConflictError(
-            f"The messages of branch {branch['id']!r} {reason}; pick them to add copies at the end"
-        )
+        if not branch["messages"]:
+            raise ConflictError(code="branch_is_draft", branch=branch["id"], pick=Verb("pick"))
+        raise ConflictError(code="branch_present", branch=branch["id"], pick=Verb("pick"))
     if branch["kind"] in ("document", "remove"):
         return _insert(state, scope, branch, [name for name in missing if name])
     if branch["kind"] in AUTOMATIC:
@@ -226,7 +213,7 @@ def _insert(state: State, scope: Scope, branch: StoredBranch, wanted: Sequence[s
     group = [m.id or "" for m in _with_partners(messages, wanted)]
     places = live.positions()
     if present := [name for name in group if name in places]:
-        raise ConflictError(f"Message {present[0]!r} is in the transcript already")
+        raise ConflictError(code="message_present", message_id=present[0])
     first = next(index for index, m in enumerate(messages) if m.id == group[0])
     near = (m.id for m in reversed(messages[:first]) if m.id in places)
     anchor = next(near, branch["base"])
@@ -280,12 +267,9 @@ def _check_base(
     if base is None or base in places:
         return
     holder = holder_of(branches, base)
-    hint = (
-        f"restore branch {holder['id']!r} first" if holder else "pick them to add copies at the end"
-    )
-    raise ConflictError(
-        f"These messages followed message {base!r}, which is no longer there: {hint}"
-    )
+    if holder:
+        raise ConflictError(code="base_in_branch", base=base, branch=holder["id"])
+    raise ConflictError(code="base_gone", base=base, pick=Verb("pick"))
 
 
 def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> list[AnyMessage]:
@@ -296,7 +280,7 @@ def _with_partners(messages: Sequence[AnyMessage], wanted: Sequence[str]) -> lis
     """
     groups = {messages[i].id: group for group in steps(messages) for i in group}
     if unknown := [name for name in wanted if name not in groups]:
-        raise UnknownBranchError(f"Message {unknown[0]!r} is not in this branch")
+        raise UnknownBranchError(code="not_in_branch", message_id=unknown[0])
     indices = dict.fromkeys(index for name in wanted for index in groups[name])
     return [messages[index] for index in indices]
 
@@ -310,9 +294,7 @@ def _topic(state: State, what: str) -> Topic | None:
     ]
     if len(matches) > 1:
         ids = ", ".join(each["id"] for each in matches)
-        raise ConflictError(
-            f"{what!r} is the label of {len(matches)} topics: give the id of one: {ids}"
-        )
+        raise ConflictError(code="topic_ambiguous", label=what, count=len(matches), ids=ids)
     return matches[0] if matches else None
 
 
@@ -327,16 +309,15 @@ def pick(
     """
     if isinstance(message_ids, str) or not message_ids:
         raise InputError(
-            f"message_ids must be a list of one or more message ids, got {message_ids!r}; the turns of "
-            "timeline() have them"
+            "message_ids must be a list of one or more message ids, got {given!r}; the turns of "
+            "{timeline} have them",
+            given=message_ids,
+            timeline=Verb("timeline"),
         )
     spoken_ids = _ids(spoken(messages))
     picked_messages = [m for m in _with_partners(messages, message_ids) if m.id in spoken_ids]
     if not picked_messages or not is_answer(picked_messages[-1]):
-        raise InputError(
-            f"The messages {list(message_ids)!r} do not end in an answer, and a question alone would "
-            "wait for one: pick its answer too, or ask it again"
-        )
+        raise InputError(code="ends_unanswered", ids=list(message_ids))
     live = live_branch(state)
     base = live.id_at(len(live.messages) - 1)
     # The ids of offloaded messages are unknown here, so every copy then gets a new id.
@@ -414,7 +395,7 @@ def newest_removed(state: State, scope: Scope) -> Steps[str]:
         (branch,) = yield from load_branches([ref["id"]], scope, [ref])
         if not present.issuperset(message.id for message in branch["messages"]):
             return branch["id"]
-    raise UnknownBranchError("There is no removed branch to restore in this conversation")
+    raise UnknownBranchError(code="nothing_to_restore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,41 +456,3 @@ def _find_forgotten(state: State, scope: Scope, what: str) -> Steps[Forgotten | 
         if what in entry_ids:
             return entry
     return None
-
-
-def restore_ordered(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
-    """Return the update that carries out `/restore` in a graph; the command is the whole turn.
-
-    The request's `to` is what to restore, `None` the newest branch. A notice says what returned. An
-    error of unsay becomes a notice too, and then nothing is changed.
-    """
-    turn, texts = state["turn"], scope.texts(state["messages"])
-    try:
-        segment_update, update = yield from _restored(state, scope, request["to"], turn["pending"])
-    except UnsayError as error:
-        return refused(state, texts, error)
-    state = with_update(state, segment_update)
-    moved = end_change(state, scope, update, turn["pending"], event="restore")
-    changes = texts.changes(turns=moved.turns, removed=moved.removed, restored=moved.restored)
-    text = texts.say("restored", where=moved.at, changes=changes)
-    update["notice"] = NoticeDue(text=text, answers=turn["pending"])
-    # Loaded messages come first: the later writes may remove some of them.
-    return {
-        **segment_update,
-        **update,
-        "messages": [*segment_update.get("messages", []), *update["messages"]],
-    }
-
-
-def _restored(
-    state: State, scope: Scope, what: str | None, pending: Sequence[str]
-) -> Steps[tuple[Update, Update]]:
-    """Return the update that loads the offloaded messages which are needed, and the restore's own."""
-    removed = yield from find_removed(state, scope, what)
-    segment_update = yield from load_segments(state, scope, removed.needed)
-    state = with_update(state, segment_update)
-    if removed.entry is not None:
-        step = restore_step(state, removed.entry, removed.what)
-        return segment_update, (yield from take_step(state, scope, step))
-    update = yield from restore(state, scope, removed.what, removed.branches, pending)
-    return segment_update, update

@@ -22,8 +22,9 @@ from unsay.messages.annotations import (
 from unsay.messages.boundaries import steps
 from unsay.messages.content import text_of
 from unsay.orders.parse import parse_command
+from unsay.phrases import Verb
 from unsay.runtime import Scope
-from unsay.state import RollbackRequest, State, Update, offloaded_of
+from unsay.state import State, Update, offloaded_of
 from unsay.transcript.live import (
     count_turns,
     live_branch,
@@ -35,7 +36,7 @@ from unsay.transcript.live import (
     settle,
     with_step,
 )
-from unsay.transcript.pending import check_message, with_hand_offs
+from unsay.transcript.pending import check_message, find_pending, open_turn, with_hand_offs
 from unsay.transcript.undo import renumber_and_log
 from unsay.types import BranchKind, Operation, Segment, StoredBranch, Turn
 
@@ -44,81 +45,71 @@ ANSWERS = 4
 ANSWER_CHARS = 1_000
 
 
-def check_retry(state: State, pending: Sequence[str]) -> str | None:
-    """Check that a retry is possible; return the id of the branch with an interrupted turn's question.
-
-    `None` if the last question in the transcript is asked again. Raises `NothingToUndoError` if there
-    is none, `InputError` if it is empty or too long.
-    """
-    refs, turn = state.get("branches", []), state.get("turn")
-    stopped = turn is not None and not turn["done"]
-    if stopped and refs and refs[-1]["kind"] == "interrupted":
-        return refs[-1]["id"]
+def check_retry(state: State, pending: Sequence[str]) -> None:
+    """Raise `NothingToUndoError` if there is no question to ask again; also as `check_message`."""
     question_messages = _last_asked(live_branch(state), pending)
     question = next((m for m in reversed(question_messages) if is_question(m)), None)
     if question is None:
-        raise NothingToUndoError("There is no question to ask again")
+        raise NothingToUndoError(code="no_question")
     check_message(question)
-    return None
 
 
-def parse_edit(state: State, argument: str, pending: Sequence[str]) -> tuple[str | None, str]:
-    """Return the id of the first user message of the turn that `N TEXT` names, and the new text.
+def check_edit(state: State, number: str, text: str, pending: Sequence[str]) -> str | None:
+    """Return the id of the first user message of the turn that gets a new text.
 
-    `argument` is `N TEXT`; `pending` are ids of messages that wait for an answer, and `limit` is
-    the most characters of the text.
+    `pending` are ids of messages that wait for an answer.
 
     Raises:
-        InputError: The argument is not a turn's number and a text, or the turn has no question.
+        InputError: The text is empty, or the turn has no question.
         UnknownTurnError: No such answered turn is loaded.
         MessageTooLongError: The text is too long.
     """
-    number, _, text = argument.partition(" ")
-    if not number.removeprefix("-").isdecimal():
-        raise InputError(
-            f"{argument!r} is not a turn and a text: write a turn number N and the text"
-        )
-    if not text.strip():
-        raise InputError(f"The new text of turn {number} is empty: write the text after the number")
+    if not text:
+        raise InputError(code="edit_empty", turn=number)
     messages = turns_named(state, number, pending)
     human_messages = [message for message in messages if message.type == "human"]
     if not any(is_question(message) for message in human_messages):
-        raise InputError(f"Turn {number} has no question that could be edited")
-    check_message(HumanMessage(text.strip()))
-    return human_messages[0].id, text.strip()
+        raise InputError(code="edit_without_question", turn=number)
+    check_message(HumanMessage(text))
+    return human_messages[0].id
 
 
-def ask_again(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
+def ask_again(
+    state: State, scope: Scope, *, reason: str, to: str | None, text: str | None = None
+) -> Steps[Update]:
     """Return the update that removes the last turn and the command, and asks its question again.
 
-    What it removes is kept as branches, which an undo restores. The question gets a new id. If the
-    request has a text (an edit), the turn that begins at the message `request["to"]` and all later
-    ones are removed, and the question gets the text. Else `to` is the branch of an interrupted
-    turn, or `None`. Raises `ConflictError` if that message or branch is no longer there,
-    `DatabaseCorruptError` if the branch is damaged.
+    What it removes is kept as branches, which an undo restores. The question gets a new id. With a
+    `text` (an edit), the turn that begins at the message `to` and all later ones are removed, and
+    the question gets the text. Else `to` is the branch of an interrupted turn, or `None`. Raises
+    `ConflictError` if that message or branch is no longer there, `DatabaseCorruptError` if the
+    branch is damaged.
     """
-    turn, live = state["turn"], live_branch(state)
-    before = live.id_at(live.index_of(turn["pending"][0]) - 1)
+    live, pending = live_branch(state), scope.keeps  # none for a host's order without a message
+    turn = state.get("turn") or open_turn(state, find_pending(state["messages"], None), "")
+    first = live.index_of(pending[0]) if pending else len(live.messages)
+    before = live.id_at(first - 1)
     # The command leaves first: a branch of its own, which lists leave out because of its kind.
     # A question that waits is not part of it: an edit moves it to the branch of the later turns.
-    commands = with_hand_offs(live.messages, turn["pending"])
-    waiting = [name for name in turn["pending"] if name not in commands]
-    order = Label(kind="order", reason=request["reason"], created_at=scope.now())
+    commands = with_hand_offs(live.messages, pending)
+    waiting = [name for name in pending if name not in commands]
+    order = Label(kind="order", reason=reason, created_at=scope.now())
     change = replace_tail(live, before, label=order, keep=waiting)
     refs = save_branch(change, scope, state.get("branches", []))
-    writes, branches, text = change.writes, [], request.get("text")
-    resumed = text is None and request["to"] is not None
+    writes = change.writes
+    branches: list[str] = []
+    resumed = text is None and to is not None
     if resumed:  # the turn was interrupted, so its question is in a branch already
-        (branch,) = yield from load_branches([request["to"] or ""], scope, refs)
+        (branch,) = yield from load_branches([to or ""], scope, refs)
         question_messages = branch["messages"]
     else:
         question_messages = (
-            _last_asked(change.live, ()) if text is None else _asked_at(change.live, request)
+            _last_asked(change.live, ()) if text is None else _asked_at(change.live, to)
         )
         start = change.live.index_of(question_messages[0].id)
         base = safe_base(change.live, change.live.position_before(start))
         kind: BranchKind = "retry" if text is None else "edit"
-        label = Label(kind=kind, reason=request["reason"], created_at=order.created_at)
+        label = Label(kind=kind, reason=reason, created_at=order.created_at)
         change = replace_tail(change.live, base, label=label)
         refs = save_branch(change, scope, refs)
         branch, branches, writes = change.branch, [change.branch["id"]], [*writes, *change.writes]
@@ -187,12 +178,9 @@ def _with_earlier(turn: Turn, branch: StoredBranch, scope: Scope, *, edits: bool
     }
 
 
-def _asked_at(live: LiveBranch, request: RollbackRequest) -> list[AnyMessage]:
-    """Return the user's messages of the turn that an edit names by its first message.
-
-    Raises `ConflictError` if the transcript lacks that message.
-    """
-    start = live.index_of(request["to"])
+def _asked_at(live: LiveBranch, first_id: str | None) -> list[AnyMessage]:
+    """Return the user's messages of a turn; `ConflictError` if the transcript lacks the first one."""
+    start = live.index_of(first_id)
     return list(takewhile(lambda message: message.type == "human", spoken(live.messages[start:])))
 
 
@@ -235,13 +223,6 @@ def _last_asked(live: LiveBranch, pending: Sequence[str]) -> list[AnyMessage]:
     return question_messages[::-1]
 
 
-def turn_number(text: str) -> int:
-    """Return the number of a turn that a person typed; raise `InputError` for another text."""
-    if not text.removeprefix("-").isdecimal():
-        raise InputError(f"{text!r} is not a turn: write a turn number N")
-    return int(text)
-
-
 def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     """Return the ids of the messages of a turn that can be removed alone, without system messages.
 
@@ -249,7 +230,6 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
     there is no such answered turn, `InputError` if `number` is no number, or if a message that stays
     needs one of them, as a tool's result needs its call.
     """
-    turn_number(number)  # for its error
     ids = [m.id or "" for m in turns_named(state, number, pending) if m.type != "system"]
     messages = state["messages"]
     for step in steps(messages):
@@ -257,8 +237,7 @@ def removable(state: State, number: str, pending: Sequence[str]) -> list[str]:
         if any(inside) and not all(inside):
             needs = messages[step[inside.index(False)]].id
             raise InputError(
-                f"Turn {number} cannot be removed alone: message {needs!r} belongs to a tool call or "
-                "a question in it; roll back to before the turn instead"
+                rollback=Verb("rollback"), code="turn_tied", turn=number, message_id=needs
             )
     return ids
 

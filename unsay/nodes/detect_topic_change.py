@@ -1,7 +1,7 @@
 """detect_topic_change: the same topic, a new one, or back to an earlier one."""
 
 from unsay.effects import Steps, user_call
-from unsay.generation.topic_intent import ask_intent
+from unsay.generation.judge import ask_intent
 from unsay.history.branch import LiveBranch, replace_tail
 from unsay.judging.topic_detector import check_shift
 from unsay.memory.topics import KnownTopics, known_topics, nearest_topic, start_segment

@@ -8,7 +8,6 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import forgotten_ids, live_segments
 from unsay.effects import Steps
-from unsay.errors import DatabaseCorruptError
 from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import judge_documents
@@ -35,7 +34,10 @@ from unsay.transcript.pending import (
 from unsay.transcript.record import add_note
 from unsay.transcript.undo import archive_steps
 from unsay.turn.runs import branch_of_deleted, stopped_questions
-from unsay.verbs.dispatch import load_needed, read_orders
+from unsay.verbs.graph_orders import carry_out_input
+
+# A run's order is carried out once.
+NO_ORDER = Update(order=None, rollback_checkpoint_id=None, start_task=None)
 
 
 def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
@@ -54,32 +56,31 @@ def evaluate_quality(state: State, scope: Scope) -> Steps[Update]:
         return (yield from _show(draft, scope, pending, command))
     stopped = yield from stopped_questions(draft.state, scope, pending)
     yield from _repair(draft, scope, pending, command, stopped)
-    lost = yield from _load_messages(draft, scope, command)
+    is_order = command is not None or bool(draft.state.get("order"))
+    if not is_order and not draft.state.get("should_rollback"):
+        resent_update = yield from load_resent(draft.state, scope)
+        draft.apply(resent_update or (yield from offload(draft.state, scope)))
     # The pending messages may have other indices now, or a stopped question waits with them.
     if "messages" in draft.update or stopped:
         pending = find_pending(draft.state["messages"], None)
     turn = open_turn(draft.state, pending, scope.run_id or "")
-    orders = yield from read_orders(draft.state, scope, turn, pending, command, lost)
-    draft.apply(orders.update)
-    turn["checkpoints_due"] = orders.checkpoints
-    is_order = orders.notice is not None or orders.rollback is not None
-    if not is_order:
+    order = yield from carry_out_input(draft.state, scope, turn, pending, command)
+    draft.apply(order.update)
+    is_answered = order.notice is not None or order.request is not None
+    if not is_answered:
         draft.apply((yield from judge_documents(draft.state, scope, turn)))
     turn_update = Update(
         turn=turn,
-        rollback_request=orders.rollback,
+        rollback_request=order.request,
         notice=None,
         refusal=None,
-        rollback_checkpoint_id=None,
-        start_task=None,
+        **NO_ORDER,
     )
-    if orders.notice is not None:
+    if order.notice is not None:
         answers = turn["pending"]
-        turn_update["notice"] = NoticeDue(
-            text=orders.notice, answers=answers, refusal=orders.refusal
-        )
+        turn_update["notice"] = NoticeDue(text=order.notice, answers=answers, refusal=order.refusal)
     draft.apply(turn_update)
-    if not is_order:
+    if not is_answered:
         draft.apply((yield from _judge_injected(draft.state, scope)))
     return {**draft.update, "should_rollback": draft.state["rollback_request"] is not None}
 
@@ -88,16 +89,14 @@ def _show(
     draft: StateDraft, scope: Scope, pending: PendingInput, command: Command
 ) -> Steps[Update]:
     """Return the update that answers a command which changes nothing, also if it is refused."""
-    lost = yield from _load_messages(draft, scope, command)
     turn = open_turn(draft.state, pending, scope.run_id or "")
-    orders = yield from read_orders(draft.state, scope, turn, pending, command, lost)
+    order = yield from carry_out_input(draft.state, scope, turn, pending, command)
     waiting = spoken(draft.state["messages"][pending.start :])
     answers = with_hand_offs(waiting, [message.id or "" for message in waiting])
-    due = NoticeDue(text=orders.notice or "", answers=answers, refusal=orders.refusal)
-    draft.apply(Update(notice=due, refusal=None))
+    due = NoticeDue(text=order.notice or "", answers=answers, refusal=order.refusal)
+    draft.apply(Update(notice=due, refusal=None, **NO_ORDER))
     if draft.state.get("turn") is None:
         draft.apply(Update(turn=turn))
-    draft.apply(Update(rollback_checkpoint_id=None, start_task=None))
     return {**draft.update, "should_rollback": draft.state.get("rollback_request") is not None}
 
 
@@ -125,25 +124,6 @@ def _repair(
         (yield from repair_interrupted(draft.state, scope, pending, undone=is_undo, stopped=stays))
     )
     draft.apply(_without_removed(draft.state))
-
-
-def _load_messages(
-    draft: StateDraft, scope: Scope, command: Command | None
-) -> Steps[DatabaseCorruptError | None]:
-    """Load what a command or a host's rollback needs; return the error if it is damaged, else `None`.
-
-    Without both, load offloaded messages that a front end sent again, or else offload the oldest
-    messages of a transcript that is too long (`live_messages`).
-    """
-    if command is None and not draft.state.get("should_rollback"):
-        segment_update = yield from load_resent(draft.state, scope)
-        draft.apply(segment_update or (yield from offload(draft.state, scope)))
-        return None
-    try:
-        draft.apply((yield from load_needed(draft.state, scope, command)))
-    except DatabaseCorruptError as error:
-        return error
-    return None
 
 
 def _without_removed(state: State) -> Update:
@@ -179,7 +159,7 @@ def _judge_injected(state: State, scope: Scope) -> Steps[Update]:
         return Update()
     newest_entries = entered[-MAX_ENTRIES:]
     verdicts: list[tuple[Injected, Verdict]] = [
-        (entry, unscored("it entered together with many others"))
+        (entry, unscored(scope.texts(messages).say("unjudged.many")))
         for entry in entered[: -len(newest_entries)]
     ]
     forgotten = forgotten_ids(messages, state.get("segments", []), state.get("forgotten", []))
@@ -198,7 +178,7 @@ def _judge_one(
     """
     answer = messages[entry.index]
     if answer.id in forgotten:
-        return unscored("it is forgotten")
+        return unscored(scope.texts(list(messages)).say("unjudged.forgotten"))
     question_message = messages[entry.start] if entry.start < entry.index else None
     question = (
         None if question_message is None or question_message.id in forgotten else question_message

@@ -9,8 +9,8 @@ from unsay.events.event_types import split_message
 from unsay.generation.attempt import REWRITTEN, confirm_blame, judge_draft, make_draft, rewritten_in
 from unsay.generation.context_builder import AttemptContext, attempt_context, keep_failed_request
 from unsay.generation.draft import at_end
+from unsay.generation.judge import label_topic
 from unsay.generation.relevance import nothing_relevant
-from unsay.generation.topic_intent import label_topic
 from unsay.history.compensations import Report
 from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.memory.lessons import applying

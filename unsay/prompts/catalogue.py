@@ -1,30 +1,28 @@
 """The catalogue of each language: every text that a model or a person reads, by name.
 
 The texts are in `en/*.toml` and `ja/*.toml`: `prompts` for models, `notices` for persons, `chat` for
-the command line, and in `errors` the Japanese of what the code says in English.
+the command line, and in `errors` those of phrases by their codes.
 """
 
 import dataclasses
-import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import get_data
 from string import Formatter
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from unsay.arguments import hint
 from unsay.errors import ConfigurationError
-from unsay.types import Language
+from unsay.phrases import Option, Phrase, Setting, Verb
+from unsay.types import CommandName, Language
 
 _FILES = ("prompts", "notices", "chat", "errors")
-# A budget and a call, as `Gauge` prints them.
-_GAUGE = re.compile(
-    r"(session|task|agent) budget: ([\d,.e-]+) used, ([\d,.e-]+) for this call, "
-    r"limit (\d+(?:,\d{3})*(?:\.\d+)?(?:e-\d+)?)( tokens)?"
-)
+_TYPED_IN_CHAT = frozenset({*get_args(CommandName), "resume"})
+
+Door = Literal["chat", "shell"]  # where a person types and reads
 
 
 @cache
@@ -73,6 +71,7 @@ class Texts:
         repr=False, compare=False
     )  # the secret of a thread, for the keys of its fences
     own: Mapping[str, Any] = field(repr=False)  # the texts that replace defaults
+    door: Door = field(repr=False, compare=False)  # where the texts are read
 
     def __init__(
         self,
@@ -80,6 +79,7 @@ class Texts:
         *,
         salt: str = "",
         own: Mapping[str, Any] | None = None,
+        door: Door = "chat",
         **texts: str | Mapping[str, str],
     ) -> None:
         """Make the texts of a language, of which `texts` replace some, by name.
@@ -94,7 +94,7 @@ class Texts:
                 raise ConfigurationError(f"There is no text {name!r}{hint(name, known)}")
             _check(name, text, defaults("en")[name])
         replaced = {**(own or {}), **_with_rows(texts)}
-        vars(self).update(language=language, salt=salt, own=replaced)
+        vars(self).update(language=language, salt=salt, own=replaced, door=door)
 
     def replace(self, **texts: Any) -> Self:
         """Return a copy in which the texts that are named here replace the defaults.
@@ -112,12 +112,10 @@ class Texts:
         vars(texts)["salt"] = salt
         return texts
 
-    def mapped(self, change: Callable[[str], str]) -> Self:
-        """Return a copy in which each text is what `change` returns for it. Tables stay."""
+    def at(self, door: Door) -> Self:
+        """Return the same texts, with verbs as one types them at this door."""
         texts = copy(self)
-        every = {**defaults(self.language), **self.own}
-        changed = {name: change(text) for name, text in every.items() if isinstance(text, str)}
-        vars(texts)["own"] = {**self.own, **changed}
+        vars(texts)["door"] = door
         return texts
 
     def with_read_tool(self) -> Self:
@@ -132,7 +130,8 @@ class Texts:
     def say(self, name: str, /, **values: object) -> str:
         """Return the text with this name, or the row `table.row`, filled with the values."""
         text: str = self.own[name] if name in self.own else defaults(self.language)[name]
-        return text.format(**values) if values else text
+        has_values = values or "{/" in text
+        return text.format_map(_Values(self.door, values)) if has_values else text
 
     def table(self, name: str) -> Mapping[str, str]:
         """Return the texts of a table by the names of its rows."""
@@ -148,38 +147,34 @@ class Texts:
         """Return items as a list within a sentence."""
         return ("、" if self.language == "ja" else ", ").join(items)
 
-    def refusal(self, reason: str) -> str:
-        """Return the notice for a command that failed; `reason` is an error's English text.
+    def refusal(self, error: Phrase) -> str:
+        """Return the notice for a command that failed with this error."""
+        return self.say("refused", reason=self.message(error, "chat").rstrip(".。"))
 
-        The reason is in the catalogue's language, or English if it has no translation.
+    def message(self, phrase: Phrase, door: Door) -> str:
+        """Return the text of an error or another phrase as people read it who type at this door.
+
+        Verbs, settings and options have the names that one types there. A phrase without a
+        translation stays English.
         """
-        return self.say("refused", reason=self.reason(reason).rstrip(".。"))
+        english = phrase.typed or phrase.english
+        is_english = self.language == "en"
+        template = english if is_english else self.table("errors").get(phrase.code, english)
+        if not phrase.values:
+            return template
+        return template.format(**{n: self._shown(v, door) for n, v in phrase.values.items()})
 
-    def reason(self, reason: str) -> str:
-        """Return the English text of an error in the catalogue's language.
-
-        Without a translation it stays English.
-        """
-        # The longest text first: a short one such as "Try {}." fits many others.
-        for english, own in sorted(self.table("refusals").items(), key=lambda row: -len(row[0])):
-            pattern = re.escape(english).replace(r"\{\}", "(.*?)")
-            if found := re.fullmatch(pattern, reason):
-                values = [re.sub(r"^(['\"])([^'\"]*)\1$", r"「\2」", v) for v in found.groups()]
-                return self.budgets(own.format(*values))
-        return self.budgets(reason)
-
-    def budgets(self, text: str) -> str:
-        """Return a text in which budgets, as `Gauge` prints them, are in the catalogue's language."""
-
-        def translated(found: re.Match[str]) -> str:
-            layer, used, asked, limit, tokens = found.groups()
-            values = {"used": used, "asked": asked, "limit": limit}
-            name = self.table("tokens_names")[layer]
-            if tokens:
-                return self.say("gauge_in_tokens", layer=name, **values)
-            return self.say("gauge", layer=name, **values)
-
-        return _GAUGE.sub(translated, text)
+    def _shown(self, value: Any, door: Door) -> Any:
+        if isinstance(value, Phrase):
+            return self.message(value, door)
+        if isinstance(value, Verb):
+            return _typed(value, door)
+        if isinstance(value, Setting):
+            return f"UNSAY_{value.name.upper()}"
+        if isinstance(value, Option):
+            option = f"--{value.typed or value.name}"
+            return option if value.value is ... else f"{option} {value.value!r}"
+        return value
 
     def changes(self, *, turns: int, removed: int, restored: int = 0) -> str:
         """Return sentences with the numbers of messages removed and restored, and of turns left.
@@ -251,6 +246,28 @@ def by_language(prompts: Texts | Iterable[Texts] | None = None) -> Mapping[Langu
             raise ConfigurationError(f"prompts: two catalogues have language={each.language!r}")
         chosen[each.language] = each
     return {"en": ENGLISH, "ja": JAPANESE, **chosen}
+
+
+class _Values(dict[str, object]):
+    """The values of a text, and its verbs, such as `{/undo}`, as one types them at a door."""
+
+    def __init__(self, door: Door, values: Mapping[str, object]) -> None:
+        super().__init__(values)
+        self.door = door
+
+    def __missing__(self, name: str) -> str:
+        if not name.startswith("/"):
+            if self:
+                raise KeyError(name)
+            return f"{{{name}}}"  # a text that is asked for without values keeps its placeholders
+        return name if self.door == "chat" else f"`unsay {name[1:]}`"
+
+
+def _typed(verb: Verb, door: Door) -> str:
+    """Return what a person types for a verb; in a chat without a command for it, the shell's."""
+    if door == "chat" and (verb.chat or verb.name in _TYPED_IN_CHAT):
+        return verb.chat or f"/{verb.name}"
+    return f"`unsay {verb.command or verb.name}`"
 
 
 def placeholders(text: str) -> set[str]:

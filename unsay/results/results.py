@@ -187,22 +187,19 @@ class RollbackResult(Moved, Printed):
     branch: str | None = None
 
     def __str__(self) -> str:
-        if language_of(self.at) == "ja":
-            lines = [
-                JAPANESE.step_text(self.change) if self.change else "",
-                f"現在地: {self.at}({self.turns}ターン)",
-                f"取り除いたメッセージ: {self.removed}件、復元したメッセージ: {self.restored}件",
-                report_text(self.report, JAPANESE),
-                f"取り除いた最初の質問: {preview(self.question)}" if self.question else "",
-            ]
-            return "\n".join(filter(None, lines))
-        lines = [
-            ENGLISH.step_text(self.change) if self.change else "",
-            f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}.",
-            f"Messages removed: {self.removed}; restored: {self.restored}.",
-            report_text(self.report, ENGLISH),
-            f"First removed question: {preview(self.question)}" if self.question else "",
-        ]
+        texts = JAPANESE if language_of(self.at) == "ja" else ENGLISH
+        place = f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}."
+        counts = f"Messages removed: {self.removed}; restored: {self.restored}."
+        label = "First removed question"
+        if texts is JAPANESE:
+            place = f"現在地: {self.at}({self.turns}ターン)"
+            counts = (
+                f"取り除いたメッセージ: {self.removed}件、復元したメッセージ: {self.restored}件"
+            )
+            label = "取り除いた最初の質問"
+        step = texts.step_text(self.change) if self.change else ""
+        question = f"{label}: {preview(self.question)}" if self.question else ""
+        lines = (step, place, counts, report_text(self.report, texts), question)
         return "\n".join(filter(None, lines))
 
 

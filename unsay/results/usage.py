@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from langchain_core.messages import AnyMessage
+from wcwidth import ljust, rjust
 
 from unsay.budget.accounts import AccountKey
 from unsay.budget.limits import Gauge, check, limits_of
@@ -67,9 +68,18 @@ def status_of(state: State, scope: Scope) -> Steps[Usage]:
     If a budget is set, the usage account is read: `QueueFullError` if calls use it for too long,
     `DatabaseCorruptError` if it is damaged.
     """
-    window, gauges = _newest_context(state), (yield from _gauges(state, scope))
-    language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
-    return Usage(window=window, spent=_NOT_COUNTED, gauges=gauges, topic=topic, language=language)
+    return (yield from _with_spent(state, scope, _NOT_COUNTED))
+
+
+def _with_spent(state: State, scope: Scope, spent: Spent) -> Steps[Usage]:
+    gauges = yield from _gauges(state, scope)
+    return Usage(
+        window=_newest_context(state),
+        spent=spent,
+        gauges=gauges,
+        topic=state.get("current_topic", ""),
+        language=scope.language(state.get("messages", [])),
+    )
 
 
 def _newest_context(state: State) -> CallContext | None:
@@ -128,11 +138,7 @@ def usage_of(
         summaries=tokens_in(tallies, "summary"),
         titles=tokens_in(tallies, "title"),
     )
-    window, gauges = _newest_context(state), (yield from _gauges(state, scope))
-    language, topic = scope.language(state.get("messages", [])), state.get("current_topic", "")
-    return Usage(
-        window=window, spent=usage_by_purpose, gauges=gauges, topic=topic, language=language
-    )
+    return (yield from _with_spent(state, scope, usage_by_purpose))
 
 
 def _gauges(state: State, scope: Scope) -> Steps[tuple[Gauge, ...]]:
@@ -227,11 +233,11 @@ def _cost(tokens: Tokens, texts: Texts) -> str:
 
 
 def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
-    amount_text, limit = f"{gauge.used:,}", f"{gauge.limit:,}"
-    if gauge.unit == "micros":
-        amount_text, limit = f"{gauge.used / MICROS:.4f}", f"{gauge.limit / MICROS:g}"
+    is_cost = gauge.unit == "micros"
+    used = f"{gauge.used / MICROS:.4f}" if is_cost else gauge.amount(gauge.used)
     share = percent(gauge.used, gauge.limit, texts)
-    text = texts.say("tokens_budget", used=amount_text, limit=limit, share=share)
+    limit = gauge.amount(gauge.limit)
+    text = texts.say("tokens_budget", used=used, limit=limit, share=share)
     if gauge.since is not None:
         text += texts.say("tokens_since", since=gauge.since[:16].replace("T", " "))
     elif not gauge.used:
@@ -242,12 +248,9 @@ def _gauge_row(gauge: Gauge, texts: Texts) -> tuple[str, ...]:
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Format rows as a table; with three columns, the second one has numbers and is aligned right."""
     widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
+    aligns = [ljust, rjust, ljust] if len(widths) > 2 else [ljust, ljust]
     lines = []
     for row in rows:
-        cells = []
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            space = " " * (width - cells_of(cell))
-            is_number = column == 1 and len(row) > 2
-            cells.append(f"{space}{cell}" if is_number else f"{cell}{space}")
-        lines.append(f"  {'  '.join(cells).rstrip()}")
-    return "\n".join(lines)
+        cells = zip(aligns, row, widths, strict=True)
+        lines.append("  ".join(align(cell, width) for align, cell, width in cells))
+    return "\n".join(f"  {line.rstrip()}" for line in lines)

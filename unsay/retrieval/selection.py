@@ -21,8 +21,7 @@ from unsay.messages.boundaries import steps
 from unsay.messages.content import calls_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
-from unsay.retrieval.ranking import RecallIndex, key_of
-from unsay.retrieval.terms import Query, query_of, terms
+from unsay.retrieval.terms import TABLES, Query, RecallIndex, key_of, query_of, terms
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
 SATURATION = 1.2  # BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
@@ -54,12 +53,8 @@ _ROUNDING = 1e-9  # sums of the same worths in another order differ by less
 
 # Single characters that say as little as an English stop word.
 _EMPTY = frozenset("何誰私僕俺今方事時的思言教話下上中人")
-_FIRST_PERSON = re.compile(r"\b(?:i|my|mine|myself)\b|私|僕|俺|うちの", re.IGNORECASE)
-_SECOND_PERSON = re.compile(
-    r"\b(?:you (?:said|told|suggested|recommended|wrote|gave|mentioned)|did you|have you|your)\b"
-    r"|あなた|君[がのは]",
-    re.IGNORECASE,
-)
+# The wording by which a question means messages of a type: `human` for "I", `ai` for "you said".
+_SPEAKERS = {kind: re.compile(words, re.IGNORECASE) for kind, words in TABLES["speakers"].items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +138,7 @@ def ranked(
 
 def kinds_meant(question: str) -> set[str]:
     """Return the types of messages that a question means: `human` for "I", `ai` for "you said"."""
-    meant = {"human": _FIRST_PERSON, "ai": _SECOND_PERSON}
-    return {kind for kind, pattern in meant.items() if pattern.search(question)}
+    return {kind for kind, pattern in _SPEAKERS.items() if pattern.search(question)}
 
 
 def rarity(having: int, among: int) -> float:

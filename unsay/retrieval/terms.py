@@ -1,5 +1,6 @@
-"""Terms by which messages are found: words between spaces, pairs of characters elsewhere.
+"""Terms by which messages are found, and the index of messages by their terms.
 
+Terms are words between spaces, and pairs of characters elsewhere.
 Latin words are reduced to their stem; identifiers count as a whole and by their parts. In Japanese,
 Chinese and Korean every two neighbouring characters are a term, and so is a single Han character
 among kana, which is mostly a word.
@@ -7,87 +8,27 @@ among kana, which is mostly a word.
 
 import json
 import re
+import tomllib
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from math import log
+from pathlib import Path
+from threading import Lock
+from typing import Literal, NamedTuple
 
 from langchain_core.messages import AnyMessage
 
+from unsay.messages.annotations import is_document
 from unsay.messages.content import calls_of, text_of
 
-_STOP = """
-a about after again all also am an and any are aren as at be because been before being but by can
-could couldn d did didn do does doesn doing don done down each for from had hadn has hasn have haven
-having he her here hers him his how i if in into is isn it its just ll m may me might mine more most
-must my no nor not of off on once only or other our ours out over own re s same shall she should
-shouldn so some such t than that the their theirs them then there these they this those to too under
-up us ve very was wasn we were weren what when where which who whom whose why will with won would
-wouldn you your yours
-"""
-
-STOP_WORDS = frozenset(_STOP.split())  # words that any two messages share; they are not indexed
-_IRREGULAR = """
-become became; begin began begun; bend bent; bite bit bitten; bleed bled; blow blew blown; break
-broke broken; breed bred; bring brought; build built; buy bought; catch caught; choose chose
-chosen; come came; deal dealt; die died dying; dig dug; draw drew drawn; dream dreamt; drive drove
-driven; eat ate eaten; fall fell fallen; feed fed; feel felt; fight fought; find found; fly flew
-flown; forget forgot forgotten; forgive forgave forgiven; freeze froze frozen; get got gotten; give
-gave given; go goes going went gone; grow grew grown; hang hung; hear heard; hide hid hidden; hold
-held; keep kept; know knew known; lay laid; lead led; learn learnt; leave left; lend lent; lie lay
-lain lied lying; lose lost; make made; mean meant; meet met; pay paid; ride rode ridden; rise rose
-risen; run ran; say said; see saw seen; seek sought; sell sold; send sent; shake shook shaken;
-shoot shot; show shown; sing sang sung; sit sat; sleep slept; speak spoke spoken; spend spent;
-stand stood; steal stole stolen; stick stuck; strike struck; swear swore sworn; swim swam swum;
-take took taken; teach taught; tear tore torn; tell told; think thought; throw threw thrown;
-understand understood; use used using; wake woke woken; wear wore worn; win won; write wrote
-written; child children; foot feet; life lives; man men; mouse mice; person people; tooth teeth;
-wife wives; woman women; good better best; bad worse worst
-"""
-
+TABLES = tomllib.loads(Path(__file__).with_name("terms.toml").read_text("utf-8"))
+STOP_WORDS = frozenset(TABLES["stop_words"].split())
 # Irregular forms, with their base form.
-IRREGULAR = {
-    form: base
-    for base, *forms in (line.split() for line in _IRREGULAR.split(";"))
-    for form in forms
-}
-_KIN = """
-pet: dog cat puppy kitten hamster turtle bird fish rabbit bunny horse; animal: dog cat horse bird
-cow rabbit fish bear; job: work career occupation profession employ hire boss office company
-position; career: job work profession; vehicle: car truck bike motorcycle van bus drive; sport: run
-swim soccer football tennis basketball baseball hockey ski golf yoga gym climb race; exercise: run
-gym yoga swim workout walk; instrument: guitar piano violin drum flute accordion cello trumpet
-saxophone; music: song band concert sing album listen; family: mother mom father dad sister brother
-son daughter aunt uncle cousin grandmother grandma grandfather grandpa wife husband parent child;
-parent: mother mom father dad; sibling: sister brother; partner: husband wife boyfriend girlfriend
-spouse fiance; marry: wedding husband wife bride engaged; child: kid son daughter baby toddler;
-die: pass death funeral loss; food: eat cook dish meal recipe dinner lunch restaurant bake; drink:
-tea coffee beer wine juice; hobby: enjoy love fun paint read garden cook hike craft collect; art:
-paint draw sketch sculpture gallery museum; book: read novel author story; movie: film watch
-cinema; film: watch cinema; school: class study teacher student college university degree exam;
-degree: college university graduate major; study: college university exam course; travel: trip
-visit fly vacation journey tour; vacation: trip holiday beach; trip: visit vacation flight; home:
-house apartment flat live move; hometown: home grow live; live: house apartment move; country: move
-live born; health: doctor hospital sick surgery injury pain disease; illness: sick disease cancer
-hospital doctor; injury: hurt break tear sprain hospital pain; money: pay buy cost price save sell
-afford; buy: purchase get shop order; begin: start; like: love enjoy favorite; favorite: love good;
-fear: afraid scared; happy: glad excited proud; sad: upset cry; gift: give present birthday receive
-get; prize: win award medal trophy ribbon; win: award medal trophy place; celebrate: party birthday
-dinner; event: festival party concert conference show; friend: meet buddy; age: old year; color:
-red blue green yellow black white purple pink orange colour; colour: red blue green yellow black
-white purple pink orange; name: call; clothes: wear dress shirt shoe jacket; plan: going want next;
-goal: want hope dream plan; dream: want hope wish; adopt: shelter rescue; volunteer: help charity
-shelter; charity: donate raise fund; religion: church god pray faith
-"""
-
-_ANSWERS = """
-when: yesterday today tonight tomorrow last next week weekend month year ago monday tuesday
-wednesday thursday friday saturday sunday january february march april june july august september
-october november december summer winter spring morning evening recently soon; where: city town
-country street place beach park house restaurant; long: year month week day hour ago; often: week
-month day year time; many: one two three four five six seven eight nine ten dozen couple few
-"""
-
+IRREGULAR = {form: base for base, forms in TABLES["irregular"].items() for form in forms.split()}
 # Characters of a message that are indexed, half from either end: a pasted file costs little.
 TEXT_LIMIT = 40_000
 # Weight of a word related to a word of the question, which counts 1. Source: own measurement.
@@ -146,27 +87,23 @@ def query_of(question: str, *, names: frozenset[str] = frozenset()) -> Query:
                 words.setdefault(term, token)
     weights = dict.fromkeys(words, 1.0)
     for term, word in list(words.items()):
-        for other in _related(_KIN, is_kin=True).get(term, ()):
+        for other in _related("kin").get(term, ()):
             words.setdefault(other, word)
             weights.setdefault(other, KIN_WEIGHT)
     for word in _tokens(question):
-        for other in _related(_ANSWERS, is_kin=False).get(word.lower(), ()):
+        for other in _related("answers").get(word.lower(), ()):
             words.setdefault(other, word)
             weights.setdefault(other, ANSWER_WEIGHT)
     return Query(weights=weights, words=words)
 
 
 @cache
-def _related(table: str, *, is_kin: bool) -> Mapping[str, Sequence[str]]:
-    """Return the words of a table, each with the stems of the words related to it.
-
-    With `is_kin` the keys are stems, and a row's first word is related to the others and they to
-    it.
-    """
+def _related(table: Literal["kin", "answers"]) -> Mapping[str, Sequence[str]]:
+    """Return the words of a table, kin by their stem, each with the stems of the words related to it."""
     # Kin go both ways and are looked up by stem; answers by the question's own word.
+    is_kin = table == "kin"
     relations: dict[str, list[str]] = {}
-    for row in table.split(";"):
-        word, others = row.strip().split(":")
+    for word, others in TABLES[table].items():
         for other in others.split():
             relations.setdefault(word, []).append(other)
             if is_kin:
@@ -231,3 +168,170 @@ def _inflected(word: str) -> str:
     if word.endswith("e") and len(word) > _SHORTEST:
         return word[:-1]
     return word[:-1] + "i" if word.endswith("y") and len(word) >= _SHORTEST else word
+
+
+COUNT_BITS = 8  # bits of a posting that hold how often the message has the term
+COUNT_MASK = (1 << COUNT_BITS) - 1
+
+# A table is rebuilt when more unused messages than the index has, plus this many, come before it.
+SPARE = 1_024
+
+
+class Entry(NamedTuple):
+    """An indexed message."""
+
+    key: str  # see `key_of`; empty in a table if the message has to be read again
+    speaker: str  # see `speaker_of`
+    length: int  # number of terms
+    substance: float  # how much it says: the logarithm of the number of its different terms
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Table:
+    """The messages that were read, in this order, with their terms.
+
+    Several indexes can share a table: each is a range of it.
+    """
+
+    # A table only grows: an index is a range of it, and stays valid while another thread adds.
+
+    entries: list[Entry] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)  # of entries, by the messages' keys
+    # By term: the numbers of the messages that have it, ascending, each with its frequency.
+    postings: dict[str, list[int]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def read(self, message: AnyMessage) -> None:
+        """Add a message with its terms; the caller checks that the table lacks it."""
+        counts = Counter(terms_of(message))
+        for term, times in counts.items():
+            # A higher count does not fit into the bits, and BM25 would hardly score it higher.
+            posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
+            self.postings.setdefault(term, []).append(posting)
+        entry = Entry(key_of(message), speaker_of(message), counts.total(), log(1 + len(counts)))
+        self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry without the terms of its message; the caller adds those to `postings`."""
+        self.numbers[entry.key] = len(self.entries)
+        self.entries.append(entry)
+
+    def reordered(self, messages: Sequence[AnyMessage]) -> "Table":
+        """Return a new table of only these messages in this order.
+
+        Messages that this table has are not read again.
+        """
+        new_table = Table()
+        new_places: dict[int, list[int]] = {}
+        for place, message in enumerate(messages):
+            number = self.numbers.get(key_of(message))
+            if number is None:
+                new_table.read(message)
+            else:
+                new_places.setdefault(number, []).append(place)
+                new_table.add(self.entries[number])
+        for term, old in self.postings.items():
+            new_postings = [
+                place << COUNT_BITS | posting & COUNT_MASK
+                for posting in old
+                for place in new_places.get(posting >> COUNT_BITS, ())
+            ]
+            if new_postings:
+                new_table.postings[term] = sorted(
+                    [*new_table.postings.get(term, ()), *new_postings]
+                )
+        return new_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallIndex:
+    """Which messages of a transcript have which terms; an index never changes.
+
+    `covering` makes the index of a longer transcript.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    start: int = 0  # number of the first message in the table
+    table: Table = field(default_factory=Table, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def covering(
+        self, messages: Sequence[AnyMessage], *, unread: int | None = None
+    ) -> "RecallIndex":
+        """Return the index of these messages, in their order; known messages are not read again.
+
+        At most `unread` unknown messages are read, the newest ones. The index then leaves out the
+        last one that was not read and all before it. `None` sets no limit.
+        """
+        keys, table = list(map(key_of, messages)), self.table
+        with table.lock:
+            if unread is not None:
+                fresh = [place for place, key in enumerate(keys) if key not in table.numbers]
+                first = fresh[-unread - 1] + 1 if len(fresh) > unread else 0
+                keys, messages = keys[first:], messages[first:]
+            start = table.numbers.get(keys[0], len(table.entries)) if keys else 0
+            table_keys = [entry.key for entry in table.entries[start : start + len(keys)]]
+            if table_keys != keys[: len(table_keys)] or start > len(keys) + SPARE:
+                table, start = table.reordered(messages), 0
+            else:
+                for message in messages[len(table_keys) :]:
+                    table.read(message)
+            entries = tuple(table.entries[start : start + len(keys)])
+        return RecallIndex(entries=entries, start=start, table=table)
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Make the shared table forget these messages, and all that this index does not have.
+
+        It is for messages that were edited, or for a table that became large. `covering` reads the
+        messages again when they are needed.
+        """
+        kept_keys, table = {entry.key for entry in self.entries}.difference(keys), self.table
+        with table.lock:
+            for key in [key for key in table.numbers if key not in kept_keys]:
+                number = table.numbers.pop(key)
+                table.entries[number] = table.entries[number]._replace(key="")
+
+    def places(self, keys: Collection[str]) -> set[int]:
+        """Return the places (indices) of the messages with these keys; unknown keys are skipped."""
+        key_set = frozenset(keys)
+        return {place for place, entry in enumerate(self.entries) if entry.key in key_set}
+
+    def matches(self, term: str) -> list[tuple[int, int]]:
+        """Return, for each message that has a term, its place and how often it has the term."""
+        postings, start = self.table.postings.get(term, []), self.start
+        return [
+            ((posting >> COUNT_BITS) - start, posting & COUNT_MASK)
+            for posting in postings[self._range(postings)]
+        ]
+
+    def having(self, term: str) -> int:
+        """Return the number of messages that have a term."""
+        postings = self.table.postings.get(term, [])
+        return len(postings[self._range(postings)])
+
+    def has(self, place: int, term: str) -> bool:
+        """Return whether the message at a place has a term."""
+        postings, number = self.table.postings.get(term, []), self.start + place
+        position = bisect_left(postings, number << COUNT_BITS)
+        return position < len(postings) and postings[position] >> COUNT_BITS == number
+
+    def _range(self, postings: Sequence[int]) -> slice:
+        first = bisect_left(postings, self.start << COUNT_BITS)
+        end = (self.start + len(self)) << COUNT_BITS
+        return slice(first, bisect_left(postings, end, lo=first))
+
+
+def key_of(message: AnyMessage) -> str:
+    """Return the key of a message: its id, or its type and content if it has no id."""
+    return message.id or f"{message.type} {message.content}"
+
+
+def speaker_of(message: AnyMessage) -> str:
+    """Return the speaker of a message in lower case: its name if it has one, else its type.
+
+    The names of tools and documents do not count.
+    """
+    name = message.name if message.type in ("human", "ai") and not is_document(message) else None
+    return (name or message.type).lower()

@@ -14,7 +14,7 @@ from unsay.arguments import check_arity, check_returns
 from unsay.effects import Call, Steps, run_on_own_loop, user_call
 from unsay.errors import ModelReplyError
 from unsay.messages.content import text_of
-from unsay.retrieval.ranking import RecallIndex, key_of
+from unsay.retrieval.terms import RecallIndex, key_of
 
 BATCH = 128  # messages that one call embeds
 # Only the first characters of a message are embedded: embedding models read no more.

@@ -1,6 +1,7 @@
 """The settings of judging, rollbacks and topics; `Settings` has them with all others."""
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -16,6 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 from pydantic_settings import BaseSettings
 from typing_extensions import TypedDict
 
+from unsay.errors import ConfigurationError
 from unsay.types import CheckpointReason, CommandName, Language
 
 BudgetMode = Literal["hard", "soft", "ask"]
@@ -108,6 +110,19 @@ Scale = Annotated[tuple[Finite, Finite], AfterValidator(_two_numbers)]
 LOG = logging.getLogger(__name__)
 
 
+def clamped(name: str, value: float, least: float, most: float) -> float:
+    """Return the value, or the nearest limit, `least` or `most`, with a warning in the log.
+
+    `name` is for the message. Raises `ConfigurationError` for `nan`.
+    """
+    if math.isnan(value):
+        raise ConfigurationError(f"{name} must be from {least!r} to {most!r}, got {value!r}")
+    result = min(max(value, least), most)
+    if result != value:
+        LOG.warning("name=%s value=%r used=%r a setting is outside its limits", name, value, result)
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a setting; a number outside is replaced by the nearer one, with a logged warning."""
@@ -124,15 +139,7 @@ class Limits:
         return {**handler(schema), "minimum": self.least, "maximum": self.most}
 
     def _limited(self, value: float, info: core_schema.ValidationInfo) -> float:
-        result = min(max(value, self.least), self.most)
-        if result != value:
-            LOG.warning(
-                "name=%s value=%r used=%r a setting is outside its limits",
-                info.field_name,
-                value,
-                result,
-            )
-        return result
+        return clamped(info.field_name or "", value, self.least, self.most)
 
 
 PriceKind = Literal["input", "output", "cache_read", "cache_creation"]

@@ -2,12 +2,13 @@
 
 import logging
 import re
+import tomllib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from os.path import abspath
-from tomllib import TOMLDecodeError
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,49 +22,9 @@ from unsay.errors import ConfigurationError
 LOG = logging.getLogger(__name__)
 
 Values = Mapping[str, Any]
-PRESETS: Mapping[str, Values] = MappingProxyType(
-    {
-        "chat": {
-            "window_messages": 30,
-            "agent_budget_tokens": 25_000,
-            "primers": 2,
-            "recents": 10,
-        },
-        "debugging": {
-            "window_messages": 100,
-            "agent_budget_tokens": 75_000,
-            "primers": 5,
-            "recents": 30,
-        },
-        "long_task": {
-            "window_messages": 75,
-            "task_budget_tokens": 300_000,
-            "live_messages": 1_000,
-        },
-    }
-)
-"""Source: Zhang 2026, chapter 7.7 (`token_budget_per_…`, `…_count`, `max_history`)."""
-
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "compression_trigger_ratio": "trigger_ratio",
-        "compression_target_ratio": "target_ratio",
-        "primers_count": "primers",
-        "recents_count": "recents",
-        "context_window_default": "window_messages",
-        "history_window_size": "window_messages",
-        "window_size": "window_messages",
-        "max_history": "live_messages",
-        "token_budget_per_agent": "agent_budget_tokens",
-        "token_budget_per_task": "task_budget_tokens",
-        "use_case_preset": "preset",
-        "warning_threshold": "budget_warning",
-        "should_truncate_results": "truncate_results",
-        "summarization_system_prompt": "summary_system_prompt",
-    }
-)
-"""Other names of settings. Source: Zhang 2026, chapters 7.4 to 7.9; strands-agents (`window_size`,
-`should_truncate_results`, `summarization_system_prompt`)."""
+_TABLES = tomllib.loads(Path(__file__).with_name("presets.toml").read_text("utf-8"))
+PRESETS: Mapping[str, Values] = MappingProxyType(_TABLES["presets"])
+ALIASES: Mapping[str, str] = MappingProxyType(_TABLES["aliases"])
 
 BUDGET_ALIASES = ("hard_limit", "require_approval")
 """Two flags for `budget_mode`: a hard limit, else approval, else a soft limit. Source: Zhang 2026,
@@ -207,7 +168,7 @@ def refusing(names: Iterable[str], origins: Mapping[str, str] | None = None) -> 
             f"These settings cannot be used: {value} is a list or a table: write it as JSON, such "
             'as ["score"] or {"ja": 0.4}'
         ) from error
-    except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigurationError(
             f"The file {abspath('unsay.toml')!r} cannot be read: {_read_fault(error)}"
         ) from error

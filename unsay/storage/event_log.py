@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from unsay.effects import Call, Steps
 from unsay.errors import EventConflictError, EventLogGapError, InputError
 from unsay.events.event_types import body_of
+from unsay.phrases import Option
 from unsay.storage.items import digest_of, get_item, put_item, thread_namespace
 from unsay.storage.pages import Chain, Page
 from unsay.storage.pages import make_page as link
@@ -167,7 +168,4 @@ def _after(events: Sequence[Event], cursor: str) -> int:
         index, name = decode_cursor(cursor)
         if index >= 0 and events[index]["id"] == name:
             return int(index) + 1
-    raise InputError(
-        f"cursor={cursor!r} is not from this event log: give the cursor of the page "
-        "before, or none for the first page"
-    )
+    raise InputError(code="strange_cursor", option=Option("cursor", cursor))

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from unsay.effects import Call, Steps, in_thread, off_loop
 from unsay.errors import InputError, ThreadBusyError
+from unsay.phrases import Phrase
 from unsay.storage.items import digest_of
 
 
@@ -88,17 +89,19 @@ RELEASE_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 0.002
 # The pause between two looks at the queue doubles up to this.
 LAST_PAUSE_SECONDS = 0.05
-BUSY = (
-    "Another turn of the thread {thread_id!r} is running{where} and did not end within "
-    "{wait_seconds:g} s: try again when it has ended, or raise UNSAY_THREAD_WAIT_SECONDS. Nothing "
-    "was stored"
-)
 _FENCE = (
     "CREATE TEMP TRIGGER unsay_{event}_{table} BEFORE {event} ON main.{table} "
     "WHEN {token} NOT NULL "
     "AND NOT EXISTS (SELECT 1 FROM main.leases WHERE token = {token}) "
     "BEGIN SELECT RAISE(ABORT, '{lost}'); END"
 )
+
+
+def busy(thread_id: str, where: Phrase, wait_seconds: float) -> ThreadBusyError:
+    """Return the error for a thread that another writer kept for too long."""
+    return ThreadBusyError(
+        code="thread_busy", thread_id=thread_id, where=where, wait_seconds=wait_seconds
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -159,9 +162,8 @@ class Leases:
                 seconds_left = deadline - time.monotonic()
                 if seconds_left <= 0:
                     # Rounded, since waiting for the process's own lock took a part of the time.
-                    rounded_wait = round(wait_seconds, 1)
-                    raise ThreadBusyError(
-                        BUSY.format(thread_id=thread_id, where=location, wait_seconds=rounded_wait)
+                    raise busy(
+                        thread_id, Phrase(location, code="elsewhere"), round(wait_seconds, 1)
                     )
                 nap = min(pause, seconds_left)
                 yield from Call(
@@ -273,8 +275,8 @@ class FileLeases(KeptLeases):
         self._leaving: set[int | None] = set()
         # AUTOINCREMENT: a token is never given twice, even after its row was deleted.
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS leases (token INTEGER PRIMARY KEY AUTOINCREMENT,"
-            " thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
+            "CREATE TABLE IF NOT EXISTS leases (token INTEGER PRIMARY KEY AUTOINCREMENT, "
+            "thread TEXT NOT NULL, owner TEXT NOT NULL, expires REAL NOT NULL)"
         )
 
     def token(self, thread_id: str | None) -> int | None:

@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, Item
 
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, StorageError
-from unsay.messages.sources import checksum_of
+from unsay.messages.content import checksum_of
 from unsay.storage.items import (
     BACKUP,
     bytes_of,

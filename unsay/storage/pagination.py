@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from unsay.effects import Call, Steps
 from unsay.errors import InputError
+from unsay.phrases import Option
 
 if TYPE_CHECKING:  # `unsay threads` checks its filters without loading LangGraph
     from langgraph.store.base import BaseStore, SearchItem
@@ -190,10 +191,7 @@ def check_labels(labels: Mapping[str, Any] | None) -> dict[str, str]:
         )
     for name, value in label_values.items():
         if not (_is_text(name) and name and _is_text(value)):
-            raise InputError(
-                f"The label {name!r}: {value!r} cannot be stored: give names and values as text, "
-                "and names of 1 character or more"
-            )
+            raise InputError(code="label_unusable", name=name, value=value)
     return dict(label_values)
 
 
@@ -229,10 +227,7 @@ def _bound(name: str, given: str | datetime | None) -> datetime | None:
     except (TypeError, ValueError):
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InputError(
-            f"{name}={given!r} is not a time: give ISO 8601 with a zone, such as "
-            "2026-01-31T09:00:00+09:00 or 2026-01-31T00:00:00Z"
-        )
+        raise InputError(code="not_a_time", option=Option(name, given))
     return moment
 
 
@@ -261,10 +256,7 @@ def _place_in(kind: str, cursor: str) -> _Place:
         cursor_kind, moment, first, second = decode_cursor(cursor)
         if cursor_kind == kind and isinstance(first, str) and isinstance(second, str):
             return moment_of(moment), first, second
-    raise InputError(
-        f"cursor={cursor!r} is not from this list: give the cursor of the page before, "
-        "or none for the first page"
-    )
+    raise InputError(code="strange_cursor", option=Option("cursor", cursor))
 
 
 def page_text(items: Sequence[object], cursor: str | None) -> str:

@@ -31,17 +31,17 @@ _VERSIONS: dict[LiteralString, LiteralString] = {
 }
 _TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 _DELETE_ITEMS: LiteralString = (
-    "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s"
-    " OR prefix = %s AND key = %s"
+    "DELETE FROM store WHERE split_part(prefix, '.', 1) = %s AND split_part(prefix, '.', 3) = %s "
+    "OR prefix = %s AND key = %s"
 )
 # A column of each state that is read.
 GREATEST_ID: LiteralString = (
-    "(SELECT max(checkpoint_id) FROM checkpoints other WHERE other.thread_id = checkpoints.thread_id"
-    " AND other.checkpoint_ns = checkpoints.checkpoint_ns) AS greatest_id"
+    "(SELECT max(checkpoint_id) FROM checkpoints other WHERE other.thread_id = checkpoints.thread_id "
+    "AND other.checkpoint_ns = checkpoints.checkpoint_ns) AS greatest_id"
 )
 TRY_LOCK: LiteralString = (
-    "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got"
-    " FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
+    "SELECT key, pg_backend_pid() AS pid, pg_try_advisory_lock(key) AS got "
+    "FROM (SELECT hashtextextended(%s, 0) AS key) AS name"
 )
 UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%s) WHERE pg_backend_pid() = %s"
 # The session timeout is off: the connection of the leases may be idle for a whole turn.
@@ -54,9 +54,9 @@ KEEP_ALIVE: LiteralString = (
 # Divides by zero, and so ends its transaction, unless a lease is still held. Source: PostgreSQL,
 # pg_locks: a bigint key's high half is the class, its low half the object.
 GUARD: LiteralString = (
-    "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s"
-    " AND objsubid = 1 AND classid = %s AND objid = %s"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s "
+    "AND objsubid = 1 AND classid = %s AND objid = %s "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
 

@@ -18,13 +18,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from unsay.effects import Call, Steps
 from unsay.errors import ThreadBusyError
+from unsay.phrases import Phrase
 from unsay.storage.leases import (
-    BUSY,
     RELEASE_SECONDS,
     KeptLease,
     KeptLeases,
     Lease,
     Leases,
+    busy,
     is_gone,
     on_loop,
     this_process,
@@ -154,9 +155,7 @@ class WriterLock:
             )
         except TimeoutError as error:
             self._leave(place)
-            raise ThreadBusyError(
-                BUSY.format(thread_id=thread_id, where=" here", wait_seconds=wait_seconds)
-            ) from error
+            raise busy(thread_id, Phrase(code="here"), wait_seconds) from error
         except BaseException:  # also when cancelled: a place that stays would block the queue
             self._leave(place)
             raise

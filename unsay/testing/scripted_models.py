@@ -401,14 +401,9 @@ def _with_metadata(
     defaults = {"model_name": model_name, "finish_reason": "tool_calls" if calls else "stop"}
     message.response_metadata = defaults | message.response_metadata
     if message.usage_metadata is None:
-        input_count, output_count = (
-            sum(_count(request_message) for request_message in messages),
-            _count(message),
-        )
+        sent, reply = sum(map(_count, messages)), _count(message)
         message.usage_metadata = UsageMetadata(
-            input_tokens=input_count,
-            output_tokens=output_count,
-            total_tokens=input_count + output_count,
+            input_tokens=sent, output_tokens=reply, total_tokens=sent + reply
         )
     return message
 

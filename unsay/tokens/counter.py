@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tomllib
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,18 +26,7 @@ from unsay.types import Provider
 Encoder = Callable[[str], int]  # the number of tokens of a text, by the model's own vocabulary
 
 
-# The name of a vocabulary's file in tiktoken's cache, and the file's digest.
-# Source: tiktoken's `openai_public.py`; the file's name is made from its URL, as in its `load.py`.
-_KNOWN: Mapping[Vocabulary, tuple[str, str]] = {
-    "o200k": (
-        "fb374d419588a4632f3f557e76b4b70aebbca790",
-        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    ),
-    "cl100k": (
-        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    ),
-}
+_TABLES = tomllib.loads(Path(__file__).with_name("vocabularies.toml").read_text("utf-8"))
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
@@ -45,7 +35,7 @@ def encoder_of(vocabulary: Vocabulary) -> Encoder | None:
     `None` also if `tiktoken` or a complete file of the vocabulary is not on this disk. The call
     takes half a second of processor time: call it once, and not on an event loop.
     """
-    checksums = _KNOWN.get(vocabulary)
+    checksums = _TABLES["files"].get(vocabulary)
     if checksums is None or not _is_whole(*checksums):
         return None
     try:
@@ -65,20 +55,7 @@ def _is_whole(file: str, digest: str) -> bool:
     return bool(folder) and path.is_file() and sha256(path.read_bytes()).hexdigest() == digest
 
 
-# By the beginning of a model's name, or of its part after a `/`, `.` or `:`; the first match counts.
-# Source: tiktoken's `model.py` for OpenAI. Anthropic has published no vocabulary since its second
-# generation; Llama's grew out of `cl100k`, Qwen's is only similar. The models' reports correct all.
-VOCABULARIES: Mapping[str, Vocabulary] = {
-    "gpt-4o": "o200k",
-    "gpt-4.": "o200k",
-    "gpt-4": "cl100k",
-    "gpt-3.5": "cl100k",
-    "text-embedding": "cl100k",
-    "llama": "cl100k",
-    "claude": "claude",
-    "deepseek": "deepseek",
-    "qwen": "deepseek",
-}
+VOCABULARIES: Mapping[str, Vocabulary] = _TABLES["models"]
 
 
 def vocabulary_of(model: str | None) -> Vocabulary:

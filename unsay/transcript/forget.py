@@ -17,7 +17,8 @@ from unsay.errors import ConflictError, InputError, UnknownBranchError
 from unsay.events.event_types import NewEvent
 from unsay.history.branch import LiveBranch
 from unsay.llm.summarize import summary_of
-from unsay.messages.sources import sources_of
+from unsay.messages.content import sources_of
+from unsay.phrases import Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.types import Forgotten, ForgottenKind, Operation, Pin, Topic
@@ -34,9 +35,7 @@ def make_pin(message_id: str, page: str | None) -> Pin:
 def bounded(pins: list[Pin]) -> list[Pin]:
     """Return the pins unchanged, or raise `ConflictError` if there are more than `PINS`."""
     if len(pins) > PINS:
-        raise ConflictError(
-            f"A thread may have {PINS} pins, and this would make {len(pins)}: unpin some first"
-        )
+        raise ConflictError(code="too_many_pins", limit=PINS, count=len(pins))
     return pins
 
 
@@ -109,19 +108,14 @@ def forget_messages(
     messages = state["messages"]
     group = [messages[index] for index in sorted(with_partners(messages, message_ids))]
     if waiting := [m.id for m in group if m.id in pending]:
-        raise InputError(
-            f"Message {waiting[0]!r} waits for its answer and cannot be forgotten: undo it instead"
-        )
+        raise InputError(code="forget_waiting", message_id=waiting[0], undo=Verb("undo"))
     ids = [m.id or "" for m in group if m.type != "system"]
     if not ids:
-        raise InputError(
-            f"{sorted(message_ids)!r} are system messages, which every context includes: forget "
-            "questions, answers or tool results"
-        )
+        raise InputError(code="forget_system", ids=sorted(message_ids))
     hidden = _hidden_ids(state, state.get("forgotten", []))
     new = [message_id for message_id in ids if message_id not in hidden]
     if not new:
-        raise ConflictError(f"Message {ids[0]!r} is forgotten already; restore it to show it again")
+        raise ConflictError(code="message_forgotten_already", message_id=ids[0])
     return forget_step(state, make_entry("span" if span else "message", new, cause))
 
 
@@ -132,19 +126,15 @@ def forget_topic(state: State, topic: Topic, pending: Collection[str], cause: Ca
     are left, `ConflictError` if the topic is forgotten already or too much would be forgotten.
     """
     if topic["id"] in forgotten_topics(state.get("forgotten", [])):
-        raise ConflictError(
-            f"Topic {topic['id']!r} is forgotten already; restore it to show it again"
-        )
+        raise ConflictError(code="topic_forgotten_already", topic_id=topic["id"])
     messages = by_topic(state["messages"], state.get("segments", [])).get(topic["id"], [])
     if not messages and not topic.get("offloaded"):  # a rollback removed all of them
         raise UnknownBranchError(
-            f"No message or topic of this thread matches {topic['label']!r}; timeline() lists them"
+            code="no_match", name=topic["label"], timeline=Verb("timeline"), hint=""
         )
     ids = [m.id or "" for m in messages if m.id not in pending]
     if not ids and not topic.get("offloaded"):
-        raise InputError(
-            f"Topic {topic['id']!r} has only the question that waits for its answer: undo it instead"
-        )
+        raise InputError(code="forget_waiting_topic", undo=Verb("undo"), topic_id=topic["id"])
     entry = make_entry("topic", ids[-TOPIC_ENDS:], cause, topic["id"])
     return forget_step(state, {**entry, "topic_id": topic["id"]})
 
@@ -233,8 +223,11 @@ def _within(entries: list[Forgotten]) -> list[Forgotten]:
     count = sum(len(each["message_ids"]) for each in entries)
     if len(entries) > FORGOTTEN or count > FORGOTTEN_MESSAGES:
         raise ConflictError(
-            f"This would make {len(entries)} forgotten entries with {count} messages; the limits are "
-            f"{FORGOTTEN} and {FORGOTTEN_MESSAGES}: forget a whole topic, roll back, or restore some"
+            code="too_much_forgotten",
+            entries=len(entries),
+            messages=count,
+            most_entries=FORGOTTEN,
+            most_messages=FORGOTTEN_MESSAGES,
         )
     return entries
 

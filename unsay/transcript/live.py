@@ -52,15 +52,7 @@ from unsay.transcript.undo import (
     swap,
     swap_checkpoints,
 )
-from unsay.types import (
-    BranchRef,
-    ExpandedTopic,
-    Offloaded,
-    Operation,
-    StoredBranch,
-    Turn,
-    Undone,
-)
+from unsay.types import BranchRef, ExpandedTopic, Offloaded, Operation, StoredBranch, Turn, Undone
 
 LOG = logging.getLogger(__name__)
 
@@ -85,7 +77,7 @@ def live_branch(state: State) -> LiveBranch:
 def last_operation(operations: Sequence[Operation]) -> Operation:
     """Return the step that an undo reverses; raise `NothingToUndoError` if there is none."""
     if not operations:
-        raise NothingToUndoError("There is no step left to undo in this conversation")
+        raise NothingToUndoError(code="nothing_to_undo")
     return operations[-1]
 
 
@@ -144,10 +136,7 @@ def load_branches(
             item = yield from get_item(store, branches_namespace(thread_id), name)
         branch = inline.get(name) if item is None else unpack(item.value)
         if branch is None:
-            raise ConflictError(
-                f"Branch {name!r} is no longer kept: without a store only the newest branches are; "
-                "compile the graph with a store to keep them all"
-            )
+            raise ConflictError(code="branch_dropped", branch=name)
         branches.append(branch)
     return branches
 
@@ -271,10 +260,7 @@ def last_undone(state: State, pending: Sequence[str]) -> Undone:
     """Return the step that a redo repeats; raise `NothingToRedoError` if none is left."""
     undone_steps = redoable(state, pending)
     if not undone_steps:
-        raise NothingToRedoError(
-            "There is nothing to redo: nothing was undone, a later message or step replaced it, or "
-            "it was a question without an answer, which a restore brings back"
-        )
+        raise NothingToRedoError(code="nothing_to_redo")
     return undone_steps[-1]
 
 
@@ -287,10 +273,7 @@ def redoable(state: State, pending: Sequence[str]) -> list[Undone]:
 
 
 def _end(messages: Sequence[AnyMessage], pending: Sequence[str]) -> str | None:
-    """Return the id of the last message that is not pending; `None` if there is none.
-
-    Questions at the end wait for an answer, so they do not count, as if they were in `pending`.
-    """
+    """Return the id of the last message that waits for no answer; `None` if there is none."""
     ended = [m for m in in_turns(messages) if m.id not in pending]
     return next((m.id for m in reversed(ended) if m.type != "human"), None)
 
@@ -428,7 +411,7 @@ def end_change(
     texts = scope.texts(state["messages"] or after)
     at = place_name({**state, **update, "messages": after}, end, texts)
     turns = count_turns(after, offloaded_of(state))
-    if turn := state.get("turn"):
+    if turn := update.get("turn") or state.get("turn"):
         ended: Turn = {**turn, "number": turns + 1, "done": True}
         update["turn"] = {**ended, "checkpoints_due": [], "rejections": []}
     if event is not None:
@@ -506,7 +489,7 @@ def target_of(
         ConflictError: The checkpoint's message is not in `live`: load it first.
     """
     if to is not None and turns is not None:
-        raise InputError(f"Give a checkpoint ({to!r}) or a number of turns ({turns!r}), not both")
+        raise InputError(code="checkpoint_or_turns", checkpoint=to, turns=turns)
     if to is not None:
         return safe_base(live, find_checkpoint(live.checkpoints, to)["message_id"])
     messages = [m for m in in_turns(live.messages) if m.id not in pending]
@@ -515,7 +498,7 @@ def target_of(
         start = _start_of_turns(messages, turns)
         return safe_base(live, live.position_before(positions[messages[start].id]))
     if not messages:
-        raise NothingToUndoError("This conversation has no turns to roll back yet")
+        raise NothingToUndoError(code="nothing_to_roll_back")
     # A question may be several messages, with documents before it.
     start = next((i for i in range(len(messages) - 1, -1, -1) if is_question(messages[i])), 0)
     while start > 0 and messages[start - 1].type == "human":
@@ -525,33 +508,23 @@ def target_of(
 
 
 def _start_of_turns(messages: Sequence[AnyMessage], turns: int) -> int:
-    """Return the index of the message at which the newest `turns` answered turns begin.
-
-    Raises `InputError` if `turns` is not 1 or more, `NothingToUndoError` if there are fewer.
-    """
+    """Return the index of the message at which the newest `turns` answered turns begin, or raise."""
     if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-        raise InputError(f"{turns!r} is not a number of turns: give a whole number of 1 or more")
+        raise InputError(code="not_turns", turns=turns)
     places = {message.id: index for index, message in enumerate(messages)}
     ends = [places[answers[-1].id] for answers in answers_by_turn(messages)]
     if turns > len(ends):
         raise NothingToUndoError(
-            f"{turns!r} turn{'s' * (turns != 1)} cannot be rolled back: the conversation has "
-            f"{len(ends)} answered turn{'s' * (len(ends) != 1)}"
+            f"{{turns}} turn{'s' * (turns != 1)} cannot be rolled back: the conversation has "
+            f"{{count}} answered turn{'s' * (len(ends) != 1)}",
+            code="too_many_turns",
+            turns=turns,
+            count=len(ends),
         )
     first = 0 if turns == len(ends) else ends[-turns - 1] + 1
     while messages[first].type == "system":
         first += 1
     return first
-
-
-def target_of_order(live: LiveBranch, argument: str, pending: Sequence[str]) -> str | None:
-    """Return the id of the last message that `/rollback ARGUMENT` keeps; `None` is the start.
-
-    The argument is a number of turns or a checkpoint; empty, it is neither. Raises what `target_of`
-    raises: that no checkpoint or several match, that there are too few turns, and so on.
-    """
-    turns = turns_typed(live, argument)
-    return target_of(live, argument or None if turns is None else None, turns, pending)
 
 
 def turns_typed(live: LiveBranch, argument: str) -> int | None:

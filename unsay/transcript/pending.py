@@ -27,7 +27,6 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.conformance import faults
 from unsay.messages.content import is_empty, preview, text_of
-from unsay.orders.orders import in_terms_of
 from unsay.orders.parse import is_command
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope, Services
@@ -152,7 +151,7 @@ def questions_waiting(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def refused(state: State, texts: Texts, error: UnsayError) -> Update:
     """Return the update that changes nothing, with a notice that says why."""
-    text = texts.refusal(in_terms_of("chat", str(error)))
+    text = texts.refusal(error)
     due = NoticeDue(text=text, answers=state["turn"]["pending"], refusal=type(error).__name__)
     return Update(notice=due, turn={**state["turn"], "done": True})
 
@@ -174,10 +173,7 @@ def with_waiting(text: str, state: State, texts: Texts, *, decides: bool = False
 
 
 def _end_of_interrupted(
-    messages: Sequence[AnyMessage],
-    turn: Turn | None,
-    start: int,
-    commands: Collection[str | None],
+    messages: Sequence[AnyMessage], turn: Turn | None, start: int, commands: Collection[str | None]
 ) -> int | None:
     """Return the index at which the messages after an interrupted turn begin.
 
@@ -303,11 +299,9 @@ def check_message(message: AnyMessage) -> None:
     """
     text = text_of(message)
     if is_empty(message):
-        raise EmptyMessageError("The message is empty: write a text")
+        raise EmptyMessageError(code="message_empty")
     if len(text) > MESSAGE_CHARS:
-        raise MessageTooLongError(
-            f"The message has {len(text)} characters, the limit is {MESSAGE_CHARS}: shorten it"
-        )
+        raise MessageTooLongError(code="message_too_long", count=len(text), limit=MESSAGE_CHARS)
 
 
 def unjudged(messages: Sequence[AnyMessage], end: int) -> list[Injected]:

@@ -31,14 +31,10 @@ def same_topic_step(state: State) -> Operation:
     """
     segments = state.get("segments", [])
     if len(segments) < 2:
-        raise ConflictError(
-            "The conversation has only one topic, so there is no change to take back"
-        )
+        raise ConflictError(code="one_topic")
     before, newest = segments[-2:]
     if before["topic_id"] in forgotten_topics(state.get("forgotten", [])):
-        raise ConflictError(
-            f"Topic {before['topic_id']!r} is forgotten: restore it first, then join the topics"
-        )
+        raise ConflictError(code="topic_forgotten", topic_id=before["topic_id"])
     return Operation(
         kind="same_topic", base=None, branches=[], segment=newest, into=before["topic_id"]
     )

@@ -321,7 +321,7 @@ def checkpoint_by_order(
     while messages and not is_answer(messages[-1]):
         messages.pop()
     if not messages and reason != "task_start":
-        raise UnknownCheckpointError("A checkpoint needs an answer, and there is none yet")
+        raise UnknownCheckpointError(code="no_answer_yet")
     checkpoint = make_checkpoint(
         message_id=messages[-1].id if messages else None,
         turn=count_turns(messages, offloaded_of(state)),

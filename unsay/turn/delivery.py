@@ -23,8 +23,7 @@ from unsay.messages.annotations import (
     spoken,
     with_verdict,
 )
-from unsay.messages.content import is_empty, text_of
-from unsay.messages.sources import sources_of
+from unsay.messages.content import is_empty, sources_of, text_of
 from unsay.moves.compensate import keeps_effects, note_own_calls
 from unsay.moves.reconcile import UNDONE, failed_tag
 from unsay.protocols import Verdict
@@ -325,10 +324,7 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
     turn = state["turn"]
     newest, best = turn["rejections"][-1], best_rejection(turn, scope.services)
     if own_answer is None and is_empty(best["messages"][-1]):
-        raise EmptyAnswerError(
-            f"The model returned an empty answer in {len(turn['rejections'])} attempts: ask again in "
-            "other words, or choose another model"
-        )
+        raise EmptyAnswerError(code="answer_empty", attempts=len(turn["rejections"]))
     restored, update = yield from at_turn_start(state, scope)
     refs = list(restored.get("branches", []))
     if own_answer is None:
@@ -337,9 +333,8 @@ def deliver_best(state: State, scope: Scope, own_answer: AnyMessage | None = Non
         )
         draft, flag = best["messages"], "low_quality"
     else:
-        verdict = Verdict(
-            outcome="unscored", score=None, reason="a person wrote it", source="person"
-        )
+        reason = scope.texts(state["messages"]).say("unjudged.by_person")
+        verdict = Verdict(outcome="unscored", score=None, reason=reason, source="person")
         draft, flag = [own_answer], "by_person"
     if newest["messages"] != draft:
         refs = keep_rejected(restored, scope, draft)

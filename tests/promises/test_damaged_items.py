@@ -1,0 +1,328 @@
+"""A damaged item in a database of unsay: the others are still listed."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from tests.graph.back_kit import Opening
+from tests.graph.kit import Numbered, config, last_text, make, say, transcript
+from tests.threads import recorded
+from unsay import Conversation, Registry
+from unsay.effects import drive
+from unsay.errors import DatabaseCorruptError, SessionEndedError
+from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
+from unsay.history.runs import FailedRequest, keep_request, list_requests
+from unsay.testing import ScriptedChat, ToolCalls
+from unsay.transcript.undo import MOST
+
+
+def look() -> str:
+    """Look."""
+    return "a fine day"
+
+
+REQUEST = FailedRequest(
+    run_id="r",
+    turn_id="a",
+    turn=1,
+    attempt=1,
+    at="2026-01-01T00:00:00.000+00:00",
+    messages=[],
+    payload={},
+    question="Question 0?",
+    answer="",
+    score=None,
+    reason="",
+    error="ConnectionError",
+)
+
+
+def damage(conversation: Conversation, prefix: str) -> None:
+    """Change one item of a namespace without its checksum."""
+    store: Any = conversation.graph.store
+    changed = store.conn.execute(
+        "UPDATE store SET value = json_set(value, '$.reason', 'changed') WHERE rowid IN "
+        "(SELECT rowid FROM store WHERE prefix = ? ORDER BY rowid LIMIT 1)",
+        (prefix,),
+    )
+    assert changed.rowcount == 1
+
+
+@pytest.fixture
+def conversation(opened: Opening) -> Conversation:
+    """A thread with two branches and four runs."""
+    made = opened(model=Numbered())
+    for number in range(4):
+        made.say(f"Question {number}?")
+    made.rollback(turns=1)
+    made.rollback(turns=1)
+    return made
+
+
+def test_a_damaged_branch_hides_no_other(conversation: Conversation) -> None:
+    """The intact branch is listed and can be restored; the damaged one is named by an error."""
+    ids = {each.id for each in conversation.branches()}
+    damage(conversation, "unsay.branches.t")
+    left = {each.id for each in conversation.branches()}
+    (lost,) = ids - left
+
+    with pytest.raises(DatabaseCorruptError):
+        conversation.restore(lost)
+    (intact,) = left - {"live"}
+    conversation.restore(intact)
+
+
+def test_a_damaged_run_hides_no_other(
+    conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The three intact runs are listed, a warning names the damage, and the thread can be used."""
+    damage(conversation, "unsay.runs.t")
+    assert len(recorded(conversation).runs().runs) == 3
+    assert "a damaged item is left out" in caplog.text
+    assert conversation.say("Question 4?").text
+
+
+@pytest.mark.parametrize("kind", ["branches", "runs"])
+def test_a_row_that_is_not_json_hides_no_other(conversation: Conversation, kind: str) -> None:
+    """The intact items of its kind are listed, and it alone is an error if it is asked for."""
+    store: Any = conversation.graph.store
+    namespace = ("unsay", kind, "t")
+    broken = store.search(namespace)[0].key
+    listed = len(conversation.branches()) + len(recorded(conversation).runs().runs)
+    store.conn.execute("UPDATE store SET value = '{' WHERE key = ?", (broken,))
+
+    assert listed - 1 == len(conversation.branches()) + len(recorded(conversation).runs().runs)
+    with pytest.raises(DatabaseCorruptError, match="not a JSON object"):
+        store.get(namespace, broken)
+
+
+def test_a_damaged_request_is_an_error_of_its_readers_only(conversation: Conversation) -> None:
+    """Another one can be stored, the list says what is damaged."""
+    store: Any = conversation.graph.store
+    drive(keep_request(store, "t", REQUEST))
+    damage(conversation, "unsay.requests.t")
+    with pytest.raises(DatabaseCorruptError, match="A stored request"):
+        drive(list_requests(store, "t"))
+    drive(keep_request(store, "t", REQUEST))
+    assert len(drive(list_requests(store, "t"))) == 1
+
+
+def test_a_damaged_call_to_undo_is_an_error_of_its_list(
+    conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The list of a thread's tool calls says what is damaged; the timeline is shown without it."""
+    store: Any = conversation.graph.store
+    call = Compensation(
+        key="k",
+        tool_call_id="c",
+        message_id="m",
+        tool="book",
+        args={},
+        result=None,
+        description="",
+    )
+    drive(_put(store, Entry(compensation=call, status="made")))
+    damage(conversation, "unsay.compensations.t")
+    with pytest.raises(DatabaseCorruptError, match="A stored tool call"):
+        drive(list_entries(store, "t"))
+    assert 2 == len(conversation.timeline().turns)
+    assert "the stored entry of a call is damaged" in caplog.text
+
+
+TIMES = "UPDATE store SET created_at = 'x', updated_at = 'y'"
+
+
+@pytest.mark.parametrize("where", ["", " WHERE prefix LIKE '%.runs.t'"])
+def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversation) -> None:
+    """Its value has a checksum, and its times are not used: nothing is left out, the thread goes on."""
+    store: Any = conversation.graph.store
+    before = (conversation.branches(), recorded(conversation).runs(), conversation.timeline())
+    store.conn.execute(TIMES + where)
+
+    assert before == (
+        conversation.branches(),
+        recorded(conversation).runs(),
+        conversation.timeline(),
+    )
+    assert conversation.say("Question 4?").text
+
+
+def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
+    conversation: Conversation, opened: Opening
+) -> None:
+    """The ended sessions are listed, also if the line of another thread cannot be read."""
+    store: Any = conversation.graph.store
+    registry = Registry.open(store)
+    recorded(conversation).end()
+    opened(thread="u").say("Question 0?")
+    store.conn.execute("UPDATE store SET value = '{' WHERE prefix = 'unsay.threads' AND key = 'u'")
+
+    assert ["t"] == [each.thread_id for each in registry.sessions(status="ended").sessions]
+    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+
+
+ENTRY = "UPDATE store SET value = {} WHERE prefix = 'unsay.threads'"
+
+
+@pytest.mark.parametrize("value", ["json_set(value, '$.title', 'x')", "'{'"], ids=["sum", "json"])
+def test_a_thread_goes_on_without_its_entry(
+    value: str, conversation: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The entry only lists the thread: all verbs go on with a warning, and a turn writes it again."""
+    store: Any = conversation.graph.store
+    registry = Registry.open(store)
+    before = registry.session("t")
+    store.conn.execute(ENTRY.format(value))
+
+    with pytest.raises(DatabaseCorruptError):
+        registry.session("t")
+    assert 2 == len(conversation.timeline().turns)
+    assert 3 == len(conversation.branches())
+    assert "the entry of the thread is damaged" in caplog.text
+    assert 3 == conversation.undo().turns
+    assert 3 == registry.session("t").turns
+    store.conn.execute(ENTRY.format(value))
+    assert conversation.say("Question 4?").text
+    store.conn.execute(ENTRY.format(value))
+    say(conversation.graph, "Question 5?")
+    conversation.rollback(turns=1)
+
+    after = registry.session("t")
+    assert (before.title, 4, "active") == (after.title, after.turns, after.status)
+    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+
+
+def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversation) -> None:
+    """What can be read of it still says so; a change keeps it ended, and a purge deletes it."""
+    store: Any = conversation.graph.store
+    recorded(conversation).end()
+    store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
+
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+    with pytest.raises(SessionEndedError):
+        say(conversation.graph, "Question 4?")
+    conversation.undo()
+    assert "ended" == Registry.open(store).session("t").status
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+    store.conn.execute(ENTRY.format("'{'"))
+    recorded(conversation).purge()
+    assert () == Registry.open(store).sessions().sessions
+
+
+def test_a_thread_with_a_damaged_entry_can_be_ended(conversation: Conversation) -> None:
+    """The entry is written anew, without title and labels."""
+    store: Any = conversation.graph.store
+    store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
+
+    assert "ended" == recorded(conversation).end().status
+    assert "ended" == Registry.open(store).session("t").status
+    with pytest.raises(SessionEndedError):
+        conversation.say("Question 4?")
+
+
+def test_a_damaged_pending_input_is_left_out(conversation: Conversation) -> None:
+    """A question that a dead process stored cannot be read: the thread goes on without it."""
+    store: Any = conversation.graph.store
+    item = store.get(("unsay", "threads"), "t")
+    store.put(item.namespace, item.key, {**item.value, "pending_input": "xx"})
+
+    assert 2 == len(conversation.timeline().turns)
+    assert conversation.say("Question 4?").text
+
+
+def steps_damaged(graph: Any) -> None:
+    """Make more steps than the state holds, damage those in the store, and undo all others."""
+    say(graph, *(f"Question {number}?" for number in range(MOST + 2)))
+    for item in graph.store.search(("unsay", "steps")):
+        graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
+    say(graph, *(["/undo"] * len(graph.get_state(config()).values["operations"])))
+
+
+@pytest.mark.full
+def test_an_undo_of_a_damaged_step_is_refused_by_a_notice() -> None:
+    """In any graph it changes nothing, and the next question is answered; a rollback goes on."""
+    graph = make(Numbered())
+    steps_damaged(graph)
+    before = transcript(graph)
+
+    assert "or go back to a checkpoint or by a number of turns" in last_text(say(graph, "/undo"))
+    assert before == transcript(graph)[: len(before)]
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
+    assert "missing or was changed" in last_text(say(graph, "/undo", "/undo"))
+    assert last_text(say(graph, "/rollback 2")).startswith("Rolled back")
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
+
+
+@pytest.mark.full
+def test_an_undo_of_a_damaged_step_is_an_error_of_the_verb(opened: Opening) -> None:
+    """`undo` and `/undo` raise; the next question is answered."""
+    conversation = opened()
+    steps_damaged(conversation.graph)
+
+    for undo in (conversation.undo, lambda: conversation.say("/undo")):
+        with pytest.raises(DatabaseCorruptError, match="by a number of turns"):
+            undo()
+        assert conversation.say("Next?").text.startswith("This is draft")
+        conversation.undo()
+
+
+@pytest.mark.sample(every=3)
+@pytest.mark.parametrize("order", ["/rollback 9", "/edit 2 New?", "/timeline", "/pin 2", "flag"])
+def test_an_order_over_damaged_messages_is_refused_by_a_notice(order: str) -> None:
+    """A command, also one that only shows, or a host's flag: the next question is answered."""
+    graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
+    say(graph, *(f"Question {number}?" for number in range(12)))
+    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+        graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
+    flag: Any = {}
+    if order == "flag":
+        first = graph.get_state(config()).values["checkpoints"][0]["id"]
+        flag = {"should_rollback": True, "rollback_checkpoint_id": first}
+
+    refused = graph.invoke({"messages": [("user", order)], **flag}, config())
+
+    assert "restore a backup" in last_text(refused)
+    assert last_text(say(graph, "Next?")).startswith("This is draft")
+
+
+def _put(store: Any, entry: Entry) -> Any:
+    return (yield from put_entries(store, "t", [entry]))
+
+
+def test_damaged_tool_steps_do_not_stop_the_thread(
+    opened: Opening, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are only for a turn that a crash interrupted; the next turn is answered."""
+    call = {"name": "look", "args": {}}
+    model = ScriptedChat(replies={"first": ToolCalls(calls=[call], then="Seen.")}, default="Fine.")
+    made = opened(model=model, tools=[look])
+    made.say("first")
+    damage(made, "unsay.tool_steps.t")
+
+    assert "Fine." == made.say("second").text
+    assert "the tool steps are damaged" in caplog.text
+
+
+@pytest.mark.sample(every=2)
+@pytest.mark.parametrize("damaged", ["words", "page"])
+def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged: str) -> None:
+    """The new question is answered; copies of lost messages are not added at the end of the transcript."""
+    graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
+    sent: list[Any] = []
+    for number in range(12):
+        sent.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
+        sent.append(graph.invoke({"messages": [sent[-1]]}, config())["messages"][-1])
+    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+        if item.key.endswith(".words") == (damaged == "words"):
+            graph.store.put(item.namespace, item.key, {"x": 1})
+
+    answered = graph.invoke({"messages": [*sent, ("user", "Next?")]}, config())
+
+    assert last_text(answered).startswith("This is draft")
+    if damaged == "words":
+        asked = [text for text in transcript(graph) if text.startswith("human: Question")]
+        assert asked == [f"human: Question {12 - place}?" for place in range(len(asked), 0, -1)]
+    assert last_text(say(graph, "Once more?")).startswith("This is draft")

@@ -1,0 +1,255 @@
+"""Files whose bytes are no longer those that were written: the right words, or a clear error."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import message_to_dict
+
+from tests.graph.kit import Numbered, scores
+from tests.threads import recorded
+from unsay.conversation.conversation import Conversation
+from unsay.errors import DatabaseCorruptError, StorageError
+from unsay.history.threads import list_threads
+from unsay.storage.base import Database, translated
+from unsay.storage.sqlite import open_database
+
+THREADS = ("a", "b", "日本")
+PAGE = 4096
+
+Seen = dict[str, Any]
+
+
+def fill(file: Path) -> None:
+    """Threads with checkpoints, rejected drafts, rollbacks and steps that were undone."""
+    for count, thread in enumerate(THREADS, start=2):
+        judge = scores(0.9, 0.1, 0.9, 0.1)
+        with Conversation.open(file, thread=thread, model=Numbered(), judge=judge) as conversation:
+            for number in range(2 * count):
+                conversation.say(f"{thread}: question {number}, on something of its own {number}")
+            conversation.checkpoint("here")
+            conversation.rollback(turns=2)
+            conversation.undo()
+            conversation.rollback(turns=1)
+
+
+def views(file: Path) -> Seen:
+    """All that can be read of a file, each reading apart: what it gives, or its error."""
+    try:
+        database = open_database(file)
+    except StorageError as error:
+        return {"open": error}
+    try:
+        seen = {"threads": _seen(lambda: _listed(database))}
+        for thread in THREADS:
+            conversation = Conversation.open(database, thread=thread)
+            for name, read in READINGS.items():
+                seen[f"{thread} {name}"] = _seen(
+                    lambda read=read, conversation=conversation: read(conversation)
+                )  # type: ignore[misc]
+        return seen
+    finally:
+        database.close()
+
+
+READINGS: dict[str, Callable[[Conversation], Any]] = {
+    "messages": lambda conversation: [
+        message_to_dict(message) for message in conversation.messages()
+    ],
+    "events": lambda conversation: recorded(conversation).events(),
+    "timeline": lambda conversation: conversation.timeline(),
+    "branches": lambda conversation: conversation.branches(),
+    "runs": lambda conversation: recorded(conversation).runs(),
+}
+
+
+def _listed(database: Database) -> Any:
+    with translated(database.path):
+        return list_threads(database.store)
+
+
+class Warnings(logging.Handler):
+    """Collects the warnings of unsay."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the words of a warning."""
+        self.texts.append(record.getMessage())
+
+
+def _seen(read: Callable[[], Any]) -> Any:
+    """Return what was read, or the storage's error; any other error ends the test.
+
+    A list that leaves out a damaged item says so by a warning in the log, which counts as an error.
+    """
+    warnings, logger = Warnings(), logging.getLogger("unsay")
+    logger.addHandler(warnings)
+    try:
+        found = read()
+    except StorageError as error:
+        return error
+    finally:
+        logger.removeHandler(warnings)
+    told = [text for text in warnings.texts if "damaged" in text]
+    return DatabaseCorruptError(told[0]) if told else found
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[tuple[Path, Seen]]:
+    """A sound file, and all that can be read of it."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "whole.db"
+        fill(file)
+        seen = views(file)
+        assert not [each for each in seen.values() if isinstance(each, Exception)]
+        yield file, seen
+
+
+def check(whole: tuple[Path, Seen], change: Callable[[bytearray], Any]) -> Seen:
+    """What can be read of a changed copy: nothing else than of the sound file, or errors."""
+    file, right = whole
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy.db"
+        data = bytearray(file.read_bytes())
+        change(data)
+        copy.write_bytes(data)
+        seen = views(copy)
+    wrong = {
+        name: found
+        for name, found in seen.items()
+        if not isinstance(found, StorageError) and found != right[name]
+    }
+    assert {} == wrong
+    return seen
+
+
+@given(
+    place=st.floats(0, 1, exclude_max=True),
+    pattern=st.one_of(
+        st.sampled_from([bytes([1 << bit]) for bit in range(8)]), st.binary(min_size=1, max_size=64)
+    ),
+)
+def test_flipped_bytes_are_told_or_change_nothing(
+    whole: tuple[Path, Seen], place: float, pattern: bytes
+) -> None:
+    """Wherever bytes of the file change, no thread shows other words than were said in it."""
+
+    def flip(data: bytearray) -> None:
+        start = int(place * len(data))
+        for offset, bits in enumerate(pattern[: len(data) - start]):
+            data[start + offset] ^= bits
+
+    check(whole, flip)
+
+
+@pytest.mark.sample(every=4)
+@pytest.mark.parametrize(
+    "column", ["~__pregel", "messages", "msgpack+z", "msgpack+c", "unsay_holds", "unsay_sum"]
+)
+def test_one_letter_of_a_row_is_told_or_changes_nothing(
+    column: str, whole: tuple[Path, Seen]
+) -> None:
+    """A changed letter in what a row says of itself never moves or drops its words in silence."""
+    raw = whole[0].read_bytes()
+    places = [at for at in range(len(raw)) if raw.startswith(column.encode(), at)]
+    assert places
+
+    def flip(place: int) -> Callable[[bytearray], Any]:
+        return lambda data: data.__setitem__(place, data[place] ^ 2)
+
+    for place in places[:: max(1, len(places) // 12)]:
+        check(whole, flip(place + len(column) // 2))
+
+
+@pytest.mark.parametrize("lost", [PAGE, PAGE + 1, 3 * PAGE, 0.1, 0.3, 0.6, 0.9])
+def test_a_truncated_file_is_refused(lost: float, whole: tuple[Path, Seen]) -> None:
+    """A file that lost its end is refused when it is opened, however much it lost."""
+    size = whole[0].stat().st_size
+    keep = size - (int(size * lost) if lost < 1 else int(lost))
+
+    seen = check(whole, lambda data: data.__delitem__(slice(keep, None)))
+
+    assert ["open"] == list(seen)
+    assert isinstance(seen["open"], DatabaseCorruptError)
+    assert "restore a backup" in str(seen["open"])
+
+
+def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
+    """A stretch of zeros, as a disk gives for a sector it lost, is found when the file is opened."""
+    pages = whole[0].stat().st_size // PAGE
+    for page in range(1, pages, max(1, pages // 10)):
+        zeros = slice(page * PAGE, page * PAGE + 512)
+        seen = check(whole, lambda data, zeros=zeros: data.__setitem__(zeros, bytes(512)))  # type: ignore[misc]
+        assert seen
+
+
+@pytest.mark.sample(every=3)
+@pytest.mark.parametrize("keep", [0.0, 0.2, 0.5, 0.8, 0.99, 1.0])
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
+    damage: str, keep: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without proof in the journal nothing was committed: the transcript is an earlier one."""
+    monkeypatch.setattr("unsay.storage.writer_lock.LEASE_SECONDS", 0.5)
+    file, copy = tmp_path / "t.db", tmp_path / "copy.db"
+    given: dict[str, Any] = {"thread": "t", "judge": scores()}
+    with Conversation.open(file, model=Numbered(), **given) as conversation:
+        moments = [[]]
+        for number in range(3):
+            conversation.say(f"question {number}")
+            moments.append([message.content for message in conversation.messages()])
+        shutil.copy(file, copy)
+        step_log = bytearray(file.with_name("t.db-wal").read_bytes())
+    place = min(int(keep * len(step_log)), len(step_log) - 1)
+    if damage == "cut":
+        del step_log[place:]
+    else:
+        step_log[place] ^= 255
+    copy.with_name("copy.db-wal").write_bytes(step_log)
+
+    with Conversation.open(copy, model=Numbered(), **given) as conversation:
+        found = [message.content for message in conversation.messages()]
+        conversation.say("and on")
+        after, events = (
+            [message.content for message in conversation.messages()],
+            recorded(conversation).events(),
+        )
+
+    assert found in moments
+    assert found == after[: len(found)]
+    assert "and on" == after[-2]
+    assert events
+
+
+def test_a_large_file_is_looked_through_when_asked(
+    whole: tuple[Path, Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that an index lost is not seen by reading; `check` finds it, and a small file is checked."""
+    copy = tmp_path / "copy.db"
+    data = bytearray(whole[0].read_bytes())
+    key = b"threadsa"  # in an index the key follows its prefix at once
+    place = next(at for at in range(len(data)) if data.startswith(b"unsay." + key, at))
+    data[place + len(b"unsay." + key) - 1] ^= 2
+    copy.write_bytes(data)
+
+    with pytest.raises(DatabaseCorruptError, match="restore a backup"):
+        open_database(copy)
+    monkeypatch.setattr("unsay.storage.sqlite.LOOK_BYTES", 0)
+    database = open_database(copy)
+    try:
+        with pytest.raises(DatabaseCorruptError, match="restore a backup"):
+            database.check()
+    finally:
+        database.close()
+    sound = open_database(whole[0])
+    sound.check()
+    sound.close()
