@@ -84,7 +84,8 @@ def carry_out_input(
         if order is None:
             return InputOrder()
         if order.rewrites:
-            request, stopped = request_of(order), state.get("turn")
+            request, last_turn = request_of(order), state.get("turn")
+            stopped = None if last_turn is None or last_turn["done"] else last_turn
             if isinstance(order, Undo) and stopped and stopped["question_id"] in turn["pending"]:
                 # A stopped turn is the newest step: its question leaves, and so does what it removed.
                 request["ids"] = stopped["pending"]
