@@ -17,7 +17,7 @@ TEXTS = Texts("en")
 
 def count(messages: Sequence[AnyMessage]) -> int:
     """Ten tokens for each message and one for each of its characters."""
-    return sum(10 + len(text_of(each)) for each in messages)
+    return sum(10 + len(text_of(message)) for message in messages)
 
 
 @dataclass(kw_only=True)
@@ -34,49 +34,49 @@ class Summarizer:
         def reply() -> Any:
             self.requests.append(list(request))
             self.models.append(model)
-            said = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-            if isinstance(said, Exception):
-                raise said
-            return said
+            answer = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
-        async def later() -> Any:
+        async def areply() -> Any:
             return reply()
 
-        return (yield from Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=areply))
 
 
-def talk(shape: str, words: str = "some words of the talk") -> list[AnyMessage]:
+def transcript_of(shape: str, text: str = "some words of the talk") -> list[AnyMessage]:
     """Messages by letters: `s` system, `u` user, `a` answer, `c` a call and its result.
 
-    >>> [m.id for m in talk("uca")]
+    >>> [m.id for m in transcript_of("uca")]
     ['m0', 'm1', 'm1-result', 'm2']
     """
     messages: list[AnyMessage] = []
-    for place, letter in enumerate(shape):
-        name = f"m{place}"
+    for index, letter in enumerate(shape):
+        name = f"m{index}"
         if letter == "s":
-            messages.append(SystemMessage(f"rule {place}", id=name))
+            messages.append(SystemMessage(f"rule {index}", id=name))
         elif letter == "u":
-            messages.append(HumanMessage(f"question {place}: {words}", id=name))
+            messages.append(HumanMessage(f"question {index}: {text}", id=name))
         elif letter == "a":
-            messages.append(AIMessage(f"answer {place}: {words}", id=name))
+            messages.append(AIMessage(f"answer {index}: {text}", id=name))
         else:
-            call = {"id": f"call-{place}", "name": "search", "args": {"q": place}}
+            call = {"id": f"call-{index}", "name": "search", "args": {"q": index}}
             messages.append(AIMessage("", id=name, tool_calls=[call]))
-            result = ToolMessage(f"found {place}: {words}", tool_call_id=f"call-{place}")
+            result = ToolMessage(f"found {index}: {text}", tool_call_id=f"call-{index}")
             result.id = f"{name}-result"
             messages.append(result)
     return messages
 
 
-def plan_context(messages: Sequence[AnyMessage], **more: Any) -> PlanContext:
+def plan_context(messages: Sequence[AnyMessage], **options: Any) -> PlanContext:
     """A situation in English."""
-    return PlanContext(messages=messages, count=count, texts=TEXTS, **more)
+    return PlanContext(messages=messages, count=count, texts=TEXTS, **options)
 
 
 def ids(messages: Sequence[AnyMessage]) -> list[str | None]:
     """The ids of messages."""
-    return [each.id for each in messages]
+    return [message.id for message in messages]
 
 
 class QuestionsOnly(Strategy):
@@ -84,25 +84,25 @@ class QuestionsOnly(Strategy):
 
     per_turn = True
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """The answers before the newest four messages go."""
-        if now.utilization < 0.5:
-            return now.keep()
-        old = [each for each in now.shown[:-4] if each.type == "ai"]
-        return now.leave_out(old, why="answers")
+        if ctx.utilization < 0.5:
+            return ctx.keep()
+        old = [each for each in ctx.shown[:-4] if each.type == "ai"]
+        return ctx.leave_out(old, why="answers")
 
 
 class Sparse(Strategy):
     """A user's strategy that leaves out every other message where it can."""
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """Every other message is left out."""
-        return now.leave_out(list(now.messages)[::2], why="sparse")
+        return ctx.leave_out(list(ctx.messages)[::2], why="sparse")
 
 
 class Broken(Strategy):
     """A user's own strategy that fails."""
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """No plan."""
-        raise ValueError(f"no plan for {len(now.messages)} messages")
+        raise ValueError(f"no plan for {len(ctx.messages)} messages")

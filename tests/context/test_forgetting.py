@@ -30,8 +30,8 @@ ENGLISH = Texts("en")
 
 def entry(kind: str, *ids: str, topic: str | None = None) -> Forgotten:
     """Something that is forgotten."""
-    made: Any = {"id": f"forgot-{kind}", "kind": kind, "message_ids": list(ids), "reason": ""}
-    return Forgotten(**made, created_at="", **({"topic_id": topic} if topic else {}))
+    fields: Any = {"id": f"forgot-{kind}", "kind": kind, "message_ids": list(ids), "reason": ""}
+    return Forgotten(**fields, created_at="", **({"topic_id": topic} if topic else {}))
 
 
 def talk() -> list[AnyMessage]:
@@ -88,17 +88,17 @@ def test_topics() -> None:
     assert {"q1"} == named_ids(forgotten)
 
 
-@pytest.mark.parametrize("words", ["ok", "long " * 500], ids=["short", "long"])
-def test_a_cleared_result_says_nothing(words: str) -> None:
+@pytest.mark.parametrize("text", ["ok", "long " * 500], ids=["short", "long"])
+def test_a_cleared_result_says_nothing(text: str) -> None:
     """Of a forgotten result only the length is shown, however short it is."""
-    result = ToolMessage(words, id="r", tool_call_id="c")
-    (cleared,) = without_forgotten([result], [], [entry("tool_results", "r")], ENGLISH)
-    assert isinstance(cleared, ToolMessage)
+    result = ToolMessage(text, id="r", tool_call_id="c")
+    (cleared_result,) = without_forgotten([result], [], [entry("tool_results", "r")], ENGLISH)
+    assert isinstance(cleared_result, ToolMessage)
 
-    assert words not in cleared.content
-    assert str(len(words)) in cleared.content
-    assert ("r", "c") == (cleared.id, cleared.tool_call_id)
-    assert words == result.content
+    assert text not in cleared_result.content
+    assert str(len(text)) in cleared_result.content
+    assert ("r", "c") == (cleared_result.id, cleared_result.tool_call_id)
+    assert text == result.content
 
 
 def test_results_are_cleared_in_their_place() -> None:
@@ -106,18 +106,18 @@ def test_results_are_cleared_in_their_place() -> None:
     forgotten = [entry("tool_results", "result", "q1")]
 
     assert {"result"} == cleared_ids(talk(), forgotten)
-    left = without_forgotten(talk(), SEGMENTS, forgotten, ENGLISH)
-    assert [m.id for m in talk()] == [m.id for m in left]
-    assert ["Found it."] == [a.content for a, b in zip(talk(), left, strict=True) if a != b]
+    messages = without_forgotten(talk(), SEGMENTS, forgotten, ENGLISH)
+    assert [m.id for m in talk()] == [m.id for m in messages]
+    assert ["Found it."] == [a.content for a, b in zip(talk(), messages, strict=True) if a != b]
 
 
 def test_stretches_begin_at_what_is_left() -> None:
     """A topic whose first message is forgotten begins at the next; one that is gone is gone."""
-    shown: list[ExpandedTopic] = [{"topic_id": "A", "at": "q2"}]
-    segments, expanded = topic_starts(talk(), SEGMENTS, shown, {"q1", "a1", "q2"})
+    topics_before: list[ExpandedTopic] = [{"topic_id": "A", "at": "q2"}]
+    segments, topics_after = topic_starts(talk(), SEGMENTS, topics_before, {"q1", "a1", "q2"})
 
     assert [Segment(topic_id="B", start="call")] == segments
-    assert [ExpandedTopic(topic_id="A", at="call")] == expanded
+    assert [ExpandedTopic(topic_id="A", at="call")] == topics_after
 
 
 def test_stretches_stay_where_they_began() -> None:
@@ -125,9 +125,9 @@ def test_stretches_stay_where_they_began() -> None:
     assert (SEGMENTS, ()) == topic_starts(talk(), SEGMENTS, (), {"a1"})
 
 
-def span(first: str, through: str, *kept: str, summary: str | None = None) -> Span:
+def span(first: str, last: str, *kept_ids: str, summary: str | None = None) -> Span:
     """A stretch that is compacted."""
-    return Span(first=first, through=through, kept=list(kept), summary=summary, why="x")
+    return Span(first=first, through=last, kept=list(kept_ids), summary=summary, why="x")
 
 
 @pytest.mark.parametrize(
@@ -154,25 +154,25 @@ def test_summaries_leave_out_what_is_forgotten(
     before: Span, forgotten: str, expected: Span | None
 ) -> None:
     """A summary that mentions something forgotten is dropped; a span keeps the rest."""
-    made = compaction_without(
+    compaction = compaction_without(
         talk(), SEGMENTS, Compaction(spans=[before]), forgotten=set(forgotten.split()), cleared=()
     )
 
-    assert ([] if expected is None else [expected]) == made["spans"]
+    assert ([] if expected is None else [expected]) == compaction["spans"]
 
 
 def test_compactions_of_topics_and_of_results() -> None:
     """Each topic's compaction covers its own messages; the shortened range ends at the rest."""
     of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
     compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
-    made = compaction_without(
+    new_compaction = compaction_without(
         talk(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"}
     )
 
     assert {
         "A": Compaction(spans=[span("a1", "a1")]),
         "B": Compaction(spans=[], cleared="result", truncated=""),
-    } == made["topics"]
+    } == new_compaction["topics"]
     assert Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b}) == compaction
 
 
@@ -183,80 +183,87 @@ def forgettings(draw: st.DrawFn) -> tuple[list[AnyMessage], list[Segment], list[
     groups = steps(messages)
     starts = draw(st.lists(st.sampled_from(groups), unique=True, max_size=4)) if groups else []
     segments = [
-        Segment(topic_id=draw(st.sampled_from("ABC")), start=messages[each.start].id or "")
-        for each in sorted(starts, key=lambda each: each.start)
+        Segment(topic_id=draw(st.sampled_from("ABC")), start=messages[segment.start].id or "")
+        for segment in sorted(starts, key=lambda segment: segment.start)
     ]
     ids = [message.id or "" for message in messages] or ["none"]
-    some = st.lists(st.sampled_from(ids), max_size=4)
+    id_lists = st.lists(st.sampled_from(ids), max_size=4)
     entries = st.one_of(
-        some.map(lambda names: entry("message", *names)),
-        some.map(lambda names: entry("tool_results", *names)),
-        st.tuples(some, st.sampled_from("ABC")).map(lambda x: entry("topic", *x[0], topic=x[1])),
+        id_lists.map(lambda names: entry("message", *names)),
+        id_lists.map(lambda names: entry("tool_results", *names)),
+        st.tuples(id_lists, st.sampled_from("ABC")).map(
+            lambda x: entry("topic", *x[0], topic=x[1])
+        ),
     )
     return messages, segments, draw(st.lists(entries, max_size=3))
 
 
 @given(forgettings())
 def test_what_is_left_can_be_sent(
-    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
+    case: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
 ) -> None:
     """After forgetting anything, the rest is valid for every provider, in order, and unchanged."""
-    messages, segments, forgotten = drawn
+    messages, segments, forgotten = case
     before = json.dumps([m.model_dump() for m in messages], default=str)
     waiting = [messages[index].id or "" for index in steps(messages)[-1]]
-    out = forgotten_ids(messages, segments, forgotten, pending=waiting)
-    left = without_forgotten(messages, segments, forgotten, ENGLISH, pending=waiting)
+    excluded_ids = forgotten_ids(messages, segments, forgotten, pending=waiting)
+    messages_left = without_forgotten(messages, segments, forgotten, ENGLISH, pending=waiting)
 
-    assert [m.id for m in messages if m.id not in out] == [m.id for m in left]
-    assert out == {messages[i].id for i in with_partners(messages, out)}
+    assert [m.id for m in messages if m.id not in excluded_ids] == [m.id for m in messages_left]
+    assert excluded_ids == {messages[i].id for i in with_partners(messages, excluded_ids)}
     for provider in DIALECTS:
-        sent = conform(left, opening=ENGLISH.say("opening"), provider=provider)
-        assert [] == list(faults(sent, provider))
+        request = conform(messages_left, opening=ENGLISH.say("opening"), provider=provider)
+        assert [] == list(faults(request, provider))
     assert before == json.dumps([m.model_dump() for m in messages], default=str)
 
 
 @given(forgettings())
 def test_topics_keep_their_words(
-    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
+    case: tuple[list[AnyMessage], list[Segment], list[Forgotten]],
 ) -> None:
     """What is left belongs to the topic that it belonged to, but for what came before any."""
-    messages, segments, forgotten = drawn
-    out = forgotten_ids(messages, segments, forgotten)
-    left = [message for message in messages if message.id not in out]
-    moved, _ = topic_starts(messages, segments, (), out)
+    messages, segments, forgotten = case
+    excluded_ids = forgotten_ids(messages, segments, forgotten)
+    messages_left = [message for message in messages if message.id not in excluded_ids]
+    new_segments, _ = topic_starts(messages, segments, (), excluded_ids)
     first = (
         next((i for i, m in enumerate(messages) if m.id == segments[0]["start"]), 0)
         if segments
         else 0
     )
-    early = {m.id for m in messages[:first]}
+    early_ids = {m.id for m in messages[:first]}
 
-    was = _topics_of(messages, segments, early)
-    assert {k: v for k, v in was.items() if k not in out} == _topics_of(left, moved, early)
+    was = _topics_of(messages, segments, early_ids)
+    assert {k: v for k, v in was.items() if k not in excluded_ids} == _topics_of(
+        messages_left, new_segments, early_ids
+    )
 
 
 def _topics_of(
-    messages: Sequence[AnyMessage], segments: Sequence[Segment], early: set[str | None]
+    messages: Sequence[AnyMessage], segments: Sequence[Segment], early_ids: set[str | None]
 ) -> dict[str | None, str]:
-    grouped = by_topic(messages, segments)
-    return {m.id: topic for topic, said in grouped.items() for m in said if m.id not in early}
+    groups = by_topic(messages, segments)
+    return {m.id: topic for topic, group in groups.items() for m in group if m.id not in early_ids}
 
 
 @given(forgettings(), st.data())
 def test_compactions_still_hide_what_they_hid(
-    drawn: tuple[list[AnyMessage], list[Segment], list[Forgotten]], data: st.DataObject
+    case: tuple[list[AnyMessage], list[Segment], list[Forgotten]], data: st.DataObject
 ) -> None:
     """A span without a summary hides of what is left what it hid before."""
-    messages, segments, forgotten = drawn
+    messages, segments, forgotten = case
     groups = [group for group in steps(messages) if messages[group.start].type != "system"]
     if not groups:
         return
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(groups) - 1)] * 2)))
     ends = messages[groups[first].start].id or "", messages[groups[last].stop - 1].id or ""
     compaction = Compaction(spans=[span(*ends)])
-    out, cleared = forgotten_ids(messages, segments, forgotten), cleared_ids(messages, forgotten)
-    left = [message for message in messages if message.id not in out]
+    excluded_ids = forgotten_ids(messages, segments, forgotten)
+    result_ids = cleared_ids(messages, forgotten)
+    messages_left = [message for message in messages if message.id not in excluded_ids]
 
-    before = {messages[index].id for index in hidden(messages, compaction)} - out
-    made = compaction_without(messages, segments, compaction, forgotten=out, cleared=cleared)
-    assert before == {left[index].id for index in hidden(left, made)}
+    before = {messages[index].id for index in hidden(messages, compaction)} - excluded_ids
+    new_compaction = compaction_without(
+        messages, segments, compaction, forgotten=excluded_ids, cleared=result_ids
+    )
+    assert before == {messages_left[index].id for index in hidden(messages_left, new_compaction)}

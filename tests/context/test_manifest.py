@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from tests.context.strategy_kit import TEXTS, QuestionsOnly, Sparse, count, ids, plan_context, talk
+from tests.context.strategy_kit import (
+    TEXTS,
+    QuestionsOnly,
+    Sparse,
+    count,
+    ids,
+    plan_context,
+    transcript_of,
+)
 from tests.transcripts import valid_transcripts
 from unsay.context.compaction import summaries_as_user, summary_message, with_partners
 from unsay.context.manifest import (
@@ -52,43 +60,47 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def _sent(view: Sequence[AnyMessage], limit: int = 65_536) -> list[AnyMessage]:
+def _sent_messages(view: Sequence[AnyMessage], limit: int = 65_536) -> list[AnyMessage]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unsay.context.view.RESULT_BYTES", limit)
         return sendable(view, texts=TEXTS, provider=None)
 
 
-def _asked(
-    now: PlanContext, plan: Plan, transcript: Sequence[AnyMessage] = (), **more: Any
+def _model_call(
+    ctx: PlanContext, plan: Plan, transcript: Sequence[AnyMessage] = (), **options: Any
 ) -> ModelCall:
     """A call that is sent a plan's view as it is."""
     view = summaries_as_user(plan.messages)
     return ModelCall(
-        transcript=transcript or now.messages,
+        transcript=transcript or ctx.messages,
         context=view,
-        sent=_sent(view),
+        sent=_sent_messages(view),
         left_out=plan.left_out,
-        pins=now.pins,
-        **(OCCASION | more),
+        pins=ctx.pins,
+        **(OCCASION | options),
     )
 
 
-def _shown(transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **more: Any) -> ModelCall:
+def _call_with_context(
+    transcript: Sequence[AnyMessage], view: Sequence[AnyMessage], **options: Any
+) -> ModelCall:
     """A call that is sent any view of a transcript."""
-    return ModelCall(transcript=transcript, context=view, sent=_sent(view), **(OCCASION | more))
+    return ModelCall(
+        transcript=transcript, context=view, sent=_sent_messages(view), **(OCCASION | options)
+    )
 
 
-def _manifest(asked: ModelCall, room: WindowUse = ROOM) -> Manifest:
-    return manifest_of(asked, room, count)
+def _manifest(call: ModelCall, room: WindowUse = ROOM) -> Manifest:
+    return manifest_of(call, room, count)
 
 
-def _read(
+def _read_manifest(
     manifest: Manifest, transcript: Sequence[AnyMessage], answer: AIMessage | None = None
 ) -> CallContext:
     return read_manifest(answer or AIMessage("done", id="answer"), manifest, transcript)
 
 
-def _named(view: CallContext) -> dict[str, tuple[str, ...]]:
+def _ids_by_rule(view: CallContext) -> dict[str, tuple[str, ...]]:
     """The ids that each rule names."""
     return {rule.name: rule.message_ids for rule in (view.sent, *view.rules)}
 
@@ -109,58 +121,68 @@ def plan_contexts(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
-@given(now=plan_contexts())
-def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, now: PlanContext) -> None:
+@given(ctx=plan_contexts())
+def test_each_message_is_sent_or_under_one_rule(strategy: Strategy, ctx: PlanContext) -> None:
     """Every message of the transcript is listed exactly once."""
-    plan = drive(plan_if_due(strategy, now))
-    view = _read(_manifest(_asked(now, plan)), now.messages)
-    told = [i for name, named in _named(view).items() if name not in EXTRA_RULES for i in named]
-    assert sorted(ids(now.messages)) == sorted(told)
+    plan = drive(plan_if_due(strategy, ctx))
+    view = _read_manifest(_manifest(_model_call(ctx, plan)), ctx.messages)
+    named_ids = [
+        i
+        for name, rule_ids in _ids_by_rule(view).items()
+        if name not in EXTRA_RULES
+        for i in rule_ids
+    ]
+    assert sorted(ids(ctx.messages)) == sorted(named_ids)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
-@given(now=plan_contexts())
-def test_a_manifest_says_what_the_plan_did(strategy: Strategy, now: PlanContext) -> None:
+@given(ctx=plan_contexts())
+def test_a_manifest_says_what_the_plan_did(strategy: Strategy, ctx: PlanContext) -> None:
     """Each omission is under its rule, with summarized and pinned messages as well."""
-    plan = drive(plan_if_due(strategy, now))
-    named = _named(_read(_manifest(_asked(now, plan)), now.messages))
-    for rule in {each.why for each in plan.left_out}:
-        meant = {i for each in plan.left_out if each.why == rule for i in each.message_ids}
-        assert meant == set(named[rule])
-    told = {i for each in plan.left_out if each.summary for i in each.message_ids}
-    assert told == set(named.get("summarized", ()))
-    assert now.pins == set(named.get("pinned", ()))
+    plan = drive(plan_if_due(strategy, ctx))
+    ids_by_rule = _ids_by_rule(_read_manifest(_manifest(_model_call(ctx, plan)), ctx.messages))
+    for rule in {omission.why for omission in plan.left_out}:
+        omitted_ids = {
+            i for omission in plan.left_out if omission.why == rule for i in omission.message_ids
+        }
+        assert omitted_ids == set(ids_by_rule[rule])
+    summarized_ids = {
+        i for omission in plan.left_out if omission.summary for i in omission.message_ids
+    }
+    assert summarized_ids == set(ids_by_rule.get("summarized", ()))
+    assert ctx.pins == set(ids_by_rule.get("pinned", ()))
 
 
-@given(now=plan_contexts())
-def test_pins_and_their_partners_are_sent(now: PlanContext) -> None:
+@given(ctx=plan_contexts())
+def test_pins_and_their_partners_are_sent(ctx: PlanContext) -> None:
     """A manifest of a strategy that wants too much still has every pin among what was sent."""
-    plan = drive(plan_if_due(Sparse(), now))
-    view = _read(_manifest(_asked(now, plan)), now.messages)
-    held = {now.messages[place].id for place in with_partners(now.messages, now.pins)}
-    assert held <= {i for rule in (view.sent, *view.rules) for i in rule.message_ids}
-    assert held.isdisjoint(i for each in plan.left_out for i in each.message_ids)
+    plan = drive(plan_if_due(Sparse(), ctx))
+    view = _read_manifest(_manifest(_model_call(ctx, plan)), ctx.messages)
+    pinned_ids = {ctx.messages[index].id for index in with_partners(ctx.messages, ctx.pins)}
+    assert pinned_ids <= {i for rule in (view.sent, *view.rules) for i in rule.message_ids}
+    assert pinned_ids.isdisjoint(i for omission in plan.left_out for i in omission.message_ids)
 
 
 @given(
-    now=plan_contexts(),
+    ctx=plan_contexts(),
     strategy=st.sampled_from(sorted(STRATEGIES)),
-    offloaded=st.integers(0, 9),
-    said=st.integers(0, 3),
+    offloaded_count=st.integers(0, 9),
+    newer_count=st.integers(0, 3),
 )
 def test_places_are_those_of_the_whole_record(
-    now: PlanContext, strategy: str, offloaded: int, said: int
+    ctx: PlanContext, strategy: str, offloaded_count: int, newer_count: int
 ) -> None:
     """Offloaded messages count, and later ones change nothing."""
-    plan = drive(plan_if_due(STRATEGIES[strategy], now))
-    manifest = _manifest(_asked(now, plan, before=offloaded))
-    older = [HumanMessage("long ago", id=f"old{place}") for place in range(offloaded)]
-    newer = [AIMessage("later", id=f"new{place}") for place in range(said)]
-    view = _read(manifest, [*older, *now.messages, *newer])
+    plan = drive(plan_if_due(STRATEGIES[strategy], ctx))
+    manifest = _manifest(_model_call(ctx, plan, before=offloaded_count))
+    older = [HumanMessage("long ago", id=f"old{index}") for index in range(offloaded_count)]
+    newer = [AIMessage("later", id=f"new{index}") for index in range(newer_count)]
+    view = _read_manifest(manifest, [*older, *ctx.messages, *newer])
     assert view.fits
-    assert tuple(ids(older)) == _named(view).get(OFFLOADED, ())
+    assert tuple(ids(older)) == _ids_by_rule(view).get(OFFLOADED, ())
     assert (
-        _named(_read(_manifest(_asked(now, plan)), now.messages))["sent"] == view.sent.message_ids
+        _ids_by_rule(_read_manifest(_manifest(_model_call(ctx, plan)), ctx.messages))["sent"]
+        == view.sent.message_ids
     )
 
 
@@ -173,7 +195,7 @@ def _long_messages(turns: int) -> list[AnyMessage]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "turns", "shown"),
+    ("strategy", "turns", "min_shown"),
     [
         (ThreeStage(), 500, 200),
         (SlidingWindow(window_size=200), 500, 200),
@@ -182,31 +204,31 @@ def _long_messages(turns: int) -> list[AnyMessage]:
     ],
     ids=["three stages", "a window", "two topics in turn", "every other message"],
 )
-def test_a_manifest_is_small(strategy: Strategy, turns: int, shown: int) -> None:
+def test_a_manifest_is_small(strategy: Strategy, turns: int, min_shown: int) -> None:
     """Under 400 bytes for a view of 200 messages, however they lie."""
     transcript = _long_messages(turns)
     starts = [m.id or "" for m in transcript if m.type == "human"]
     segments = [Segment(topic_id="xy"[i % 2], start=start) for i, start in enumerate(starts)]
-    now = plan_context(
+    ctx = plan_context(
         transcript,
         window_tokens=100_000,
         pins=frozenset({f"{3:036}"}),
         segments=segments if isinstance(strategy, TopicScoped) else (),
     )
-    plan = drive(plan_if_due(strategy, now))
-    asked = _asked(
-        now,
+    plan = drive(plan_if_due(strategy, ctx))
+    call = _model_call(
+        ctx,
         plan,
         before=100_000,
-        recalled={f"a{each:035}" for each in range(7, 27, 2)},
+        recalled={f"a{number:035}" for number in range(7, 27, 2)},
         question_id="q" * 36,
         attempt=2,
         call=12,
         model="gpt-4.1-mini-2025-04-14",
     )
     room = WindowUse(prompt=90_000, tools=12_000, reply=16_000, window=200_000)
-    manifest = manifest_of(asked, room, count)
-    assert len(plan.messages) >= shown
+    manifest = manifest_of(call, room, count)
+    assert len(plan.messages) >= min_shown
     assert len(json.dumps(manifest, separators=(",", ":"))) < 400
 
 
@@ -219,12 +241,14 @@ def test_the_parts_are_told_apart() -> None:
         quote,
         HumanMessage("Now?", id="q"),
     ]
-    parts = parts_of(view, WindowUse(prompt=1_000, tools=100, summary=30, reply=64), count)
+    tokens_by_part = parts_of(view, WindowUse(prompt=1_000, tools=100, summary=30, reply=64), count)
     assert {"system": 20, "tools": 100, "recalled": 30, "reply": 64} == {
-        part: tokens for part, tokens in parts.items() if part not in ("summary", "recents")
+        name: tokens
+        for name, tokens in tokens_by_part.items()
+        if name not in ("summary", "recents")
     }
-    assert 1_000 == sum(parts.values()) - parts["reply"]
-    assert count([view[1]]) + 30 == parts["summary"]
+    assert 1_000 == sum(tokens_by_part.values()) - tokens_by_part["reply"]
+    assert count([view[1]]) + 30 == tokens_by_part["summary"]
 
 
 def test_parts_without_tokens_are_left_out() -> None:
@@ -235,21 +259,21 @@ def test_parts_without_tokens_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("transcript", "fits"),
     [
-        (talk("uauau"), True),
-        (talk("uauaua"), True),
-        (talk("uaua"), False),
-        (talk("uauau")[1:], False),
-        (talk("uauau")[:2] + talk("uauau")[3:], False),
-        ([*talk("uauau")[:2], HumanMessage("put in", id="x"), *talk("uauau")[2:]], False),
-        (talk("uauau")[::-1], False),
+        (transcript_of("uauau"), True),
+        (transcript_of("uauaua"), True),
+        (transcript_of("uaua"), False),
+        (transcript_of("uauau")[1:], False),
+        (transcript_of("uauau")[:2] + transcript_of("uauau")[3:], False),
+        ([*transcript_of("uauau")[:2], HumanMessage("put in", id="x"), *transcript_of("uauau")[2:]], False),
+        (transcript_of("uauau")[::-1], False),
     ],
     ids=["the same", "more behind", "the end gone", "the beginning gone", "one gone", "one put in",
          "another order"],
 )  # fmt: skip
 def test_a_record_that_has_changed_is_told(transcript: list[AnyMessage], *, fits: bool) -> None:
     """Where other messages stand in the places that are meant, none is named."""
-    manifest = _manifest(_shown(talk("uauau"), talk("uauau")))
-    view = _read(manifest, transcript)
+    manifest = _manifest(_call_with_context(transcript_of("uauau"), transcript_of("uauau")))
+    view = _read_manifest(manifest, transcript)
     assert fits == view.fits
     assert (("m0", "m1", "m2", "m3", "m4") if fits else ()) == view.sent.message_ids
     assert (1, 2, 3, 4, 5) == view.sent.places
@@ -259,8 +283,12 @@ def test_neighbours_that_were_joined_were_sent() -> None:
     """A document and its question go as one message, and both were sent."""
     page = HumanMessage("A page.", id="page", name=DOCUMENT)
     question = HumanMessage("What does it say?", id="q")
-    named = _named(_read(_manifest(_shown([page, question], [page, question])), [page, question]))
-    assert {"sent": ("page", "q")} == named
+    ids_by_rule = _ids_by_rule(
+        _read_manifest(
+            _manifest(_call_with_context([page, question], [page, question])), [page, question]
+        )
+    )
+    assert {"sent": ("page", "q")} == ids_by_rule
 
 
 @pytest.mark.parametrize(
@@ -275,49 +303,58 @@ def test_neighbours_that_were_joined_were_sent() -> None:
 )
 def test_what_no_strategy_left_out_has_a_rule_too(message: AnyMessage, rule: str) -> None:
     """What a provider cannot be sent, or must not see, is named."""
-    transcript = [*talk("ua"), message, HumanMessage("Go on", id="q")]
+    transcript = [*transcript_of("ua"), message, HumanMessage("Go on", id="q")]
     head = [SystemMessage("You are kind.\n\nSpeak softly.")]
     view = [
-        each for each in transcript if each.type == "ai" and each.id == "x" and rule != "notice"
+        message
+        for message in transcript
+        if message.type == "ai" and message.id == "x" and rule != "notice"
     ]
-    said = [each for each in transcript if each.id != "x"]
-    named = _named(
-        _read(_manifest(_shown(transcript, [*head, *said[:2], *view, said[2]])), transcript)
+    messages = [message for message in transcript if message.id != "x"]
+    ids_by_rule = _ids_by_rule(
+        _read_manifest(
+            _manifest(_call_with_context(transcript, [*head, *messages[:2], *view, messages[2]])),
+            transcript,
+        )
     )
-    assert "x" in named[rule]
+    assert "x" in ids_by_rule[rule]
 
 
 def test_large_and_shortened_results_are_not_whole() -> None:
     """A result that is shown by its beginning alone is under the rule that did it."""
-    transcript = talk("ucacu", words="row " * 400)
-    now = plan_context(transcript)
-    plan = now.shorten(truncate=transcript[2])
+    transcript = transcript_of("ucacu", text="row " * 400)
+    ctx = plan_context(transcript)
+    plan = ctx.shorten(truncate=transcript[2])
     view = summaries_as_user(plan.messages)
-    asked = replace(_asked(now, plan), context=view, sent=_sent(view, limit=1_000))
-    named = _named(_read(_manifest(asked), transcript))
-    assert ("m1-result",) == named["truncated"]
-    assert ("m3-result",) == named["size_limit"]
+    call = replace(_model_call(ctx, plan), context=view, sent=_sent_messages(view, limit=1_000))
+    ids_by_rule = _ids_by_rule(_read_manifest(_manifest(call), transcript))
+    assert ("m1-result",) == ids_by_rule["truncated"]
+    assert ("m3-result",) == ids_by_rule["size_limit"]
 
 
 def test_of_two_rules_the_first_counts() -> None:
     """A forgotten message stays forgotten inside a compaction, and so in its summary."""
-    transcript = talk("uauau")
+    transcript = transcript_of("uauau")
     left_out = [
         Omission(why="forgotten", message_ids=("m1",)),
         Omission(why="middle", message_ids=("m1", "m2"), summary="told"),
     ]
     view = [transcript[0], *transcript[3:]]
-    named = _named(_read(_manifest(_shown(transcript, view, left_out=left_out)), transcript))
-    assert ("m1",) == named["forgotten"]
-    assert ("m2",) == named["middle"]
-    assert ("m2",) == named["summarized"]
+    ids_by_rule = _ids_by_rule(
+        _read_manifest(
+            _manifest(_call_with_context(transcript, view, left_out=left_out)), transcript
+        )
+    )
+    assert ("m1",) == ids_by_rule["forgotten"]
+    assert ("m2",) == ids_by_rule["middle"]
+    assert ("m2",) == ids_by_rule["summarized"]
 
 
 def test_what_was_recalled_stays_under_its_rule() -> None:
     """A quote of a folded message says that it was recalled, and why it was out; lost ones count."""
-    transcript = talk("uauau")
+    transcript = transcript_of("uauau")
     left_out = [Omission(why="middle", message_ids=("m1", "m2"))]
-    asked = _shown(
+    call = _call_with_context(
         transcript,
         [transcript[0], *transcript[3:]],
         left_out=left_out,
@@ -326,24 +363,27 @@ def test_what_was_recalled_stays_under_its_rule() -> None:
         offloaded_places={"old1": 2},
     )
     older = [HumanMessage("then", id="old0"), AIMessage("so", id="old1")]
-    view = _read(_manifest(asked), [*older, *transcript])
-    named = _named(view)
-    assert ("m1", "m2") == named["middle"]
-    assert ("old1", "m1") == named[RECALLED]
-    assert ("old0", "old1") == named[OFFLOADED]
+    view = _read_manifest(_manifest(call), [*older, *transcript])
+    ids_by_rule = _ids_by_rule(view)
+    assert ("m1", "m2") == ids_by_rule["middle"]
+    assert ("old1", "m1") == ids_by_rule[RECALLED]
+    assert ("old0", "old1") == ids_by_rule[OFFLOADED]
     assert 1 == view.unplaced
 
 
 def test_offloaded_words_that_are_shown_were_sent() -> None:
     """What was fetched for a topic that is shown counts as sent, in its own place."""
-    transcript, earlier = talk("u"), AIMessage("so", id="old1")
-    asked = _shown(transcript, [earlier, *transcript], before=3, offloaded_places={"old1": 2})
-    manifest = _manifest(asked)
+    transcript = transcript_of("u")
+    earlier = AIMessage("so", id="old1")
+    call = _call_with_context(
+        transcript, [earlier, *transcript], before=3, offloaded_places={"old1": 2}
+    )
+    manifest = _manifest(call)
     assert ("2,4", "1,3") == (manifest["sent"], manifest["by_rule"][OFFLOADED])
 
 
 @pytest.mark.parametrize(
-    ("usage", "read"),
+    ("usage", "expected_usage"),
     [
         (None, None),
         (
@@ -362,11 +402,15 @@ def test_offloaded_words_that_are_shown_were_sent() -> None:
     ],
     ids=["none", "no cache", "a cache"],
 )
-def test_the_models_own_report_is_read_with_it(usage: Any, read: Usage | None) -> None:
+def test_the_models_own_report_is_read_with_it(usage: Any, expected_usage: Usage | None) -> None:
     """The count before the call is listed with what the model reported."""
     answer = AIMessage("done", id="answer", usage_metadata=usage)
-    view = _read(_manifest(_shown(talk("u"), talk("u"))), talk("u"), answer)
-    assert (read, 1_000) == (view.usage, view.prompt)
+    view = _read_manifest(
+        _manifest(_call_with_context(transcript_of("u"), transcript_of("u"))),
+        transcript_of("u"),
+        answer,
+    )
+    assert (expected_usage, 1_000) == (view.usage, view.prompt)
     assert ("answer", 1, 1, "a-model", 8_000) == (
         view.message_id,
         view.attempt,
@@ -379,12 +423,12 @@ def test_the_models_own_report_is_read_with_it(usage: Any, read: Usage | None) -
 def test_a_message_without_a_manifest_has_none() -> None:
     """An answer of an older version, or of a host, is recognized."""
     assert manifest_in(AIMessage("hi")) is None
-    manifest = _manifest(_shown(talk("u"), talk("u")))
+    manifest = _manifest(_call_with_context(transcript_of("u"), transcript_of("u")))
     assert manifest == manifest_in(with_manifest(AIMessage("hi"), manifest))
 
 
 def test_a_manifest_that_was_changed_is_refused() -> None:
     """Ranges that were not written by unsay are refused."""
-    manifest = _manifest(_shown(talk("u"), talk("u")))
+    manifest = _manifest(_call_with_context(transcript_of("u"), transcript_of("u")))
     with pytest.raises(DatabaseCorruptError, match="'all' is not a list of places"):
-        _read({**manifest, "sent": "all"}, talk("u"))
+        _read_manifest({**manifest, "sent": "all"}, transcript_of("u"))

@@ -9,7 +9,7 @@ PLACES = st.sets(st.integers(1, 1200), max_size=400)
 
 
 @pytest.mark.parametrize(
-    ("places", "text"),
+    ("indexes", "text"),
     [
         ([], ""),
         ([7], "7"),
@@ -19,30 +19,30 @@ PLACES = st.sets(st.integers(1, 1200), max_size=400)
     ],
     ids=["none", "one", "a pair", "several rows", "a long row"],
 )
-def test_places_are_written_short(places: list[int], text: str) -> None:
+def test_places_are_written_short(indexes: list[int], text: str) -> None:
     """Rows of any number and order become ranges."""
-    assert text == write_places(places)
-    assert tuple(sorted(places)) == read_places(text)
+    assert text == write_places(indexes)
+    assert tuple(sorted(indexes)) == read_places(text)
 
 
 def test_many_scattered_places_are_packed() -> None:
     """Every other message of a long transcript takes no longer than a few rows."""
-    places = range(401, 1401, 2)
-    assert len(write_places(places)) < READABLE_CHARS
-    assert tuple(places) == read_places(write_places(places))
+    indexes = range(401, 1401, 2)
+    assert len(write_places(indexes)) < READABLE_CHARS
+    assert tuple(indexes) == read_places(write_places(indexes))
 
 
-@given(places=PLACES)
-def test_what_is_written_is_read(places: set[int]) -> None:
+@given(indexes=PLACES)
+def test_what_is_written_is_read(indexes: set[int]) -> None:
     """Any places come back, ascending."""
-    assert tuple(sorted(places)) == read_places(write_places(places))
+    assert tuple(sorted(indexes)) == read_places(write_places(indexes))
 
 
-@given(places=PLACES)
-def test_scattered_places_are_bounded(places: set[int]) -> None:
+@given(indexes=PLACES)
+def test_scattered_places_are_bounded(indexes: set[int]) -> None:
     """However they lie, they cost no more than a fifth of a byte for each message between."""
-    length = max(places, default=1) - min(places, default=1) + 1
-    assert len(write_places(places)) <= max(READABLE_CHARS, length / 5 + 16)
+    length = max(indexes, default=1) - min(indexes, default=1) + 1
+    assert len(write_places(indexes)) <= max(READABLE_CHARS, length / 5 + 16)
 
 
 @pytest.mark.parametrize(

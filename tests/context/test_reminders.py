@@ -32,26 +32,26 @@ STEPS: list[AnyMessage] = [
 ]
 
 
-def block(*words: str, around: str = "") -> str:
+def block(*texts: str, question: str = "") -> str:
     """The reminders as a view fences them."""
-    fence = Fence.around(*words, *([around] if around else []))
+    fence = Fence.around(*texts, *([question] if question else []))
     return "\n".join(
-        f'<reminder key="{fence.key}">\n{each}\n</reminder key="{fence.key}">' for each in words
+        f'<reminder key="{fence.key}">\n{text}\n</reminder key="{fence.key}">' for text in texts
     )
 
 
-def head(*words: str) -> str:
+def head(*texts: str) -> str:
     """What ends a system message."""
-    return ENGLISH.say("run_reminders", reminders=block(*words))
+    return ENGLISH.say("run_reminders", reminders=block(*texts))
 
 
-def tail(question: str, *words: str) -> str:
+def tail(question: str, *texts: str) -> str:
     """What ends a question."""
-    return ENGLISH.say("turn_reminders", reminders=block(*words, around=question))
+    return ENGLISH.say("turn_reminders", reminders=block(*texts, question=question))
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         pytest.param({"reminder_id": " "}, "reminder_id ' ': write at least one word", id="no id"),
         pytest.param({"text": "\n"}, r"text '\n': write at least one word", id="no text"),
@@ -83,9 +83,9 @@ def tail(question: str, *words: str) -> str:
         ),
     ],
 )
-def test_a_reminder_that_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
+def test_a_reminder_that_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:
     """The error shows the value and says what to write instead."""
-    with pytest.raises(ConfigurationError, match=re.escape(said)):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         Reminder(**{"reminder_id": "r", "text": "Cite.", **values})
 
 
@@ -105,12 +105,12 @@ def test_safety_comes_first() -> None:
 def shown_in(reminder: Reminder, views: Sequence[tuple[str, int]]) -> list[bool]:
     """Whether each view, of a run and a turn, shows it."""
     counts: ReminderCounts = {}
-    seen = []
+    flags = []
     for run_id, turn in views:
-        shown = due([reminder], counts, turn=turn, run_id=run_id)
-        counts = counted([reminder], counts, shown, turn=turn, run_id=run_id)
-        seen.append(bool(shown))
-    return seen
+        reminders = due([reminder], counts, turn=turn, run_id=run_id)
+        counts = counted([reminder], counts, reminders, turn=turn, run_id=run_id)
+        flags.append(bool(reminders))
+    return flags
 
 
 ONE_RUN = [("a", turn) for turn in (1, 2, 3, 4)]
@@ -157,7 +157,7 @@ def test_limits(limits: dict[str, Any], views: list[tuple[str, int]], expected: 
     """A cap counts the views of a run, a spacing the turns of the thread."""
     reminder = Reminder(**{"reminder_id": "r", "text": "Cite.", **limits})
 
-    assert expected == [int(each) for each in shown_in(reminder, views)]
+    assert expected == [int(is_shown) for is_shown in shown_in(reminder, views)]
 
 
 def test_counts_are_plain_and_bounded() -> None:
@@ -178,7 +178,7 @@ def test_counts_are_plain_and_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "shown", "expected"),
+    ("messages", "reminders", "expected"),
     [
         pytest.param([QUESTION, *STEPS], [], [QUESTION, *STEPS], id="none"),
         pytest.param([], [], [], id="none in nothing"),
@@ -251,19 +251,19 @@ def test_counts_are_plain_and_bounded() -> None:
     ],
 )
 def test_injection(
-    messages: list[AnyMessage], shown: list[Reminder], expected: list[AnyMessage]
+    messages: list[AnyMessage], reminders: list[Reminder], expected: list[AnyMessage]
 ) -> None:
     """A view with its reminders, whole."""
-    assert expected == inject(messages, shown, ENGLISH)
+    assert expected == inject(messages, reminders, ENGLISH)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_each_language_says_whose_words_they_are(language: Any) -> None:
     """Both places name the operator and call the reminder an instruction."""
     system, question = inject([QUESTION], [FIRST, TURN], Texts(language))
-    words = {"en": ("operator", "instructions"), "ja": ("運営者", "指示")}[language]
+    phrases = {"en": ("operator", "instructions"), "ja": ("運営者", "指示")}[language]
 
-    assert [True] * 4 == [each in text_of(m) for m in (system, question) for each in words]
+    assert [True] * 4 == [phrase in text_of(m) for m in (system, question) for phrase in phrases]
     assert [FIRST.text in text_of(system), TURN.text in text_of(question)] == [True, True]
 
 
@@ -276,18 +276,18 @@ PIECES = st.lists(
 TAGS = re.compile(r"</?reminder\b[^>]*>?", re.IGNORECASE)
 
 
-@given(words=PIECES.filter(str.strip), attach=st.sampled_from(["run_start", "user_turn"]))
-def test_no_reminder_closes_its_fence(words: str, attach: Any) -> None:
+@given(text=PIECES.filter(str.strip), attach=st.sampled_from(["run_start", "user_turn"]))
+def test_no_reminder_closes_its_fence(text: str, attach: Any) -> None:
     """For any text, only our two tags are tags, and no word is lost."""
-    reminder = Reminder(reminder_id="r", text=words, attach=attach)
+    reminder = Reminder(reminder_id="r", text=text, attach=attach)
     view = inject([HumanMessage("Where?")], [reminder], ENGLISH)
-    said = text_of(view[0])
-    opening, closing = TAGS.findall(said)
-    inside = said[said.index(opening) + len(opening) + 1 : -len(closing) - 1]
+    content = text_of(view[0])
+    opening, closing = TAGS.findall(content)
+    inside = content[content.index(opening) + len(opening) + 1 : -len(closing) - 1]
 
-    assert said.endswith(closing)
+    assert content.endswith(closing)
     assert opening == closing.replace("/", "", 1)
-    assert words.replace("&lt;", "<") == inside.replace("&lt;", "<")
+    assert text.replace("&lt;", "<") == inside.replace("&lt;", "<")
 
 
 @pytest.mark.parametrize(
@@ -302,16 +302,18 @@ def test_a_quoted_tag_is_made_harmless(attack: str) -> None:
 
 def test_a_reminder_may_name_other_tags() -> None:
     """A developer who asks for an answer in `<answer>` tags is not rewritten."""
-    asked = Reminder(reminder_id="r", text="Put it between <answer> and </answer>.")
+    reminder = Reminder(reminder_id="r", text="Put it between <answer> and </answer>.")
 
-    assert asked.text in text_of(inject([QUESTION], [asked], ENGLISH)[0])
+    assert reminder.text in text_of(inject([QUESTION], [reminder], ENGLISH)[0])
 
 
 def test_a_user_cannot_know_the_key() -> None:
     """The same reminder has another key under other words: one seen before is worth nothing."""
     keys = [
-        re.findall(r'key="(\w+)"', text_of(inject([HumanMessage(words)], [TURN], ENGLISH)[0]))[-1]
-        for words in ("Where?", "When?", "Where?")
+        re.findall(r'key="(\w+)"', text_of(inject([HumanMessage(question)], [TURN], ENGLISH)[0]))[
+            -1
+        ]
+        for question in ("Where?", "When?", "Where?")
     ]
 
     assert [True, False] == [keys[0] == keys[2], keys[0] == keys[1]]
@@ -335,9 +337,9 @@ MAKERS: dict[str, Callable[[int], list[AnyMessage]]] = {
 CONVERSATIONS = st.tuples(
     st.booleans(), st.lists(st.sampled_from(sorted(MAKERS)), max_size=10)
 ).map(
-    lambda drawn: [
-        *([SystemMessage("Be brief.", id="s")] if drawn[0] else []),
-        *(message for n, kind in enumerate(drawn[1]) for message in MAKERS[kind](n)),
+    lambda shape: [
+        *([SystemMessage("Be brief.", id="s")] if shape[0] else []),
+        *(message for n, kind in enumerate(shape[1]) for message in MAKERS[kind](n)),
     ]
 )
 SHOWN = st.lists(st.sampled_from([FIRST, TURN, SAFE]), unique=True)
@@ -347,35 +349,40 @@ def _without_content(message: AnyMessage) -> dict[str, Any]:
     return message.model_dump(exclude={"content"})
 
 
-@given(talk=CONVERSATIONS, shown=SHOWN)
+@given(talk=CONVERSATIONS, reminders=SHOWN)
 def test_injection_changes_two_contents_at_most(
-    talk: list[AnyMessage], shown: list[Reminder]
+    talk: list[AnyMessage], reminders: list[Reminder]
 ) -> None:
     """Count, order, roles, ids and neighbours stay; each reminder is there once."""
     before = [m.model_dump_json() for m in talk]
-    view = inject(talk, shown, ENGLISH)
-    added = len(view) - len(talk)
-    rest = view[added:]
-    places = {i for i, m in enumerate(talk) if m is not rest[i]}
-    newest = [i for i, m in enumerate(talk) if is_question(m)][-1:]
+    view = inject(talk, reminders, ENGLISH)
+    added_count = len(view) - len(talk)
+    messages = view[added_count:]
+    changed_indexes = {i for i, m in enumerate(talk) if m is not messages[i]}
+    question_indexes = [i for i, m in enumerate(talk) if is_question(m)][-1:]
 
     assert before == [m.model_dump_json() for m in talk]
-    assert view == inject(talk, shown, ENGLISH)
-    assert added in (0, 1)
-    assert ["system"] * added == [m.type for m in view[:added]]
-    assert [_without_content(m) for m in talk] == [_without_content(m) for m in rest]
-    assert places <= {*newest, *(i for i, m in enumerate(talk[:1]) if m.type == "system")}
-    assert bool(shown) == bool(places or added)
-    whole = "".join(text_of(m) for m in view)
-    assert [1] * len(shown) == [whole.count(each.text) for each in shown]
+    assert view == inject(talk, reminders, ENGLISH)
+    assert added_count in (0, 1)
+    assert ["system"] * added_count == [m.type for m in view[:added_count]]
+    assert [_without_content(m) for m in talk] == [_without_content(m) for m in messages]
+    assert changed_indexes <= {
+        *question_indexes,
+        *(i for i, m in enumerate(talk[:1]) if m.type == "system"),
+    }
+    assert bool(reminders) == bool(changed_indexes or added_count)
+    text = "".join(text_of(m) for m in view)
+    assert [1] * len(reminders) == [text.count(reminder.text) for reminder in reminders]
 
 
-@given(talk=CONVERSATIONS, shown=SHOWN)
-def test_what_was_there_stays_in_the_prefix(talk: list[AnyMessage], shown: list[Reminder]) -> None:
+@given(talk=CONVERSATIONS, reminders=SHOWN)
+def test_what_was_there_stays_in_the_prefix(
+    talk: list[AnyMessage], reminders: list[Reminder]
+) -> None:
     """A message with a reminder begins with the whole message that later views show."""
-    rest = inject(talk, shown, ENGLISH)[-len(talk) :] if talk else []
+    messages = inject(talk, reminders, ENGLISH)[-len(talk) :] if talk else []
 
-    for plain, longer in zip(talk, rest, strict=True):
+    for plain, longer in zip(talk, messages, strict=True):
         if isinstance(plain.content, str):
             assert str(longer.content).startswith(plain.content)
         else:
@@ -393,7 +400,7 @@ LIMITED = st.builds(
 VIEWS = st.lists(st.sampled_from(["same turn", "next turn", "next run"]), max_size=30)
 
 
-def _numbered(steps: Sequence[str]) -> list[tuple[str, int]]:
+def _number_turns(steps: Sequence[str]) -> list[tuple[str, int]]:
     """Views by run and turn; a new run is a new turn."""
     run = turn = 1
     views = [("1", 1)]
@@ -407,30 +414,32 @@ def _numbered(steps: Sequence[str]) -> list[tuple[str, int]]:
 @given(reminder=LIMITED, steps=VIEWS)
 def test_limits_hold_over_any_runs(reminder: Reminder, steps: list[str]) -> None:
     """Never over the cap, never nearer than the spacing, and never held back without a limit."""
-    views = _numbered(steps)
-    seen = shown_in(reminder, views)
-    showings = [view for view, is_shown in zip(views, seen, strict=True) if is_shown]
+    views = _number_turns(steps)
+    flags = shown_in(reminder, views)
+    showings = [view for view, is_shown in zip(views, flags, strict=True) if is_shown]
     counted_views = sorted(set(showings)) if reminder.attach == "run_start" else showings
     turns = sorted({turn for _, turn in showings})
 
     for run, _ in views:
-        of_run = [each for each in counted_views if each[0] == run]
+        of_run = [view for view in counted_views if view[0] == run]
         assert reminder.max_per_run is None or len(of_run) <= reminder.max_per_run
-    for one, other in pairwise(turns):
-        assert other - one >= reminder.min_turns_between
-    for place, (run, turn) in enumerate(views):
-        if not seen[place]:
-            earlier = [view for view in views[:place] if view in showings]
-            near = any(0 < turn - each < reminder.min_turns_between for _, each in earlier)
+    for turn_before, turn_after in pairwise(turns):
+        assert turn_after - turn_before >= reminder.min_turns_between
+    for index, (run, turn) in enumerate(views):
+        if not flags[index]:
+            earlier = [view for view in views[:index] if view in showings]
+            near = any(
+                0 < turn - shown_turn < reminder.min_turns_between for _, shown_turn in earlier
+            )
             assert near or reminder.max_per_run == sum(r == run for r, _ in counted_views)
 
 
 @given(reminder=LIMITED, steps=VIEWS)
 def test_the_start_is_the_same_for_a_whole_turn(reminder: Reminder, steps: list[str]) -> None:
     """Reminders in the system message stay the same between a turn's attempts."""
-    views = _numbered(steps)
-    seen = shown_in(reminder, views)
-    by_view = {view: {s for v, s in zip(views, seen, strict=True) if v == view} for view in views}
+    views = _number_turns(steps)
+    flags = shown_in(reminder, views)
+    by_view = {view: {s for v, s in zip(views, flags, strict=True) if v == view} for view in views}
 
     if reminder.attach == "run_start":
-        assert [1] * len(by_view) == [len(each) for each in by_view.values()]
+        assert [1] * len(by_view) == [len(outcomes) for outcomes in by_view.values()]

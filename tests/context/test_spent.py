@@ -33,9 +33,15 @@ def answer(name: str = "a", cached: int = 0, **metadata: Any) -> AIMessage:
 
 def test_each_message_counts_once() -> None:
     """Repeated messages, and those of a person or from elsewhere, cost nothing."""
-    picked = annotate(answer("p"), picked="t")
-    said = [answer("a"), answer("b", cached=60), answer("a"), HumanMessage("q", id="q"), picked]
-    assert Tokens(input=200, output=20, total=220, cached=60) == tokens_of(said)
+    picked_answer = annotate(answer("p"), picked="t")
+    messages = [
+        answer("a"),
+        answer("b", cached=60),
+        answer("a"),
+        HumanMessage("q", id="q"),
+        picked_answer,
+    ]
+    assert Tokens(input=200, output=20, total=220, cached=60) == tokens_of(messages)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +68,8 @@ def test_what_a_message_cost_follows_its_model(
     message: AIMessage, model: str | None, micros: int
 ) -> None:
     """The price is that of the model which answered; without one there is no cost."""
-    found = tokens_of([message], PRICES, model)
-    assert (micros, micros / 1_000_000) == (found.micros, found.cost)
+    tokens = tokens_of([message], PRICES, model)
+    assert (micros, micros / 1_000_000) == (tokens.micros, tokens.cost)
 
 
 @pytest.mark.parametrize(
@@ -72,24 +78,24 @@ def test_what_a_message_cost_follows_its_model(
 )
 def test_a_fallback_without_a_price_costs_nothing(fallback: str | None, micros: int) -> None:
     """It does not cost what the configured model would have."""
-    own = with_manifest(answer(model_name="backup"), MANIFEST)
-    assert micros == tokens_of([own], PRICES, "m", fallback).micros
+    fallback_answer = with_manifest(answer(model_name="backup"), MANIFEST)
+    assert micros == tokens_of([fallback_answer], PRICES, "m", fallback).micros
 
 
 def test_what_was_counted_for_a_purpose_is_read() -> None:
     """A purpose that nothing was booked under cost nothing."""
-    booked: Any = {"judge": {"input": 5, "output": 2, "total": 7, "micros": 9}}
-    assert Tokens(input=5, output=2, total=7, micros=9) == tokens_in(booked, "judge")
-    assert Tokens() == tokens_in(booked, "title")
+    usage: Any = {"judge": {"input": 5, "output": 2, "total": 7, "micros": 9}}
+    assert Tokens(input=5, output=2, total=7, micros=9) == tokens_in(usage, "judge")
+    assert Tokens() == tokens_in(usage, "title")
 
 
 def test_all_purposes_add_up() -> None:
     """The total is that of all parts, and those that cost nothing go unsaid."""
-    spent = Spent(
+    usage = Spent(
         live=Tokens(input=1, output=2, total=3), abandoned=Tokens(), judging=Tokens(total=4)
     )
-    assert 7 == spent.total.total
+    assert 7 == usage.total.total
     assert (
         "live: 3 tokens (1 in, 2 out); abandoned: 0 tokens (0 in, 0 out); "
         "judging: 4 tokens (0 in, 0 out)"
-    ) == str(spent)
+    ) == str(usage)

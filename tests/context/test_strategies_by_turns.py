@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.context.strategy_kit import Summarizer, ids, plan_context, talk
+from tests.context.strategy_kit import Summarizer, ids, plan_context, transcript_of
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import plan_if_due, reduce_context
 from unsay.context.summarizing import ByTurns
@@ -11,7 +11,7 @@ from unsay.errors import ConfigurationError, ContextOverflowError
 
 
 @pytest.mark.parametrize(
-    ("settings", "shown"),
+    ("settings", "shown_ids"),
     [
         pytest.param(
             {"compress_at_turns": 4, "keep_turns": 2},
@@ -36,38 +36,38 @@ from unsay.errors import ConfigurationError, ContextOverflowError
         ),
     ],
 )
-def test_whole_turns_are_kept(settings: dict[str, int], shown: list[str]) -> None:
+def test_whole_turns_are_kept(settings: dict[str, int], shown_ids: list[str]) -> None:
     """The newest ones stay, and a summary replaces the others."""
-    now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
+    ctx = plan_context(transcript_of("ua" * 4), ask=Summarizer().ask)
 
-    assert shown == ids(drive(plan_if_due(ByTurns(**settings), now)).messages)
+    assert shown_ids == ids(drive(plan_if_due(ByTurns(**settings), ctx)).messages)
 
 
 def test_the_token_ceiling_is_exclusive() -> None:
     """A request of exactly this number of tokens is not changed."""
-    now = plan_context(talk("ua" * 4), ask=Summarizer().ask)
-    at = ByTurns(compress_at_tokens=now.tokens, keep_turns=1)
-    over = ByTurns(compress_at_tokens=now.tokens - 1, keep_turns=1)
+    ctx = plan_context(transcript_of("ua" * 4), ask=Summarizer().ask)
+    at_ceiling = ByTurns(compress_at_tokens=ctx.tokens, keep_turns=1)
+    over_ceiling = ByTurns(compress_at_tokens=ctx.tokens - 1, keep_turns=1)
 
-    assert now is drive(plan_if_due(at, now)).after
-    assert now is not drive(plan_if_due(over, now)).after
+    assert ctx is drive(plan_if_due(at_ceiling, ctx)).after
+    assert ctx is not drive(plan_if_due(over_ceiling, ctx)).after
 
 
 def test_a_ceiling_that_the_newest_turn_cannot_meet_is_told() -> None:
     """With the real cause; no summary is paid for."""
     model = Summarizer()
-    now = plan_context(talk("suaua"), overhead_tokens=1_000, ask=model.ask)
-    plan = drive(plan_if_due(ByTurns(compress_at_tokens=1_010, keep_turns=1), now))
+    ctx = plan_context(transcript_of("suaua"), overhead_tokens=1_000, ask=model.ask)
+    plan = drive(plan_if_due(ByTurns(compress_at_tokens=1_010, keep_turns=1), ctx))
 
-    assert now == plan.after
+    assert ctx == plan.after
     assert "The newest turn" in str(plan.problems[0])
     assert [] == model.requests
 
 
 def test_an_overflow_leaves_only_the_kept_turns() -> None:
     """Whether or not there is another reason to compress."""
-    now = plan_context(talk("ua" * 4), overflows=1, ask=Summarizer().ask)
-    plan = drive(reduce_context(ByTurns(compress_at_turns=99, keep_turns=1), now))
+    ctx = plan_context(transcript_of("ua" * 4), overflows=1, ask=Summarizer().ask)
+    plan = drive(reduce_context(ByTurns(compress_at_turns=99, keep_turns=1), ctx))
 
     assert [SUMMARY_ID, "m6", "m7"] == ids(plan.messages)
     nothing = plan_context([], overflows=1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.context.strategy_kit import Summarizer, ids, plan_context, talk
+from tests.context.strategy_kit import Summarizer, ids, plan_context, transcript_of
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import (
@@ -40,10 +40,10 @@ class Model:
                 raise end
             return end
 
-        async def later() -> Any:
+        async def areply() -> Any:
             return reply()
 
-        return (yield from Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=areply))
 
 
 class Dropping(Strategy):
@@ -51,29 +51,29 @@ class Dropping(Strategy):
 
     per_turn = False
 
-    def reduce(self, now: PlanContext) -> Plan:
+    def reduce(self, ctx: PlanContext) -> Plan:
         """Without it."""
-        return now.leave_out(now.shown[:2], why="dropped")
+        return ctx.leave_out(ctx.shown[:2], why="dropped")
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """As it is."""
-        return now.keep()
+        return ctx.keep()
 
 
-def asked(model: Model, **more: Any) -> tuple[Any, Plan]:
+def ask_model(model: Model, **options: Any) -> tuple[Any, Plan]:
     """What the model says in a conversation of five turns and a question."""
-    now = plan_context(talk("ua" * 5 + "u"), call=1)
-    return drive(ask_with_strategy(Dropping(), now, model.send, **more))
+    ctx = plan_context(transcript_of("ua" * 5 + "u"), call=1)
+    return drive(ask_with_strategy(Dropping(), ctx, model.send, **options))
 
 
 @pytest.mark.parametrize("times", range(MAX_RETRIES + 1))
 def test_an_overflow_is_asked_again_with_less(times: int) -> None:
     """Up to three times, each time with a smaller view; the compaction is that of the answer."""
     model = Model(*[TOO_LONG] * times, "hello")
-    reply, plan = asked(model)
+    reply, plan = ask_model(model)
 
     assert "hello" == reply
-    assert [11 - 2 * nth for nth in range(times + 1)] == [len(each) for each in model.sent]
+    assert [11 - 2 * nth for nth in range(times + 1)] == [len(messages) for messages in model.sent]
     assert model.sent[-1] == ids(plan.messages)
 
 
@@ -83,7 +83,7 @@ def test_the_fourth_overflow_is_an_error() -> None:
     with pytest.raises(
         ContextOverflowError, match=r"too long 4 times, although .* 3 times"
     ) as caught:
-        asked(model)
+        ask_model(model)
 
     assert TOO_LONG is caught.value.__cause__
     assert 4 == len(model.sent)
@@ -92,9 +92,9 @@ def test_the_fourth_overflow_is_an_error() -> None:
 def test_nothing_is_asked_again_that_did_not_shrink() -> None:
     """One call is enough to know."""
     model = Model(TOO_LONG)
-    now = plan_context(talk("ua"))
+    ctx = plan_context(transcript_of("ua"))
     with pytest.raises(ContextOverflowError, match="cannot make it smaller") as caught:
-        drive(ask_with_strategy(Null(), now, model.send))
+        drive(ask_with_strategy(Null(), ctx, model.send))
 
     assert TOO_LONG is caught.value.__context__
     assert 1 == len(model.sent)
@@ -104,9 +104,9 @@ def test_what_other_topics_leave_out_is_no_gain() -> None:
     """A topic's view that cannot shrink is not asked again."""
     model = Model(TOO_LONG)
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
-    now = plan_context(talk("uau"), segments=segments)
+    ctx = plan_context(transcript_of("uau"), segments=segments)
     with pytest.raises(ContextOverflowError, match="cannot make it smaller"):
-        drive(ask_with_strategy(TopicScoped(within=Null()), now, model.send))
+        drive(ask_with_strategy(TopicScoped(within=Null()), ctx, model.send))
 
     assert [["m2"]] == model.sent
 
@@ -115,10 +115,10 @@ def test_each_overflow_of_a_topic_counts() -> None:
     """The topic's compaction grows from one to the next."""
     model = Model(TOO_LONG, TOO_LONG, "hello")
     segments = [Segment(topic_id="x", start="m0"), Segment(topic_id="y", start="m2")]
-    now = plan_context(talk("ua" * 5 + "u"), segments=segments)
-    _, plan = drive(ask_with_strategy(TopicScoped(within=Dropping()), now, model.send))
+    ctx = plan_context(transcript_of("ua" * 5 + "u"), segments=segments)
+    _, plan = drive(ask_with_strategy(TopicScoped(within=Dropping()), ctx, model.send))
 
-    assert [9, 7, 5] == [len(each) for each in model.sent]
+    assert [9, 7, 5] == [len(messages) for messages in model.sent]
     assert ["y"] == list(plan.compaction["topics"])
 
 
@@ -126,24 +126,24 @@ def test_other_failures_are_raised_at_once() -> None:
     """A smaller view would not help."""
     model = Model(ValueError("the key is wrong"))
     with pytest.raises(ValueError, match="the key is wrong"):
-        asked(model)
+        ask_model(model)
 
     assert 1 == len(model.sent)
 
 
 async def test_overflows_are_dealt_with_on_an_event_loop() -> None:
     """The same step runs both ways, a summary included."""
-    now = plan_context(talk("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
+    ctx = plan_context(transcript_of("ua" * 20 + "u"), ask=Summarizer().ask, call=1)
     model = Model(TOO_LONG, "hello")
-    reply, _ = await adrive(ask_with_strategy(ThreeStage(), now, model.send))
+    reply, _ = await adrive(ask_with_strategy(ThreeStage(), ctx, model.send))
 
     assert "hello" == reply
     assert ["m0", "m1", "m2", SUMMARY_ID] == model.sent[1][:4]
 
 
-def refused(status: int, words: str) -> Exception:
+def http_error(status: int, text: str) -> Exception:
     """What a client raises."""
-    error = RuntimeError(words)
+    error = RuntimeError(text)
     error.status_code = status  # type: ignore[attr-defined]
     return error
 
@@ -151,23 +151,23 @@ def refused(status: int, words: str) -> Exception:
 @pytest.mark.parametrize(
     ("error", "overflow"),
     [
-        pytest.param(refused(400, "Input is too long for requested model."), True, id="bedrock"),
+        pytest.param(http_error(400, "Input is too long for requested model."), True, id="bedrock"),
         pytest.param(
-            refused(
+            http_error(
                 400, "The input token count (9) exceeds the maximum number of tokens allowed (8)."
             ),
             True,
             id="gemini",
         ),
         pytest.param(
-            refused(
+            http_error(
                 400, "Prompt contains 9 tokens, too large for model with 8 maximum context length"
             ),
             True,
             id="mistral",
         ),
         pytest.param(
-            refused(
+            http_error(
                 400,
                 "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
             ),
@@ -175,22 +175,26 @@ def refused(status: int, words: str) -> Exception:
             id="xai",
         ),
         pytest.param(
-            refused(400, "Please reduce the length of the messages or completion."), True, id="groq"
+            http_error(400, "Please reduce the length of the messages or completion."),
+            True,
+            id="groq",
         ),
         pytest.param(
-            refused(400, "Input length (265330) exceeds model's maximum context length (262144)."),
+            http_error(
+                400, "Input length (265330) exceeds model's maximum context length (262144)."
+            ),
             True,
             id="parenthesized",
         ),
         pytest.param(
-            refused(413, "prompt too long; exceeded max context length by 4 tokens"),
+            http_error(413, "prompt too long; exceeded max context length by 4 tokens"),
             True,
             id="ollama",
         ),
-        pytest.param(refused(400, "invalid parameter format"), False, id="another refusal"),
-        pytest.param(refused(429, "prompt is too long"), False, id="busy"),
+        pytest.param(http_error(400, "invalid parameter format"), False, id="another refusal"),
+        pytest.param(http_error(429, "prompt is too long"), False, id="busy"),
         pytest.param(
-            refused(400, "Too many input tokens, please wait before trying again"),
+            http_error(400, "Too many input tokens, please wait before trying again"),
             False,
             id="throttled",
         ),

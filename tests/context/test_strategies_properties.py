@@ -81,7 +81,7 @@ ENDS = st.sampled_from(["- a summary", "", "a summary that is longer than everyt
 @st.composite
 def plan_contexts(draw: Callable[[st.SearchStrategy], Any]) -> PlanContext:
     """Any transcript with a few pins and topics, a window that is soon full, a summarizer."""
-    messages = [_longer(each) for each in draw(CONVERSATIONS)]
+    messages = [_longer(message) for message in draw(CONVERSATIONS)]
     names = ids(messages)
     few = st.sets(st.sampled_from(names), max_size=2) if names else st.just(set())
     starts = [m.id for m in messages if m.type == "human"]
@@ -104,13 +104,13 @@ def _longer(message: AnyMessage) -> AnyMessage:
     return message
 
 
-def _plans(strategy: Strategy, now: PlanContext) -> list[Plan]:
+def _plans(strategy: Strategy, ctx: PlanContext) -> list[Plan]:
     """A routine plan, and one after an overflow."""
-    routine = drive(plan_if_due(strategy, now))
+    routine = drive(plan_if_due(strategy, ctx))
     return [routine, drive(call_strategy(strategy.reduce, routine.after))]
 
 
-def _sent(view: Any, provider: Provider) -> list[AnyMessage]:
+def _request_for(view: Any, provider: Provider) -> list[AnyMessage]:
     return sendable(summaries_as_user(view), texts=TEXTS, provider=provider)
 
 
@@ -120,122 +120,133 @@ ANSWERED = frozenset({"no_thinking_at_end"})
 
 @pytest.mark.sample(every=4)
 @EACH_STRATEGY
-@given(now=plan_contexts())
-def test_a_context_is_valid_for_every_provider(strategy: Strategy, now: PlanContext) -> None:
+@given(ctx=plan_contexts())
+def test_a_context_is_valid_for_every_provider(strategy: Strategy, ctx: PlanContext) -> None:
     """For any omission, providers accept the rest, except for what they never accept."""
-    for plan in _plans(strategy, now):
+    for plan in _plans(strategy, ctx):
         for provider in PROVIDERS:
-            whole = {each.rule for each in faults(_sent(now.messages, provider), provider)}
-            sent = _sent(plan.messages, provider)
-            if any(each.type != "system" for each in sent):
-                assert set() == {each.rule for each in faults(sent, provider)} - whole - ANSWERED
+            rules_before = {
+                fault.rule for fault in faults(_request_for(ctx.messages, provider), provider)
+            }
+            request = _request_for(plan.messages, provider)
+            if any(message.type != "system" for message in request):
+                assert (
+                    set()
+                    == {fault.rule for fault in faults(request, provider)} - rules_before - ANSWERED
+                )
 
 
 @EACH_STRATEGY
-@given(now=plan_contexts())
-def test_what_must_stay_stays(strategy: Strategy, now: PlanContext) -> None:
+@given(ctx=plan_contexts())
+def test_what_must_stay_stays(strategy: Strategy, ctx: PlanContext) -> None:
     """Instructions, pins with their partners and the running question are unchanged."""
-    running = running_question(now.messages)
-    firm = with_partners(now.messages, now.pins) | {
-        i for i, m in enumerate(now.messages) if m.type == "system" or m.id in running
+    running = running_question(ctx.messages)
+    firm = with_partners(ctx.messages, ctx.pins) | {
+        i for i, m in enumerate(ctx.messages) if m.type == "system" or m.id in running
     }
-    for plan in _plans(strategy, now):
-        shown = {each.id: each for each in plan.messages}
-        assert [now.messages[i] for i in sorted(firm)] == [
-            shown.get(now.messages[i].id) for i in sorted(firm)
+    for plan in _plans(strategy, ctx):
+        messages_by_id = {message.id: message for message in plan.messages}
+        assert [ctx.messages[i] for i in sorted(firm)] == [
+            messages_by_id.get(ctx.messages[i].id) for i in sorted(firm)
         ]
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, now: PlanContext) -> None:
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts())
+def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, ctx: PlanContext) -> None:
     """A view adds nothing but summaries and the user's opening, and turns nothing round."""
-    for plan in _plans(strategy, now):
-        shown = [name for name in ids(plan.messages) if name not in (SUMMARY_ID, OPENING_ID)]
-        assert shown == [name for name in ids(now.messages) if name in set(shown)]
+    for plan in _plans(strategy, ctx):
+        shown_ids = [name for name in ids(plan.messages) if name not in (SUMMARY_ID, OPENING_ID)]
+        assert shown_ids == [name for name in ids(ctx.messages) if name in set(shown_ids)]
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_nothing_vanishes_untold(strategy: Strategy, now: PlanContext) -> None:
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts())
+def test_nothing_vanishes_untold(strategy: Strategy, ctx: PlanContext) -> None:
     """Each message is in the view, or the plan says that it was left out, and by which rule."""
-    for plan in _plans(strategy, now):
-        told = [name for each in plan.left_out for name in each.message_ids]
-        shown = {each.id for each in plan.messages}
+    for plan in _plans(strategy, ctx):
+        omitted_ids = [name for omission in plan.left_out for name in omission.message_ids]
+        shown_ids = {message.id for message in plan.messages}
         short = {
             n for o in plan.left_out if o.why in ("cleared", "truncated") for n in o.message_ids
         }
-        assert set(ids(now.messages)) == (shown | set(told)) - {SUMMARY_ID, OPENING_ID}
-        assert short == shown & set(told)
-        assert len(told) == len(set(told))
+        assert set(ids(ctx.messages)) == (shown_ids | set(omitted_ids)) - {SUMMARY_ID, OPENING_ID}
+        assert short == shown_ids & set(omitted_ids)
+        assert len(omitted_ids) == len(set(omitted_ids))
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_the_record_is_never_edited(strategy: Strategy, now: PlanContext) -> None:
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts())
+def test_the_record_is_never_edited(strategy: Strategy, ctx: PlanContext) -> None:
     """Neither the messages nor the compaction that a plan starts from are changed."""
-    before = [each.model_dump_json() for each in now.messages], json.dumps(now.compaction)
-    for plan in _plans(strategy, now):
+    before = [message.model_dump_json() for message in ctx.messages], json.dumps(ctx.compaction)
+    for plan in _plans(strategy, ctx):
         json.dumps(plan.compaction)
 
-    assert before == ([each.model_dump_json() for each in now.messages], json.dumps(now.compaction))
+    assert before == (
+        [message.model_dump_json() for message in ctx.messages],
+        json.dumps(ctx.compaction),
+    )
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_a_compaction_survives_as_json(strategy: Strategy, now: PlanContext) -> None:
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts())
+def test_a_compaction_survives_as_json(strategy: Strategy, ctx: PlanContext) -> None:
     """What the state keeps makes the same view in the next process."""
-    for plan in _plans(strategy, now):
+    for plan in _plans(strategy, ctx):
         after = plan.after
-        kept: Compaction = json.loads(json.dumps(after.own_compaction))
-        again = render(after.messages, kept, pins=after.pins, texts=TEXTS)
-        assert plan.messages == again
+        compaction: Compaction = json.loads(json.dumps(after.own_compaction))
+        context = render(after.messages, compaction, pins=after.pins, texts=TEXTS)
+        assert plan.messages == context
 
 
 @pytest.mark.sample(every=2)
 @EACH_STRATEGY
-@given(now=plan_contexts(), more=valid_transcripts(max_turns=2, pending=True))
+@given(ctx=plan_contexts(), added_messages=valid_transcripts(max_turns=2, pending=True))
 def test_between_compactions_a_context_only_grows(
-    strategy: Strategy, now: PlanContext, more: list[AnyMessage]
+    strategy: Strategy, ctx: PlanContext, added_messages: list[AnyMessage]
 ) -> None:
     """With the same compaction the next context begins with the bytes of the last one."""
-    for plan in _plans(strategy, now):
-        after, compaction = plan.after, plan.after.own_compaction
-        asked = [*after.messages, HumanMessage("And then?", id="asked")]
-        said = [each for each in more if each.type != "system"]
-        later = [each.model_copy(update={"id": f"later-{each.id}"}) for each in said]
-        grown = [*asked, AIMessage("An answer.", id="answered"), *later]
+    for plan in _plans(strategy, ctx):
+        after = plan.after
+        compaction = plan.after.own_compaction
+        with_question = [*after.messages, HumanMessage("And then?", id="asked")]
+        new_messages = [message for message in added_messages if message.type != "system"]
+        next_messages = [
+            message.model_copy(update={"id": f"later-{message.id}"}) for message in new_messages
+        ]
+        grown = [*with_question, AIMessage("An answer.", id="answered"), *next_messages]
         before, next_one = (
-            _sent(render(messages, compaction, pins=after.pins, texts=TEXTS), "openai")
-            for messages in (asked, grown)
+            _request_for(render(messages, compaction, pins=after.pins, texts=TEXTS), "openai")
+            for messages in (with_question, grown)
         )
-        assert [each.model_dump_json() for each in before] == [
-            each.model_dump_json() for each in next_one[: len(before)]
+        assert [message.model_dump_json() for message in before] == [
+            message.model_dump_json() for message in next_one[: len(before)]
         ]
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts())
-def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, now: PlanContext) -> None:
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts())
+def test_an_overflow_leaves_less_or_is_an_error(strategy: Strategy, ctx: PlanContext) -> None:
     """A call is never made again with the view that was too long."""
-    tried_to = drive(call_strategy(strategy.reduce, now)).after
-    less = len(tried_to.shown) < len(now.shown) or tried_to.tokens < now.tokens
+    tried_to = drive(call_strategy(strategy.reduce, ctx)).after
+    is_smaller = len(tried_to.shown) < len(ctx.shown) or tried_to.tokens < ctx.tokens
 
-    if less:
-        assert tried_to == drive(reduce_context(strategy, now)).after
+    if is_smaller:
+        assert tried_to == drive(reduce_context(strategy, ctx)).after
     else:
         with pytest.raises(ModelError):
-            drive(reduce_context(strategy, now))
+            drive(reduce_context(strategy, ctx))
 
 
-@given(strategy=ANY_STRATEGY, now=plan_contexts(), branch=st.integers(0, 20))
+@given(strategy=ANY_STRATEGY, ctx=plan_contexts(), branch=st.integers(0, 20))
 def test_a_rollback_leaves_a_context_of_what_is_left(
-    strategy: Strategy, now: PlanContext, branch: int
+    strategy: Strategy, ctx: PlanContext, branch: int
 ) -> None:
     """A compaction from before a rollback tells nothing of what was taken back."""
-    for plan in _plans(strategy, now):
+    for plan in _plans(strategy, ctx):
         after = plan.after
-        left = list(after.messages)[:branch]
-        view = render(left, after.own_compaction, pins=after.pins, texts=TEXTS)
+        messages = list(after.messages)[:branch]
+        view = render(messages, after.own_compaction, pins=after.pins, texts=TEXTS)
         spans = after.own_compaction.get("spans", [])
-        gone = [s for s in spans if s["through"] not in set(ids(left)) and s["summary"]]
-        shown = {each.id for each in view}
+        lost_spans = [s for s in spans if s["through"] not in set(ids(messages)) and s["summary"]]
+        shown_ids = {message.id for message in view}
 
-        assert shown <= {*ids(left), SUMMARY_ID, OPENING_ID}
-        if gone and len(gone) == len(spans):
-            assert SUMMARY_ID not in shown
+        assert shown_ids <= {*ids(messages), SUMMARY_ID, OPENING_ID}
+        if lost_spans and len(lost_spans) == len(spans):
+            assert SUMMARY_ID not in shown_ids

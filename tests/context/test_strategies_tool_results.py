@@ -16,19 +16,19 @@ from unsay.prompts.catalogue import Texts
 BASE64 = "data:image/jpeg;base64,YmFzZTY0ZW5jb2RlZGRhdGE="
 
 
-def result(content: Any, name: str = "r", **more: Any) -> ToolMessage:
+def result(content: Any, name: str = "r", **options: Any) -> ToolMessage:
     """What a tool found."""
-    return ToolMessage(content, tool_call_id=f"call-{name}", id=name, **more)
+    return ToolMessage(content, tool_call_id=f"call-{name}", id=name, **options)
 
 
 def steps(*contents: str) -> list[AnyMessage]:
     """A question, and a tool step for each result."""
     messages: list[AnyMessage] = [HumanMessage("Look it up.", id="q")]
-    for place, content in enumerate(contents):
-        call = {"id": f"call-r{place}", "name": "search", "args": {}}
+    for index, content in enumerate(contents):
+        call = {"id": f"call-r{index}", "name": "search", "args": {}}
         messages += [
-            AIMessage("", id=f"c{place}", tool_calls=[call]),
-            result(content, f"r{place}"),
+            AIMessage("", id=f"c{index}", tool_calls=[call]),
+            result(content, f"r{index}"),
         ]
     return messages
 
@@ -95,24 +95,24 @@ LONG = "head " * 60 + "middle " * 100 + "tail " * 60
 )
 def test_a_result_is_truncated(content: Any, expected: str | None) -> None:
     """Its beginning and end stay, and its status; what is short enough is left alone."""
-    whole = result(content, status="error")
-    once = truncate(whole, TEXTS)
+    original = result(content, status="error")
+    once = truncate(original, TEXTS)
 
     assert (content if expected is None else expected) == once.content
-    assert (expected is None) == (once is whole)
+    assert (expected is None) == (once is original)
     assert "error" == once.status
     assert once is truncate(once, TEXTS)
     assert once is truncate(once, TEXTS, keep=10) or expected is None
 
 
 @given(st.text(max_size=1_500), st.integers(1, 300))
-def test_a_truncated_result_is_never_longer(words: str, keep: int) -> None:
+def test_a_truncated_result_is_never_longer(text: str, keep: int) -> None:
     """It begins and ends as the result does, or is the result."""
-    whole = result(words)
-    content = str(truncate(whole, TEXTS, keep=keep).content)
+    original = result(text)
+    content = str(truncate(original, TEXTS, keep=keep).content)
 
-    assert len(content) <= len(words)
-    assert content == words or words.endswith(content[-1])
+    assert len(content) <= len(text)
+    assert content == text or text.endswith(content[-1])
 
 
 @pytest.mark.parametrize(
@@ -144,35 +144,35 @@ def test_a_result_is_cleared(content: Any, expected: Any) -> None:
 
 def test_shortened_results_say_so_in_japanese() -> None:
     """In the conversation's language."""
-    words = result("あ" * 900)
+    long_result = result("あ" * 900)
 
-    assert "500文字を省略" in truncate(words, Texts("ja")).content
-    assert "(900文字)は省かれています" in clear(words, Texts("ja")).content
+    assert "500文字を省略" in truncate(long_result, Texts("ja")).content
+    assert "(900文字)は省かれています" in clear(long_result, Texts("ja")).content
 
 
 def test_only_results_that_are_not_fresh_are_stale() -> None:
     """The newest five stay, and what would not get shorter."""
-    now = plan_context(steps(LONG, "short", *[LONG] * 6))
-    every = tuple(f"r{place}" for place in (0, 2, 3, 4, 5, 6, 7))
+    ctx = plan_context(steps(LONG, "short", *[LONG] * 6))
+    every = tuple(f"r{index}" for index in (0, 2, 3, 4, 5, 6, 7))
 
-    assert (Omission(why="cleared", message_ids=("r0", "r2")),) == clear_stale(now).left_out
-    assert (Omission(why="truncated", message_ids=every),) == truncate_large(now, 0).left_out
+    assert (Omission(why="cleared", message_ids=("r0", "r2")),) == clear_stale(ctx).left_out
+    assert (Omission(why="truncated", message_ids=every),) == truncate_large(ctx, 0).left_out
 
 
 def test_stale_results_are_cleared_at_once() -> None:
     """All of them, and a plan says which; the transcript has them whole."""
-    now = plan_context(steps(*[LONG] * 8))
-    plan = clear_stale(now)
-    gone = ("r0", "r1", "r2")
+    ctx = plan_context(steps(*[LONG] * 8))
+    plan = clear_stale(ctx)
+    cleared_ids = ("r0", "r1", "r2")
 
-    assert (Omission(why="cleared", message_ids=gone),) == plan.left_out
-    assert gone == tuple(m.id for m in plan.messages if shortened(m))
+    assert (Omission(why="cleared", message_ids=cleared_ids),) == plan.left_out
+    assert cleared_ids == tuple(m.id for m in plan.messages if shortened(m))
     assert plan.after is clear_stale(plan.after).after
-    assert [LONG] * 8 == [m.content for m in now.messages if m.type == "tool"]
+    assert [LONG] * 8 == [m.content for m in ctx.messages if m.type == "tool"]
 
 
 @pytest.mark.parametrize(
-    ("overflows", "window_tokens", "truncated"),
+    ("overflows", "window_tokens", "truncated_ids"),
     [
         pytest.param(0, None, ["r0"], id="one at a time"),
         pytest.param(1, None, ["r0"], id="one at the first overflow"),
@@ -183,40 +183,40 @@ def test_stale_results_are_cleared_at_once() -> None:
     ],
 )
 def test_large_results_are_truncated_oldest_first(
-    overflows: int, window_tokens: int | None, truncated: list[str]
+    overflows: int, window_tokens: int | None, truncated_ids: list[str]
 ) -> None:
     """A newer giant is reached too, before anything that was said is left out."""
-    now = plan_context(
+    ctx = plan_context(
         steps("x" * 2_000, "y" * 2_000, "z" * 2_000),
         overflows=overflows,
         window_tokens=window_tokens,
     )
-    plan = shorten_results(now)
+    plan = shorten_results(ctx)
 
-    assert truncated == [m.id for m in plan.messages if shortened(m) == "truncated"]
-    assert ids(now.messages) == ids(plan.messages)
+    assert truncated_ids == [m.id for m in plan.messages if shortened(m) == "truncated"]
+    assert ids(ctx.messages) == ids(plan.messages)
 
 
 def test_what_was_truncated_may_be_cleared_and_never_comes_back() -> None:
     """Marks only move on: no result is whole again that was not."""
-    now = truncate_large(plan_context(steps(*[LONG] * 3)), goal_tokens=0).after
-    more = [
-        *now.messages,
+    ctx = truncate_large(plan_context(steps(*[LONG] * 3)), goal_tokens=0).after
+    messages = [
+        *ctx.messages,
         *(m.model_copy(update={"id": f"n{m.id}"}) for m in steps(*[LONG] * 7)[1:]),
     ]
-    later = plan_context(more, compaction=now.compaction)
-    cleared = clear_stale(later).after
+    next_ctx = plan_context(messages, compaction=ctx.compaction)
+    cleared_ctx = clear_stale(next_ctx).after
 
-    assert {"r0", "r1", "r2"} <= later.shortened_ids
-    assert later.shortened_ids <= cleared.shortened_ids
-    assert {"nr0", "nr1"} <= cleared.shortened_ids
+    assert {"r0", "r1", "r2"} <= next_ctx.shortened_ids
+    assert next_ctx.shortened_ids <= cleared_ctx.shortened_ids
+    assert {"nr0", "nr1"} <= cleared_ctx.shortened_ids
 
 
 def test_a_pinned_result_is_shown_whole() -> None:
     """As is one whose call is pinned."""
     messages = steps(*[LONG] * 8)
-    now = plan_context(messages, pins=frozenset({"r0", "c1"}))
-    plan = clear_stale(now)
+    ctx = plan_context(messages, pins=frozenset({"r0", "c1"}))
+    plan = clear_stale(ctx)
 
     assert ["r2"] == [m.id for m in plan.messages if shortened(m)]
     assert plan.after is clear_stale(plan.after).after
@@ -224,6 +224,6 @@ def test_a_pinned_result_is_shown_whole() -> None:
 
 def test_nothing_to_shorten_changes_nothing() -> None:
     """No mark is set."""
-    now = plan_context(steps("short"))
+    ctx = plan_context(steps("short"))
 
-    assert now is shorten_results(now).after
+    assert ctx is shorten_results(ctx).after

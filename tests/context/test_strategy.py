@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.context.strategy_kit import Broken, QuestionsOnly, Summarizer, ids, plan_context, talk
+from tests.context.strategy_kit import (
+    Broken,
+    QuestionsOnly,
+    Summarizer,
+    ids,
+    plan_context,
+    transcript_of,
+)
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.plan import Omission, Plan, PlanContext
 from unsay.context.strategy import (
@@ -49,46 +56,46 @@ def test_when_a_strategy_is_asked(*, per_turn: bool | int, due: list[int]) -> No
 
 def test_a_strategy_that_is_not_due_changes_nothing() -> None:
     """It is not even asked."""
-    now = plan_context(talk("uauau"), call=1)
+    ctx = plan_context(transcript_of("uauau"), call=1)
 
-    assert now is drive(plan_if_due(SlidingWindow(window_size=1), now)).after
-    end = drive(plan_if_due(SlidingWindow(window_size=1), replace(now, call=None)))
+    assert ctx is drive(plan_if_due(SlidingWindow(window_size=1), ctx)).after
+    end = drive(plan_if_due(SlidingWindow(window_size=1), replace(ctx, call=None)))
     assert ["m4"] == ids(end.messages)
 
 
 def test_a_strategy_that_fails_changes_nothing_and_is_told() -> None:
     """It is anyone's code."""
-    now = plan_context(talk("ua"))
-    plan = drive(plan_if_due(Broken(), now))
+    ctx = plan_context(transcript_of("ua"))
+    plan = drive(plan_if_due(Broken(), ctx))
 
-    assert now is plan.after
-    assert ["no plan for 2 messages"] == [str(each) for each in plan.problems]
+    assert ctx is plan.after
+    assert ["no plan for 2 messages"] == [str(problem) for problem in plan.problems]
     with pytest.raises(
         ContextOverflowError, match="'Broken' cannot make it smaller: ValueError: no plan"
     ):
-        drive(reduce_context(Broken(), now))
+        drive(reduce_context(Broken(), ctx))
 
 
 class Forgetful(Strategy):
     """A user's own strategy that makes no plan."""
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
-    def plan(self, now: PlanContext) -> Any:
+    def plan(self, ctx: PlanContext) -> Any:
         """Something else."""
-        return self.made
+        return self.value
 
 
 @pytest.mark.parametrize(
-    "made", [None, 3, iter(())], ids=["nothing", "a number", "no plan at last"]
+    "value", [None, 3, iter(())], ids=["nothing", "a number", "no plan at last"]
 )
-def test_a_strategy_that_makes_no_plan_changes_nothing(made: Any) -> None:
+def test_a_strategy_that_makes_no_plan_changes_nothing(value: Any) -> None:
     """The strategy gets the reason."""
-    now = plan_context(talk("ua"))
-    plan = drive(plan_if_due(Forgetful(made), now))
+    ctx = plan_context(transcript_of("ua"))
+    plan = drive(plan_if_due(Forgetful(value), ctx))
 
-    assert now is plan.after
+    assert ctx is plan.after
     assert 1 == len(plan.problems)
 
 
@@ -98,14 +105,14 @@ class ByHand(Strategy):
     def __init__(self, **changes: Any) -> None:
         self.changes = changes
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """The situation, changed."""
-        return Plan(after=replace(now, **self.changes))
+        return Plan(after=replace(ctx, **self.changes))
 
 
-def _span(**more: Any) -> dict[str, Any]:
+def _span(**fields: Any) -> dict[str, Any]:
     span = {"first": "m0", "through": "m4", "kept": [], "summary": None, "why": "mine"}
-    return {"spans": [{**span, **more}]}
+    return {"spans": [{**span, **fields}]}
 
 
 @pytest.mark.parametrize(
@@ -121,25 +128,27 @@ def _span(**more: Any) -> dict[str, Any]:
 )
 def test_a_plan_made_by_hand_keeps_what_must_stay(changes: dict[str, Any], problem: str) -> None:
     """Where it leaves out pins or the running question, or cannot be rendered, nothing changes."""
-    now = plan_context(talk("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
-    plan = drive(plan_if_due(ByHand(**changes), now))
+    ctx = plan_context(transcript_of("uauau"), pins=frozenset({"m0"}), pending=frozenset({"m4"}))
+    plan = drive(plan_if_due(ByHand(**changes), ctx))
 
-    assert now is plan.after
-    (told,) = plan.problems
-    assert problem in str(told)
+    assert ctx is plan.after
+    (error,) = plan.problems
+    assert problem in str(error)
 
 
 class Greedy(Strategy):
     """Leaves out all that it can."""
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """Without everything."""
-        return now.leave_out(now.messages, why="mine")
+        return ctx.leave_out(ctx.messages, why="mine")
 
 
 def test_what_a_tool_has_just_found_is_shown() -> None:
     """With the words of its call, for else the model would ask for it again and again."""
-    plan = drive(plan_if_due(Greedy(), plan_context(talk("uaucc"), pending=frozenset({"m2"}))))
+    plan = drive(
+        plan_if_due(Greedy(), plan_context(transcript_of("uaucc"), pending=frozenset({"m2"})))
+    )
 
     assert ["m2", "m4", "m4-result"] == ids(plan.messages)
 
@@ -147,21 +156,21 @@ def test_what_a_tool_has_just_found_is_shown() -> None:
 class Rhythmless:
     """A user's own strategy that extends nothing."""
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """As it is."""
-        return now.keep(ValueError("asked"))
+        return ctx.keep(ValueError("asked"))
 
-    def reduce(self, now: PlanContext) -> Plan:
+    def reduce(self, ctx: PlanContext) -> Plan:
         """As it is."""
-        return now.keep()
+        return ctx.keep()
 
 
 def test_a_strategy_without_a_rhythm_is_asked_before_every_call() -> None:
     """It need not extend the protocol."""
     check_strategy(Rhythmless())
-    plan = drive(plan_if_due(Rhythmless(), plan_context(talk("u"), call=3)))  # type: ignore[arg-type]
+    plan = drive(plan_if_due(Rhythmless(), plan_context(transcript_of("u"), call=3)))  # type: ignore[arg-type]
 
-    assert ["asked"] == [str(each) for each in plan.problems]
+    assert ["asked"] == [str(problem) for problem in plan.problems]
 
 
 def _with_rhythm(per_turn: Any) -> Any:
@@ -191,43 +200,43 @@ def test_what_could_never_plan_is_refused(strategy: Any, match: str) -> None:
 
 def test_null_shows_everything() -> None:
     """And an overflow is an error."""
-    now = plan_context(talk("uaua"), window_tokens=1)
+    ctx = plan_context(transcript_of("uaua"), window_tokens=1)
 
-    assert now is drive(plan_if_due(Null(), now)).after
+    assert ctx is drive(plan_if_due(Null(), ctx)).after
     with pytest.raises(ContextOverflowError, match="all remaining messages must stay"):
-        drive(reduce_context(Null(), now))
+        drive(reduce_context(Null(), ctx))
 
 
 def test_a_users_own_strategy() -> None:
     """A class with a plan: its omissions have its own name."""
-    full = plan_context(talk("ua" * 4), window_tokens=300)
+    full = plan_context(transcript_of("ua" * 4), window_tokens=300)
     plan = drive(plan_if_due(QuestionsOnly(), full))
 
     assert ["m0", "m2", "m4", "m5", "m6", "m7"] == ids(plan.messages)
     assert (Omission(why="answers", message_ids=("m1", "m3")),) == plan.left_out
     assert plan.messages == drive(reduce_context(QuestionsOnly(), full)).messages
-    empty = plan_context(talk("ua" * 4))
+    empty = plan_context(transcript_of("ua" * 4))
     assert empty is drive(plan_if_due(QuestionsOnly(), empty)).after
 
 
 class WithAModel(Strategy):
     """A user's own strategy that asks a model."""
 
-    def plan(self, now: PlanContext) -> Any:
+    def plan(self, ctx: PlanContext) -> Any:
         """The first message gives way to what the model says."""
-        assert now.ask is not None
-        reply = yield from now.ask([HumanMessage("What matters?")], "my-model")
-        return now.leave_out(now.shown[:2], why="mine", summary=str(reply.content))
+        assert ctx.ask is not None
+        reply = yield from ctx.ask([HumanMessage("What matters?")], "my-model")
+        return ctx.leave_out(ctx.shown[:2], why="mine", summary=str(reply.content))
 
 
 async def test_a_users_own_strategy_may_ask_a_model() -> None:
     """It yields the call, and runs blocking and on an event loop."""
     model = Summarizer(replies=[AIMessage("All of it.")])
-    now = plan_context(talk("uau"), ask=model.ask)
-    plan = drive(plan_if_due(WithAModel(), now))
+    ctx = plan_context(transcript_of("uau"), ask=model.ask)
+    plan = drive(plan_if_due(WithAModel(), ctx))
 
     assert (SUMMARY_ID, "All of it.") == (plan.messages[0].id, plan.after.summaries[0])
-    assert plan == await adrive(plan_if_due(WithAModel(), now))
+    assert plan == await adrive(plan_if_due(WithAModel(), ctx))
     assert ["my-model", "my-model"] == model.models
 
 
@@ -237,10 +246,10 @@ class Looking(Strategy):
     def __init__(self) -> None:
         self.saw: list[int] = []
 
-    def plan(self, now: PlanContext) -> Plan:
+    def plan(self, ctx: PlanContext) -> Plan:
         """As it is."""
-        self.saw.append(len(now.shown))
-        return now.keep()
+        self.saw.append(len(ctx.shown))
+        return ctx.keep()
 
 
 def test_composed_strategies_work_in_order() -> None:
@@ -256,33 +265,33 @@ def test_composed_strategies_work_in_order() -> None:
             looking,
         )
     )
-    plan = drive(plan_if_due(strategy, plan_context(talk("ua" * 5))))
+    plan = drive(plan_if_due(strategy, plan_context(transcript_of("ua" * 5))))
 
     assert [10, 6, 2] == looking.saw
     assert ["m8", "m9"] == ids(plan.messages)
-    assert ["no plan for 10 messages"] == [str(each) for each in plan.problems]
+    assert ["no plan for 10 messages"] == [str(problem) for problem in plan.problems]
 
 
 def test_composed_strategies_keep_their_own_rhythms() -> None:
     """A window at the turn's end does not slide before a call."""
     looking = Looking()
     strategy = Composed(strategies=(SlidingWindow(window_size=2), looking))
-    drive(plan_if_due(strategy, plan_context(talk("ua" * 5), call=1)))
+    drive(plan_if_due(strategy, plan_context(transcript_of("ua" * 5), call=1)))
 
     assert [10] == looking.saw
 
 
 def test_the_first_composed_strategy_that_helps_ends_an_overflow() -> None:
     """The others are not asked; where none helps, all reasons are reported."""
-    now = plan_context(talk("ua" * 5), overflows=1)
-    plan = drive(reduce_context(Composed(strategies=(Broken(), SlidingWindow(), Broken())), now))
+    ctx = plan_context(transcript_of("ua" * 5), overflows=1)
+    plan = drive(reduce_context(Composed(strategies=(Broken(), SlidingWindow(), Broken())), ctx))
 
     assert [f"m{i}" for i in range(2, 10)] == ids(plan.messages)
     assert 1 == len(plan.problems)
     with pytest.raises(
         ContextOverflowError, match=r"no plan for 10 .*; ValueError: no plan for 10"
     ):
-        drive(reduce_context(Composed(strategies=(Broken(), Null(), Broken())), now))
+        drive(reduce_context(Composed(strategies=(Broken(), Null(), Broken())), ctx))
 
 
 SEGMENTS = [
@@ -290,17 +299,17 @@ SEGMENTS = [
     Segment(topic_id="bread", start="m4"),
     Segment(topic_id="trains", start="m8"),
 ]
-TOPICAL = talk("suaua" + "uaua"[1:] + "uau", words="w " * 20)
+TOPICAL = transcript_of("suaua" + "uaua"[1:] + "uau", text="w " * 20)
 """Of trains, of bread, and of trains again; instructions first."""
 
 
-def scoped(until: int, segments: Sequence[Segment], **more: Any) -> PlanContext:
+def topical_context(until: int, segments: Sequence[Segment], **options: Any) -> PlanContext:
     """The conversation up to a message."""
-    return plan_context(TOPICAL[:until], segments=segments, **more)
+    return plan_context(TOPICAL[:until], segments=segments, **options)
 
 
 @pytest.mark.parametrize(
-    ("until", "segments", "more", "shown"),
+    ("until", "segments", "options", "shown_ids"),
     [
         pytest.param(4, [], {}, ["m0", "m1", "m2", "m3"], id="no topics"),
         pytest.param(7, SEGMENTS[:2], {}, ["m0", "m4", "m5", "m6"], id="the topic under way"),
@@ -327,28 +336,32 @@ def scoped(until: int, segments: Sequence[Segment], **more: Any) -> PlanContext:
     ],
 )
 def test_each_topic_has_its_own_context(
-    until: int, segments: list[Segment], more: dict[str, Any], shown: list[str]
+    until: int, segments: list[Segment], options: dict[str, Any], shown_ids: list[str]
 ) -> None:
     """The others' messages are left out, and the plan says so."""
     strategy = TopicScoped(within=Null())
-    plan = drive(plan_if_due(strategy, scoped(until, segments, **more)))
-    out = [name for name in ids(TOPICAL[:until]) if name not in shown]
+    plan = drive(plan_if_due(strategy, topical_context(until, segments, **options)))
+    omitted_ids = [name for name in ids(TOPICAL[:until]) if name not in shown_ids]
 
-    assert set(shown) == {name for name in ids(plan.messages) if name and name.startswith("m")}
-    assert out == [name for each in plan.left_out for name in each.message_ids]
-    assert {"topic"} >= {each.why for each in plan.left_out}
+    assert set(shown_ids) == {name for name in ids(plan.messages) if name and name.startswith("m")}
+    assert omitted_ids == [name for omission in plan.left_out for name in omission.message_ids]
+    assert {"topic"} >= {omission.why for omission in plan.left_out}
 
 
 def test_a_topic_finds_its_own_compaction_again() -> None:
     """What was compacted in it is compacted still when the conversation returns."""
-    within = Summarizing(
+    inner_strategy = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=1, proactive=Proactive(threshold=0.3)
     )
-    strategy = TopicScoped(within=within)
-    more: dict[str, Any] = {"window_tokens": 300, "ask": Summarizer(replies=["- of trains"]).ask}
-    first = drive(plan_if_due(strategy, scoped(4, SEGMENTS[:1], **more)))
-    second = drive(plan_if_due(strategy, scoped(7, SEGMENTS[:2], compaction=first.compaction)))
-    third = drive(plan_if_due(strategy, scoped(11, SEGMENTS, compaction=second.compaction)))
+    strategy = TopicScoped(within=inner_strategy)
+    options: dict[str, Any] = {"window_tokens": 300, "ask": Summarizer(replies=["- of trains"]).ask}
+    first = drive(plan_if_due(strategy, topical_context(4, SEGMENTS[:1], **options)))
+    second = drive(
+        plan_if_due(strategy, topical_context(7, SEGMENTS[:2], compaction=first.compaction))
+    )
+    third = drive(
+        plan_if_due(strategy, topical_context(11, SEGMENTS, compaction=second.compaction))
+    )
 
     assert ("- of trains",) == first.after.summaries
     assert () == second.after.summaries
@@ -361,15 +374,15 @@ def test_the_compaction_of_a_topic_that_is_gone_is_dropped() -> None:
     """The state names only topics that the thread still tells apart."""
     compaction: Any = {"topics": {"gone": {"spans": []}, "trains": {"spans": []}}}
     strategy = TopicScoped(within=SlidingWindow(window_size=1))
-    plan = drive(plan_if_due(strategy, scoped(4, SEGMENTS[:1], compaction=compaction)))
+    plan = drive(plan_if_due(strategy, topical_context(4, SEGMENTS[:1], compaction=compaction)))
 
     assert {"trains"} == set(plan.compaction["topics"])
 
 
 def test_an_overflow_reduces_the_topic_under_way() -> None:
     """What is left out already does not count as a gain."""
-    now = scoped(11, SEGMENTS, overflows=1)
-    plan = drive(reduce_context(TopicScoped(within=SlidingWindow()), now))
+    ctx = topical_context(11, SEGMENTS, overflows=1)
+    plan = drive(reduce_context(TopicScoped(within=SlidingWindow()), ctx))
 
     assert ["m0", "m3", "m8", "m9", "m10"][-3:] == ids(plan.messages)[-3:]
     with pytest.raises(ContextOverflowError):
@@ -378,11 +391,11 @@ def test_an_overflow_reduces_the_topic_under_way() -> None:
 
 def test_trying_hands_on_a_plan_that_is_no_step() -> None:
     """A strategy may return its plan or yield calls before it does."""
-    now = plan_context(talk("ua"))
+    ctx = plan_context(transcript_of("ua"))
     stepwise = Summarizing(proactive=None)
 
-    assert now is drive(call_strategy(Null().plan, now)).after
-    assert now is drive(call_strategy(stepwise.plan, now)).after
+    assert ctx is drive(call_strategy(Null().plan, ctx)).after
+    assert ctx is drive(call_strategy(stepwise.plan, ctx)).after
 
 
 @pytest.mark.parametrize(
@@ -395,7 +408,7 @@ def test_trying_hands_on_a_plan_that_is_no_step() -> None:
 )
 def test_one_strategy_that_plans_at_the_end_is_enough(strategies: Any, *, at_end: bool) -> None:
     """Composed strategies plan at a turn's end if one of them does, within topics too."""
-    composed = Composed(strategies=strategies)
+    composition = Composed(strategies=strategies)
 
-    assert at_end is plans_at_end(composed)
-    assert at_end is plans_at_end(TopicScoped(within=composed))
+    assert at_end is plans_at_end(composition)
+    assert at_end is plans_at_end(TopicScoped(within=composition))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.context.strategy_kit import TEXTS, Summarizer, count, ids, plan_context, talk
+from tests.context.strategy_kit import TEXTS, Summarizer, count, ids, plan_context, transcript_of
 from unsay.context import summaries
 from unsay.context.compaction import SUMMARY_ID
 from unsay.context.strategy import plan_if_due, reduce_context
@@ -53,11 +53,11 @@ FOUND: list[AnyMessage] = [
 
 def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
     """Each message fenced as data, then the task; thinking is left out."""
-    asked = request(FOUND, earlier=("- before",), texts=TEXTS, how=HOW)
-    body = "\n".join(text_of(each) for each in asked[1:])
+    prompt = request(FOUND, earlier=("- before",), texts=TEXTS, how=HOW)
+    body = "\n".join(text_of(message) for message in prompt[1:])
 
-    assert ["system", *["human"] * 6] == [each.type for each in asked]
-    assert TEXTS.say("compaction_system") == asked[0].content
+    assert ["system", *["human"] * 6] == [message.type for message in prompt]
+    assert TEXTS.say("compaction_system") == prompt[0].content
     assert [
         'human: "Where is it?"',
         "human: [image]",
@@ -67,31 +67,35 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
         'tool: error: ""',
         'tool: {"type": "json", "json": {"eta": "2026-03-04"}}',
     ] == [line for line in body.splitlines() if line.partition(":")[0] in ("human", "ai", "tool")]
-    assert "- before" in text_of(asked[1])
-    assert text_of(asked[-1]).startswith("Summarize the messages above in at most 400 tokens.")
+    assert "- before" in text_of(prompt[1])
+    assert text_of(prompt[-1]).startswith("Summarize the messages above in at most 400 tokens.")
 
 
 def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
     """Japanese talks get Japanese summaries, unless a strategy brings its own words."""
     ja = Texts("ja")
-    asked = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
-    own = request(FOUND[:1], earlier=(), texts=ja, how=summaries.Summarizer(system="箇条書きで。"))
+    prompt = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
+    own_prompt = request(
+        FOUND[:1], earlier=(), texts=ja, how=summaries.Summarizer(system="箇条書きで。")
+    )
 
-    assert ja.say("compaction_system") == asked[0].content
-    assert "400トークン以内で要約してください" in text_of(asked[-1])
-    assert ("箇条書きで。", asked[1:]) == (own[0].content, own[1:])
+    assert ja.say("compaction_system") == prompt[0].content
+    assert "400トークン以内で要約してください" in text_of(prompt[-1])
+    assert ("箇条書きで。", prompt[1:]) == (own_prompt[0].content, own_prompt[1:])
 
 
 def test_the_request_itself_fits_the_window() -> None:
     """Long messages lose their middles, none is left out."""
-    messages = talk("uaua", words="x" * 4_000)
-    now = plan_context([*messages, *talk("u")[:0]], window_tokens=6_000, ask=Summarizer().ask)
-    asked = summaries.fitting_request(now, messages, HOW, rolling=False)
-    said = [text_of(each) for each in asked[1:-1]]
+    messages = transcript_of("uaua", text="x" * 4_000)
+    ctx = plan_context(
+        [*messages, *transcript_of("u")[:0]], window_tokens=6_000, ask=Summarizer().ask
+    )
+    prompt = summaries.fitting_request(ctx, messages, HOW, rolling=False)
+    texts = [text_of(message) for message in prompt[1:-1]]
 
-    assert 4 == len(said)
-    assert 0.3 * 6_000 < count(asked) <= 0.6 * 6_000
-    assert all(f"{place}: x" in words and " … " in words for place, words in enumerate(said))
+    assert 4 == len(texts)
+    assert 0.3 * 6_000 < count(prompt) <= 0.6 * 6_000
+    assert all(f"{index}: x" in text and " … " in text for index, text in enumerate(texts))
 
 
 @pytest.mark.parametrize(
@@ -109,10 +113,10 @@ def test_the_request_itself_fits_the_window() -> None:
 def test_which_summaries_are_accepted(text: str, problem: str | None) -> None:
     """None that is empty, and none that is longer than what it replaces."""
     if problem is None:
-        assert "- Tokyo" == accepted(text, talk("ua"), count)
+        assert "- Tokyo" == accepted(text, transcript_of("ua"), count)
     else:
         with pytest.raises(SummarizationError, match=problem):
-            accepted(text, talk("ua"), count)
+            accepted(text, transcript_of("ua"), count)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +139,12 @@ def test_which_summaries_are_accepted(text: str, problem: str | None) -> None:
 )
 def test_a_summarizers_reply_is_read(reply: Any, summary: str | None) -> None:
     """Its words, or an error that changes nothing."""
-    now = plan_context(talk("uauau"), ask=Summarizer(replies=[reply]).ask)
-    plan = drive(compact_with_model(now, now.messages[:4], HOW, why="test"))
+    ctx = plan_context(transcript_of("uauau"), ask=Summarizer(replies=[reply]).ask)
+    plan = drive(compact_with_model(ctx, ctx.messages[:4], HOW, why="test"))
 
     if summary is None:
-        assert now == plan.after
-        assert [SummarizationError] == [type(each) for each in plan.problems]
+        assert ctx == plan.after
+        assert [SummarizationError] == [type(problem) for problem in plan.problems]
     else:
         assert (summary,) == plan.after.summaries
         assert [SUMMARY_ID, "m4"] == ids(plan.messages)
@@ -148,25 +152,25 @@ def test_a_summarizers_reply_is_read(reply: Any, summary: str | None) -> None:
 
 async def test_a_summary_is_asked_for_on_an_event_loop() -> None:
     """The same step runs both ways."""
-    now = plan_context(talk("uauau"), ask=Summarizer().ask)
-    blocking, awaited = (compact_with_model(now, now.messages, HOW, why="test") for _ in range(2))
+    ctx = plan_context(transcript_of("uauau"), ask=Summarizer().ask)
+    blocking, awaitable = (compact_with_model(ctx, ctx.messages, HOW, why="test") for _ in range(2))
 
-    assert drive(blocking) == await adrive(awaited)
+    assert drive(blocking) == await adrive(awaitable)
 
 
 def test_earlier_summaries_stay_until_one_replaces_them() -> None:
     """A summary is not summarized again each time; when there are too many, once."""
     model = Summarizer()
-    now = plan_context(talk("ua" * 10 + "u"), ask=model.ask)
-    told = []
+    ctx = plan_context(transcript_of("ua" * 10 + "u"), ask=model.ask)
+    counts = []
     for turn in range(MAX_SUMMARIES + 2):
-        pair = now.messages[2 * turn : 2 * turn + 2]
-        now = drive(compact_with_model(now, pair, HOW, why="test")).after
-        told.append(len(now.summaries))
+        pair = ctx.messages[2 * turn : 2 * turn + 2]
+        ctx = drive(compact_with_model(ctx, pair, HOW, why="test")).after
+        counts.append(len(ctx.summaries))
 
-    assert [1, 2, 3, 4, 5, 6, 1, 2] == told
+    assert [1, 2, 3, 4, 5, 6, 1, 2] == counts
     assert [0, 1, 2, 3, 4, 5, 6, 1] == [
-        text_of(each[1]).count("<summary ") for each in model.requests
+        text_of(prompt[1]).count("<summary ") for prompt in model.requests
     ]
     assert ["Your summary replaces them all." in text_of(r[-1]) for r in model.requests] == [
         turn == MAX_SUMMARIES for turn in range(MAX_SUMMARIES + 2)
@@ -175,12 +179,12 @@ def test_earlier_summaries_stay_until_one_replaces_them() -> None:
 
 def test_without_a_model_the_users_questions_stand_for_it() -> None:
     """Shortened; if even that is longer, there is no summary."""
-    now = plan_context(talk("uauau", words="word " * 60))
-    plan = drive(compact_with_model(now, now.messages, HOW, why="test"))
-    bare = plan_context([AIMessage("all right", id="m0"), *talk("auu")[2:]])
+    ctx = plan_context(transcript_of("uauau", text="word " * 60))
+    plan = drive(compact_with_model(ctx, ctx.messages, HOW, why="test"))
+    bare = plan_context([AIMessage("all right", id="m0"), *transcript_of("auu")[2:]])
     short = drive(compact_with_model(bare, bare.messages[:1], HOW, why="test"))
 
-    assert (local_summary(now.messages[:4], TEXTS),) == plan.after.summaries
+    assert (local_summary(ctx.messages[:4], TEXTS),) == plan.after.summaries
     assert plan.after.summaries[0].startswith("The user asked: question 0: word")
     assert ((), ["m2"]) == (short.after.summaries, ids(short.messages))
     assert "" == local_summary([AIMessage("all right", id="a")], TEXTS)
@@ -188,21 +192,23 @@ def test_without_a_model_the_users_questions_stand_for_it() -> None:
 
 def test_local_summaries_run_together_when_there_are_too_many() -> None:
     """They stay as short as one of them."""
-    now = plan_context(talk("ua" * 10 + "u", words="word " * 60))
+    ctx = plan_context(transcript_of("ua" * 10 + "u", text="word " * 60))
     for turn in range(MAX_SUMMARIES + 1):
-        pair = now.messages[2 * turn : 2 * turn + 2]
-        now = drive(compact_with_model(now, pair, HOW, why="test")).after
+        pair = ctx.messages[2 * turn : 2 * turn + 2]
+        ctx = drive(compact_with_model(ctx, pair, HOW, why="test")).after
 
-    (told,) = now.summaries
-    assert told.startswith("The user asked: question 0: word")
-    assert "question 12: word" in told
-    assert len(told) <= LOCAL_CHARS + 3
+    (summary,) = ctx.summaries
+    assert summary.startswith("The user asked: question 0: word")
+    assert "question 12: word" in summary
+    assert len(summary) <= LOCAL_CHARS + 3
 
 
 def test_a_summary_much_longer_than_asked_is_shortened() -> None:
     """It is shorter than what it replaces, and still no room for it was planned."""
-    now = plan_context(talk("uau", words="x" * 900), ask=Summarizer(replies=["- fact " * 200]).ask)
-    plan = drive(compact_with_model(now, now.messages, summaries.Summarizer(tokens=50), why="test"))
+    ctx = plan_context(
+        transcript_of("uau", text="x" * 900), ask=Summarizer(replies=["- fact " * 200]).ask
+    )
+    plan = drive(compact_with_model(ctx, ctx.messages, summaries.Summarizer(tokens=50), why="test"))
 
     assert len(plan.after.summaries[0]) <= 2 * 50
     assert plan.after.summaries[0].startswith("- fact - fact")
@@ -210,21 +216,21 @@ def test_a_summary_much_longer_than_asked_is_shortened() -> None:
 
 def test_a_strategys_own_model_cannot_be_asked_without_a_way() -> None:
     """It is reported, and nothing changes."""
-    now = plan_context(talk("uauau"))
-    how = summaries.Summarizer(model="small")
-    plan = drive(compact_with_model(now, now.messages, how, why="test"))
+    ctx = plan_context(transcript_of("uauau"))
+    how_to = summaries.Summarizer(model="small")
+    plan = drive(compact_with_model(ctx, ctx.messages, how_to, why="test"))
 
-    assert now == plan.after
+    assert ctx == plan.after
     assert "set `ask`" in str(plan.problems[0])
     with pytest.raises(SummarizationError):
-        drive(summarized(now, now.messages, how))
+        drive(summarized(ctx, ctx.messages, how_to))
 
 
 FULL = Proactive(threshold=0.01)
 
 
 @pytest.mark.parametrize(
-    ("shape", "settings", "shown"),
+    ("shape", "settings", "shown_ids"),
     [
         pytest.param("ua" * 5, {}, [SUMMARY_ID, *(f"m{i}" for i in range(3, 10))], id="a share"),
         pytest.param(
@@ -239,30 +245,30 @@ FULL = Proactive(threshold=0.01)
     ],
 )
 def test_a_share_of_the_oldest_is_summarized(
-    shape: str, settings: dict[str, Any], shown: list[str]
+    shape: str, settings: dict[str, Any], shown_ids: list[str]
 ) -> None:
     """Once the window fills up, and never one of those that are preserved."""
-    chosen = {"preserve_recent_messages": 2, "proactive": FULL, **settings}
-    now = plan_context(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
-    plan = drive(plan_if_due(Summarizing(**chosen), now))
+    options = {"preserve_recent_messages": 2, "proactive": FULL, **settings}
+    ctx = plan_context(transcript_of(shape), window_tokens=1_000, ask=Summarizer().ask)
+    plan = drive(plan_if_due(Summarizing(**options), ctx))
 
-    assert shown == ids(plan.messages)
+    assert shown_ids == ids(plan.messages)
 
 
 @pytest.mark.parametrize(
-    ("shape", "left"),
+    ("shape", "indexes"),
     [
         pytest.param("ua" * 7, range(10, 14), id="an even number"),
         pytest.param("ua" * 9, range(13, 18), id="an odd number"),
     ],
 )
-def test_an_earlier_summary_counts_as_one_message(shape: str, left: range) -> None:
+def test_an_earlier_summary_counts_as_one_message(shape: str, indexes: range) -> None:
     """The second share is half of the messages that were left and the summary together."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=0, proactive=FULL)
-    first = plan_context(talk(shape), window_tokens=1_000, ask=Summarizer().ask)
+    first = plan_context(transcript_of(shape), window_tokens=1_000, ask=Summarizer().ask)
     second = drive(plan_if_due(strategy, first)).after
 
-    assert [SUMMARY_ID, *(f"m{place}" for place in left)] == ids(
+    assert [SUMMARY_ID, *(f"m{index}" for index in indexes)] == ids(
         drive(plan_if_due(strategy, second)).messages
     )
 
@@ -270,21 +276,21 @@ def test_an_earlier_summary_counts_as_one_message(shape: str, left: range) -> No
 def test_a_summary_is_asked_to_have_400_tokens() -> None:
     """The request names the length, which a strategy can change."""
     model = Summarizer()
-    messages = talk("ua" * 5)
+    messages = transcript_of("ua" * 5)
     plain = Summarizing(proactive=FULL, preserve_recent_messages=0)
     for strategy in (plain, replace(plain, summary_tokens=90)):
-        now = plan_context(messages, window_tokens=500, ask=model.ask)
-        drive(reduce_context(strategy, now))
+        ctx = plan_context(messages, window_tokens=500, ask=model.ask)
+        drive(reduce_context(strategy, ctx))
 
-    assert [True, False] == ["400 tokens" in text_of(each[-1]) for each in model.requests]
-    assert [False, True] == ["90 tokens" in text_of(each[-1]) for each in model.requests]
+    assert [True, False] == ["400 tokens" in text_of(request[-1]) for request in model.requests]
+    assert [False, True] == ["90 tokens" in text_of(request[-1]) for request in model.requests]
 
 
 def test_a_tool_step_across_the_split_is_not_taken_from_the_preserved() -> None:
     """The split moves back rather than into what stays."""
     strategy = Summarizing(summary_ratio=0.5, preserve_recent_messages=3, proactive=FULL)
-    now = plan_context(talk("uacca"), window_tokens=1_000, ask=Summarizer().ask)
-    plan = drive(plan_if_due(strategy, now))
+    ctx = plan_context(transcript_of("uacca"), window_tokens=1_000, ask=Summarizer().ask)
+    plan = drive(plan_if_due(strategy, ctx))
 
     assert [SUMMARY_ID, "m3", "m3-result", "m4"] == ids(plan.messages)
 
@@ -295,61 +301,65 @@ def test_a_tool_step_across_the_split_is_not_taken_from_the_preserved() -> None:
 )
 def test_the_threshold_is_inclusive(*, tokens_per: int, due: bool) -> None:
     """At seven tenths of the window it is time."""
-    messages = talk("ua" * 5)
+    messages = transcript_of("ua" * 5)
     strategy = Summarizing(preserve_recent_messages=0)
-    now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
-    object.__setattr__(now, "count", lambda view: tokens_per * len(view))
+    ctx = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
+    object.__setattr__(ctx, "count", lambda view: tokens_per * len(view))
 
-    assert due == (drive(plan_if_due(strategy, now)).after is not now)
+    assert due == (drive(plan_if_due(strategy, ctx)).after is not ctx)
 
 
 def test_a_share_may_be_of_tokens() -> None:
     """One long message may be enough."""
-    messages = [HumanMessage("x" * 2_000, id="long"), AIMessage("Yes.", id="a"), *talk("uaua")]
+    messages = [
+        HumanMessage("x" * 2_000, id="long"),
+        AIMessage("Yes.", id="a"),
+        *transcript_of("uaua"),
+    ]
     strategy = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=0, measure="tokens", proactive=FULL
     )
-    now = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
+    ctx = plan_context(messages, window_tokens=1_000, ask=Summarizer().ask)
 
     assert [SUMMARY_ID, "a", "m0", "m1", "m2", "m3"] == ids(
-        drive(plan_if_due(strategy, now)).messages
+        drive(plan_if_due(strategy, ctx)).messages
     )
 
 
 def test_without_a_threshold_only_an_overflow_summarizes() -> None:
     """Then the view may be as full as it likes."""
     strategy = Summarizing(proactive=None, preserve_recent_messages=1)
-    now = plan_context(talk("ua" * 5), window_tokens=10, ask=Summarizer().ask)
+    ctx = plan_context(transcript_of("ua" * 5), window_tokens=10, ask=Summarizer().ask)
 
-    assert now is drive(plan_if_due(strategy, now)).after
-    assert [SUMMARY_ID, "m3"] == ids(drive(reduce_context(strategy, now)).messages)[:2]
+    assert ctx is drive(plan_if_due(strategy, ctx)).after
+    assert [SUMMARY_ID, "m3"] == ids(drive(reduce_context(strategy, ctx)).messages)[:2]
 
 
 def test_an_overflow_with_too_little_to_summarize_is_an_error() -> None:
     """It says how many messages there were."""
-    now = plan_context(talk("uau"), overflows=1, ask=Summarizer().ask)
+    ctx = plan_context(transcript_of("uau"), overflows=1, ask=Summarizer().ask)
     with pytest.raises(ContextOverflowError, match="insufficient messages, because the newest 3"):
-        drive(reduce_context(Summarizing(preserve_recent_messages=3), now))
+        drive(reduce_context(Summarizing(preserve_recent_messages=3), ctx))
 
 
 def test_an_overflow_whose_summary_fails_is_an_error() -> None:
     """The reason is the summarizer's, and the view is as it was."""
-    now = plan_context(
-        talk("ua" * 5), overflows=1, ask=Summarizer(replies=[ValueError("down")]).ask
+    ctx = plan_context(
+        transcript_of("ua" * 5), overflows=1, ask=Summarizer(replies=[ValueError("down")]).ask
     )
     with pytest.raises(SummarizationError, match="ValueError: down"):
-        drive(reduce_context(Summarizing(preserve_recent_messages=1), now))
+        drive(reduce_context(Summarizing(preserve_recent_messages=1), ctx))
 
 
 def test_a_strategys_own_summarizer_is_asked() -> None:
     """Or its own words, and not both."""
     model = Summarizer()
-    now = plan_context(talk("ua" * 5), overflows=1, ask=model.ask)
-    drive(reduce_context(Summarizing(preserve_recent_messages=1, summarizer="small"), now))
-    drive(reduce_context(Summarizing(preserve_recent_messages=1, system_prompt="Briefly."), now))
+    ctx = plan_context(transcript_of("ua" * 5), overflows=1, ask=model.ask)
+    drive(reduce_context(Summarizing(preserve_recent_messages=1, summarizer="small"), ctx))
+    drive(reduce_context(Summarizing(preserve_recent_messages=1, system_prompt="Briefly."), ctx))
 
     assert ["small", None] == model.models
-    assert ["Briefly."] == [each[0].content for each in model.requests[1:]]
+    assert ["Briefly."] == [request[0].content for request in model.requests[1:]]
     with pytest.raises(ConfigurationError, match="summarizer='small' excludes system_prompt"):
         Summarizing(summarizer="small", system_prompt="Briefly.")
 
@@ -366,13 +376,13 @@ def test_an_overflow_of_pins_is_an_error(pins: frozenset[str], problem: str) -> 
     strategy = Summarizing(
         summary_ratio=0.5, preserve_recent_messages=2, pin_first=0 if pins else 5
     )
-    now = plan_context(talk("ua" * 5), overflows=1, pins=pins, ask=Summarizer().ask)
+    ctx = plan_context(transcript_of("ua" * 5), overflows=1, pins=pins, ask=Summarizer().ask)
     with pytest.raises(ContextOverflowError, match=problem):
-        drive(reduce_context(strategy, now))
+        drive(reduce_context(strategy, ctx))
 
 
 @pytest.mark.parametrize(
-    ("shape", "wanted", "place"),
+    ("shape", "wanted_index", "index"),
     [
         pytest.param("uca", 1, 1, id="before a step"),
         pytest.param("uca", 2, 3, id="after it"),
@@ -380,22 +390,22 @@ def test_an_overflow_of_pins_is_an_error(pins: frozenset[str], problem: str) -> 
         pytest.param("ua", 3, None, id="past the end"),
     ],
 )
-def test_where_a_summary_may_end(shape: str, wanted: int, place: int | None) -> None:
+def test_where_a_summary_may_end(shape: str, wanted_index: int, index: int | None) -> None:
     """At the wanted place, or where the step is over."""
-    if place is None:
+    if index is None:
         with pytest.raises(ContextOverflowError, match="Cannot split 2 messages at index 3"):
-            split_point(talk(shape), wanted)
+            split_point(transcript_of(shape), wanted_index)
     else:
-        assert place == split_point(talk(shape), wanted)
+        assert index == split_point(transcript_of(shape), wanted_index)
 
 
 def test_a_summary_never_ends_before_a_stray_result() -> None:
     """One that answers no call is summarized as well, and something must follow it."""
     stray = ToolMessage("x", tool_call_id="nobody", id="stray")
 
-    assert 2 == split_point([*talk("u"), stray, *talk("a")], 1)
+    assert 2 == split_point([*transcript_of("u"), stray, *transcript_of("a")], 1)
     with pytest.raises(ContextOverflowError, match="only results of unknown tool calls"):
-        split_point([*talk("u"), stray], 1)
+        split_point([*transcript_of("u"), stray], 1)
 
 
 @pytest.mark.parametrize(

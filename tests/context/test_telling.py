@@ -23,11 +23,11 @@ def talk(*topics: str) -> tuple[list[AnyMessage], list[Segment], list[Topic]]:
     messages = transcript(len(topics))
     segments = [Segment(topic_id=name, start=f"q{turn}") for turn, name in enumerate(topics)]
     last = {name: turn for turn, name in enumerate(topics)}
-    made = [
+    topic_states = [
         Topic(id=name, label=name, summary=f"{name}{turn}", summarized_through=f"a{turn}")
         for name, turn in last.items()
     ]
-    return messages, segments, made
+    return messages, segments, topic_states
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_each_summary_stands_where_its_topic_was_left(
     topics: str, head: tuple[str, ...], before: dict[str, tuple[str, ...]]
 ) -> None:
     """What was left before the topic began is at the head, the rest where the talk returned."""
-    messages, segments, made = talk(*topics)
+    messages, segments, topic_states = talk(*topics)
     assert SummaryPlacement(head=head, before=before) == place_summaries(
-        messages, segments, made, {topics[-1]}
+        messages, segments, topic_states, {topics[-1]}
     )
 
 
 def test_what_the_state_let_go_of_stands_first() -> None:
     """An offloaded summary is included even for a shown topic, before all others."""
-    messages, segments, made = talk("a", "b")
-    made[1]["offloaded"] = "older words of b"
+    messages, segments, topic_states = talk("a", "b")
+    topic_states[1]["offloaded"] = "older words of b"
     expected = SummaryPlacement(head=("older words of b", "a0"), before={})
-    assert expected == place_summaries(messages, segments, made, {"b"})
+    assert expected == place_summaries(messages, segments, topic_states, {"b"})
 
 
 def test_without_topics_nothing_is_told() -> None:
@@ -68,24 +68,26 @@ def test_without_topics_nothing_is_told() -> None:
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))
 def test_every_other_topic_is_told_once(topics: list[str]) -> None:
     """However often the topic changes, each hidden topic is described in one place."""
-    messages, segments, made = talk(*topics)
-    found = place_summaries(messages, segments, made, {topics[-1]})
-    words = [*found.head, *(each for placed in found.before.values() for each in placed)]
-    assert sorted(t["summary"] or "" for t in made if t["id"] != topics[-1]) == sorted(words)
+    messages, segments, topic_states = talk(*topics)
+    placement = place_summaries(messages, segments, topic_states, {topics[-1]})
+    texts = [*placement.head, *(text for group in placement.before.values() for text in group)]
+    assert sorted(t["summary"] or "" for t in topic_states if t["id"] != topics[-1]) == sorted(
+        texts
+    )
 
 
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=2, max_size=14))
 def test_a_return_adds_only_at_the_end(topics: list[str]) -> None:
     """The description of a topic stays the same, except for topics that continued."""
-    *earlier, now = topics
-    assume(now in earlier)
-    last = len(earlier) - earlier[::-1].index(now)
-    messages, segments, made = talk(*topics)
-    before = place_summaries(*talk(*topics[:last]), {now})
-    after = place_summaries(messages, segments, made, {now})
+    *earlier, current = topics
+    assume(current in earlier)
+    last = len(earlier) - earlier[::-1].index(current)
+    messages, segments, topic_states = talk(*topics)
+    before = place_summaries(*talk(*topics[:last]), {current})
+    after = place_summaries(messages, segments, topic_states, {current})
     gone_on = set(topics[last:])
-    kept = tuple(words for words in before.head if words[0] not in gone_on)
-    assert kept == after.head
-    for place, words in before.before.items():
-        still = tuple(each for each in words if each[0] not in gone_on)
-        assert still == after.before.get(place, ())
+    expected_head = tuple(text for text in before.head if text[0] not in gone_on)
+    assert expected_head == after.head
+    for message_id, texts in before.before.items():
+        expected_texts = tuple(text for text in texts if text[0] not in gone_on)
+        assert expected_texts == after.before.get(message_id, ())

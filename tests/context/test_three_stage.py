@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from tests.context.strategy_kit import Summarizer, count, ids, plan_context, talk
+from tests.context.strategy_kit import Summarizer, count, ids, plan_context, transcript_of
 from tests.context.test_strategies_tool_results import LONG, steps
 from unsay.context.compaction import SUMMARY_ID, Compaction, shortened
 from unsay.context.strategy import plan_if_due, reduce_context
@@ -19,15 +19,15 @@ from unsay.errors import ConfigurationError, ContextOverflowError, Summarization
 from unsay.messages.content import text_of
 from unsay.settings.groups import clamped
 
-TALK = talk("ua" * 30 + "u", words="x" * 50)
+TALK = transcript_of("ua" * 30 + "u", text="x" * 50)
 """Sixty-one messages of about seventy tokens."""
 
 
-def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
+def planned_at(share: float, strategy: ThreeStage, **options: Any) -> Any:
     """A plan where the conversation fills this share of the window."""
-    model = more.pop("model", Summarizer())
-    now = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **more)
-    return now, drive(plan_if_due(strategy, now))
+    model = options.pop("model", Summarizer())
+    ctx = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **options)
+    return ctx, drive(plan_if_due(strategy, ctx))
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def planned_at(share: float, strategy: ThreeStage, **more: Any) -> Any:
 )
 def test_it_acts_at_its_trigger_and_stops_at_its_target(share: float, folds: int) -> None:
     """Between the two nothing is compacted."""
-    now, plan = planned_at(share, ThreeStage(summary_tokens=50))
+    ctx, plan = planned_at(share, ThreeStage(summary_tokens=50))
 
     assert folds == len(plan.compaction.get("spans", []))
-    assert (folds == 0) == (plan.after is now)
+    assert (folds == 0) == (plan.after is ctx)
     if folds:
         assert 0.30 < plan.after.utilization <= 0.5625
 
@@ -51,10 +51,10 @@ def test_it_acts_at_its_trigger_and_stops_at_its_target(share: float, folds: int
 def test_primers_and_the_newest_stay() -> None:
     """A summary replaces the middle, and as much stays as the target allows."""
     _, plan = planned_at(0.8, ThreeStage(recents=4, summary_tokens=50))
-    shown = ids(plan.messages)
+    shown_ids = ids(plan.messages)
 
-    assert ["m0", "m1", "m2", SUMMARY_ID] == shown[:4]
-    assert [f"m{i}" for i in range(61 - (len(shown) - 4), 61)] == shown[4:]
+    assert ["m0", "m1", "m2", SUMMARY_ID] == shown_ids[:4]
+    assert [f"m{i}" for i in range(61 - (len(shown_ids) - 4), 61)] == shown_ids[4:]
     assert 0.375 - 0.04 < plan.after.utilization <= 0.375
 
 
@@ -77,9 +77,9 @@ def test_a_compaction_that_gains_little_waits() -> None:
     """What must stay may fill the window; no summary is paid for then."""
     model = Summarizer()
     pins = frozenset(f"m{i}" for i in range(5, 60))
-    now, plan = planned_at(0.8, ThreeStage(), pins=pins, model=model)
+    ctx, plan = planned_at(0.8, ThreeStage(), pins=pins, model=model)
 
-    assert now is plan.after
+    assert ctx is plan.after
     assert [] == model.requests
 
 
@@ -92,8 +92,8 @@ def test_a_compaction_lasts() -> None:
     compacted_at = []
     for turn in range(120):
         messages.append(HumanMessage(f"question {turn} " + "x" * 40, id=f"q{turn}"))
-        now = plan_context(messages, compaction=compaction, window_tokens=4_000, ask=model.ask)
-        plan = drive(plan_if_due(strategy, now))
+        ctx = plan_context(messages, compaction=compaction, window_tokens=4_000, ask=model.ask)
+        plan = drive(plan_if_due(strategy, ctx))
         if plan.compaction != compaction:
             compacted_at.append(turn)
         compaction = json.loads(json.dumps(plan.compaction))
@@ -107,18 +107,18 @@ def test_a_compaction_lasts() -> None:
 def test_a_failed_summary_changes_nothing_and_is_told() -> None:
     """The view stays over the trigger, and under the window."""
     down = Summarizer(replies=[ValueError("down")])
-    now, plan = planned_at(0.8, ThreeStage(), model=down)
+    ctx, plan = planned_at(0.8, ThreeStage(), model=down)
 
-    assert now is plan.after
-    assert [SummarizationError] == [type(each) for each in plan.problems]
+    assert ctx is plan.after
+    assert [SummarizationError] == [type(problem) for problem in plan.problems]
 
 
 def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
     """Where that is enough no model is asked."""
     model = Summarizer()
     messages = steps(*[LONG] * 20)
-    now = plan_context(messages, window_tokens=int(count(messages) / 0.8), ask=model.ask)
-    plan = drive(plan_if_due(ThreeStage(), now))
+    ctx = plan_context(messages, window_tokens=int(count(messages) / 0.8), ask=model.ask)
+    plan = drive(plan_if_due(ThreeStage(), ctx))
 
     assert [f"r{i}" for i in range(15)] == [m.id for m in plan.messages if shortened(m)]
     assert [] == model.requests
@@ -127,36 +127,36 @@ def test_stale_results_are_cleared_before_anything_is_summarized() -> None:
 
 def test_new_large_results_are_truncated_where_compaction_is_not_enough() -> None:
     """A result that fills the window alone does not stop the conversation."""
-    messages = [*talk("uaua"), *steps("x" * 8_000)]
-    now = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
-    plan = drive(plan_if_due(ThreeStage(primers=0, recents=2), now))
+    messages = [*transcript_of("uaua"), *steps("x" * 8_000)]
+    ctx = plan_context(messages, window_tokens=8_000, ask=Summarizer().ask)
+    plan = drive(plan_if_due(ThreeStage(primers=0, recents=2), ctx))
 
     assert ["r0"] == [m.id for m in plan.messages if shortened(m) == "truncated"]
     assert plan.after.utilization < 0.75
 
 
 @pytest.mark.parametrize(
-    ("overflows", "shown"),
+    ("overflows", "shown_ids"),
     [
         pytest.param(1, ["m0", "m1", "m2", SUMMARY_ID, *(f"m{i}" for i in range(41, 61))], id="20"),
         pytest.param(2, ["m0", "m1", "m2", SUMMARY_ID, *(f"m{i}" for i in range(51, 61))], id="10"),
         pytest.param(3, ["m0", "m1", "m2", SUMMARY_ID, *(f"m{i}" for i in range(56, 61))], id="5"),
     ],
 )
-def test_each_overflow_leaves_fewer_recents(overflows: int, shown: list[str]) -> None:
+def test_each_overflow_leaves_fewer_recents(overflows: int, shown_ids: list[str]) -> None:
     """The middle is compacted even with an unknown window."""
-    now = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
+    ctx = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
 
-    assert shown == ids(drive(reduce_context(ThreeStage(), now)).messages)
+    assert shown_ids == ids(drive(reduce_context(ThreeStage(), ctx)).messages)
 
 
 def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
     """Of the window, or of what was sent where the count was wrong; half of it the next time."""
     goals = []
     for overflows in (1, 2):
-        now = plan_context(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
-        plan = drive(reduce_context(ThreeStage(summary_tokens=50), now))
-        goals.append(plan.after.tokens / now.tokens)
+        ctx = plan_context(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
+        plan = drive(reduce_context(ThreeStage(summary_tokens=50), ctx))
+        goals.append(plan.after.tokens / ctx.tokens)
 
     assert goals[0] <= 0.375
     assert goals[1] <= 0.1875
@@ -164,10 +164,10 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
 
 def test_a_short_conversation_of_long_messages_is_reduced_too() -> None:
     """Recents give way, then primers; the question stays."""
-    now = plan_context(talk("uauau", words="x" * 9_000), overflows=1, ask=Summarizer().ask)
-    first = drive(reduce_context(ThreeStage(), now))
+    ctx = plan_context(transcript_of("uauau", text="x" * 9_000), overflows=1, ask=Summarizer().ask)
+    first = drive(reduce_context(ThreeStage(), ctx))
     second = drive(
-        reduce_context(ThreeStage(), replace(now, compaction=first.compaction, overflows=3))
+        reduce_context(ThreeStage(), replace(ctx, compaction=first.compaction, overflows=3))
     )
 
     assert ["m0", "m1", "m2", SUMMARY_ID, "m4"] == ids(first.messages)
@@ -178,8 +178,8 @@ def test_an_overflow_that_shorter_results_undo_compacts_nothing() -> None:
     """Where the window is known and the view fits it then, all that was said stays."""
     model = Summarizer()
     messages = [*TALK, *steps("x" * 3_000)[1:]]
-    now = plan_context(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
-    plan = drive(reduce_context(ThreeStage(), now))
+    ctx = plan_context(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
+    plan = drive(reduce_context(ThreeStage(), ctx))
 
     assert ids(messages) == ids(plan.messages)
     assert ["r0"] == [m.id for m in plan.messages if shortened(m)]
@@ -189,28 +189,30 @@ def test_an_overflow_that_shorter_results_undo_compacts_nothing() -> None:
 @pytest.mark.parametrize("shape", ["u", "s", "ua"])
 def test_a_conversation_that_cannot_be_split_is_left_as_it_is(shape: str) -> None:
     """However full the window is."""
-    now = plan_context(talk(shape, words="x" * 900), window_tokens=100, ask=Summarizer().ask)
+    ctx = plan_context(
+        transcript_of(shape, text="x" * 900), window_tokens=100, ask=Summarizer().ask
+    )
 
-    assert now is drive(plan_if_due(ThreeStage(), now)).after
+    assert ctx is drive(plan_if_due(ThreeStage(), ctx)).after
 
 
 def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
     """The user's own questions replace what is left out, and the failure is reported."""
     down = Summarizer(replies=[ValueError("down")])
-    now = plan_context(TALK, overflows=1, ask=down.ask)
-    plan = drive(reduce_context(ThreeStage(), now))
+    ctx = plan_context(TALK, overflows=1, ask=down.ask)
+    plan = drive(reduce_context(ThreeStage(), ctx))
 
     assert "The user asked: question 4" in text_of(plan.messages[3])
-    assert [SummarizationError] == [type(each) for each in plan.problems]
+    assert [SummarizationError] == [type(problem) for problem in plan.problems]
 
 
 def test_an_overflow_of_what_must_stay_is_an_error() -> None:
     """There is nothing between the primers and the question, and the error says what to do."""
-    told = r"smaller: There is no message between .* stay\. Unpin .*, or start a new thread$"
-    with pytest.raises(ContextOverflowError, match=told):
+    pattern = r"smaller: There is no message between .* stay\. Unpin .*, or start a new thread$"
+    with pytest.raises(ContextOverflowError, match=pattern):
         drive(
             reduce_context(
-                ThreeStage(), plan_context(talk("su"), overflows=3, ask=Summarizer().ask)
+                ThreeStage(), plan_context(transcript_of("su"), overflows=3, ask=Summarizer().ask)
             )
         )
 
@@ -231,34 +233,36 @@ def test_a_rate_limits_how_often_it_acts(
     *, compaction: dict[str, Any], minutes: float | None, acts: bool
 ) -> None:
     """Messages are counted in the transcript, and the count survives as JSON."""
-    kept = json.loads(json.dumps(compaction))
-    now, plan = planned_at(0.8, ThreeStage(rate=Rate()), compaction=kept, minutes=minutes)
+    stored_compaction = json.loads(json.dumps(compaction))
+    ctx, plan = planned_at(
+        0.8, ThreeStage(rate=Rate()), compaction=stored_compaction, minutes=minutes
+    )
 
-    assert acts == (plan.after is not now)
+    assert acts == (plan.after is not ctx)
 
 
 @pytest.mark.parametrize(
-    ("settings", "kept"),
+    ("settings", "kept_settings"),
     [
         pytest.param({"trigger_ratio": 0.99}, {"trigger": 0.95}, id="trigger too high"),
         pytest.param({"target_ratio": 0.05}, {"target": 0.1}, id="target too low"),
     ],
 )
 def test_shares_outside_their_limits_are_brought_in_and_told(
-    settings: dict[str, float], kept: dict[str, float], caplog: pytest.LogCaptureFixture
+    settings: dict[str, float], kept_settings: dict[str, float], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Never in silence."""
     with caplog.at_level(logging.WARNING):
         strategy = ThreeStage(**settings)  # type: ignore[arg-type]
 
     assert (
-        kept.items()
+        kept_settings.items()
         <= {
             "trigger": strategy.ratios.trigger,
             "target": strategy.ratios.target,
         }.items()
     )
-    assert [f"value={next(iter(settings.values()))!r}" in each for each in caplog.messages] == [
+    assert [f"value={next(iter(settings.values()))!r}" in line for line in caplog.messages] == [
         True
     ]
 
@@ -286,7 +290,7 @@ def test_counts_outside_their_limits_are_brought_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "window", "reached"),
+    ("tokens", "window", "is_reached"),
     [
         pytest.param(699, 1_000, False, id="under"),
         pytest.param(700, 1_000, True, id="at"),
@@ -296,10 +300,10 @@ def test_counts_outside_their_limits_are_brought_in() -> None:
     ],
 )
 def test_a_threshold_is_a_share_of_the_window(
-    *, tokens: int | None, window: int | None, reached: bool
+    *, tokens: int | None, window: int | None, is_reached: bool
 ) -> None:
     """Inclusive; an unknown window is taken for one of 200 000 tokens."""
-    assert reached == Proactive().reached(tokens, window)
+    assert is_reached == Proactive().reached(tokens, window)
 
 
 def test_an_assumed_window_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -320,13 +324,13 @@ def test_a_threshold_is_over_zero_and_up_to_one(threshold: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "tokens", "reached", "goal"),
+    ("budget", "tokens", "is_reached", "goal"),
     [
         pytest.param(50_000, 37_499, False, 18_750, id="under"),
         pytest.param(50_000, 37_500, True, 18_750, id="at"),
         pytest.param(3, 3, True, 1, id="rounded down"),
     ],
 )
-def test_shares_of_a_budget(*, budget: int, tokens: int, reached: bool, goal: int) -> None:
+def test_shares_of_a_budget(*, budget: int, tokens: int, is_reached: bool, goal: int) -> None:
     """Three quarters call for compression, three eighths are left."""
-    assert (reached, goal) == (Ratios().reached(tokens, budget), Ratios().goal(budget))
+    assert (is_reached, goal) == (Ratios().reached(tokens, budget), Ratios().goal(budget))

@@ -40,7 +40,7 @@ SEGMENTS = [
 
 def test_messages_are_grouped_by_their_segments() -> None:
     """A topic that was returned to has both its stretches; commands and notices have none."""
-    names = {topic: [m.id for m in each] for topic, each in by_topic(TALK, SEGMENTS).items()}
+    names = {topic: [m.id for m in group] for topic, group in by_topic(TALK, SEGMENTS).items()}
 
     assert {"kyoto": ["s", "k1", "k2", "k3", "k4", "k5"], "bread": ["b1", "b2"]} == names
 
@@ -63,9 +63,9 @@ def test_a_detector_may_know_each_topics_words() -> None:
 
 def test_a_topic_whose_messages_are_gone_is_remembered_empty() -> None:
     """A segment whose start is not in the transcript has no texts."""
-    gone = [*SEGMENTS[:1], Segment(topic_id="gone", start="nowhere")]
+    segments = [*SEGMENTS[:1], Segment(topic_id="gone", start="nowhere")]
 
-    assert TopicMemory(topic_id="gone", texts=()) == memories(TALK, gone)[0]
+    assert TopicMemory(topic_id="gone", texts=()) == memories(TALK, segments)[0]
 
 
 def test_memories_are_bounded() -> None:
@@ -77,13 +77,15 @@ def test_memories_are_bounded() -> None:
         for i in range(count)
         for j in range(MEMORY_TEXTS + 1)
     ]
-    found = memories(talk, segments)
+    newest_memories = memories(talk, segments)
 
-    assert [f"t{i}" for i in range(count - 1, 1, -1)] == [each.topic_id for each in found]
-    assert {MEMORY_TEXTS} == {len(each.texts) for each in found}
-    assert {TEXT_CHARS} == {len(text) for each in found for text in each.texts}
-    assert found[0].texts[0].startswith("1 ")
-    assert found[0].texts[-1].startswith(f"{MEMORY_TEXTS} ")
+    assert [f"t{i}" for i in range(count - 1, 1, -1)] == [
+        memory.topic_id for memory in newest_memories
+    ]
+    assert {MEMORY_TEXTS} == {len(memory.texts) for memory in newest_memories}
+    assert {TEXT_CHARS} == {len(text) for memory in newest_memories for text in memory.texts}
+    assert newest_memories[0].texts[0].startswith("1 ")
+    assert newest_memories[0].texts[-1].startswith(f"{MEMORY_TEXTS} ")
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
@@ -103,23 +105,23 @@ def test_every_message_belongs_to_one_topic(size: int, starts: list[tuple[int, s
     """For any segments, each spoken message is in exactly one group, in order."""
     talk = [HumanMessage(str(i), id=f"m{i}") for i in range(size)]
     segments = [Segment(topic_id=name, start=f"m{i}") for i, name in sorted(dict(starts).items())]
-    grouped = by_topic(talk, segments)
+    groups = by_topic(talk, segments)
 
-    together = [message for each in grouped.values() for message in each]
+    together = [message for group in groups.values() for message in group]
     assert sorted(f"m{i}" for i in range(size)) == sorted(m.id for m in together)  # type: ignore[type-var]
-    for each in grouped.values():
-        places = [int(str(message.content)) for message in each]
-        assert sorted(places) == places
+    for group in groups.values():
+        numbers = [int(str(message.content)) for message in group]
+        assert sorted(numbers) == numbers
     for segment in segments:
         if int(segment["start"][1:]) < size:
-            assert segment["start"] in {m.id for m in grouped[segment["topic_id"]]}
+            assert segment["start"] in {m.id for m in groups[segment["topic_id"]]}
 
 
 def test_a_topic_is_open_while_its_segment_lasts() -> None:
     """Beside the current topic those are open that were expanded in the current segment."""
-    here = ExpandedTopic(topic_id="bread", at="k5")
+    current = ExpandedTopic(topic_id="bread", at="k5")
     before = ExpandedTopic(topic_id="tea", at="k1")
 
-    assert {"kyoto", "bread"} == opened_topics(SEGMENTS, [here, before])
+    assert {"kyoto", "bread"} == opened_topics(SEGMENTS, [current, before])
     assert {"kyoto"} == opened_topics(SEGMENTS, [before])
-    assert set() == opened_topics([], [here])
+    assert set() == opened_topics([], [current])

@@ -21,12 +21,12 @@ def totals(window: int = 128_000, *, is_whole: bool = True, gauges: bool = True)
         sent="", by_rule={}, parts=PARTS, window=window, question="", digest="00000000",
         attempt=1, call=1, model="m",
     )  # fmt: skip
-    spent = Spent(
+    usage = Spent(
         live=LIVE, abandoned=Tokens(), judging=Tokens(input=70, total=70), is_whole=is_whole
     )
     return Usage(
         window=read_manifest(AIMessage(""), manifest, []),
-        spent=spent,
+        spent=usage,
         gauges=GAUGES if gauges else (),
     )
 
@@ -89,12 +89,12 @@ def test_the_brief_text_is_two_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "words"),
+    ("count", "total", "text"),
     [(0, 0, "0 %"), (0, 9, "0 %"), (1, 1_000, "0.1 %"), (99, 1_000, "9.9 %"), (1, 2, "50 %"),
      (999, 10_000, "10 %")],
     ids=["of nothing", "nothing", "small", "under ten", "half", "just under ten"],
 )  # fmt: skip
-def test_shares_have_two_digits(part: int, whole: int, words: str) -> None:
+def test_shares_have_two_digits(count: int, total: int, text: str) -> None:
     """Small shares are distinguished, large ones are round; Japanese has no space before the sign."""
-    assert words == percent(part, whole, Texts("en"))
-    assert words.replace(" ", "") == percent(part, whole, Texts("ja"))
+    assert text == percent(count, total, Texts("en"))
+    assert text.replace(" ", "") == percent(count, total, Texts("ja"))
